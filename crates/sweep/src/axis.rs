@@ -197,7 +197,7 @@ fn zipped(file: &File<'_>, one: &Spanned<DeValue<'_>>) -> Result<Axis, Vec<FileE
             Levels::Listed(rows) => columns.push((key, place, rows)),
             Levels::Between(..) => {
                 let why =
-                    format!("`{key}` moves with others: expected a list, or a range with step or points");
+                    format!("`{key}` is in [[together]]: expected a list, or a range with step or points");
                 return Err(vec![file.error(place.clone(), why)]);
             }
         }

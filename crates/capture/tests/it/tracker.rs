@@ -218,7 +218,7 @@ fn limits_number_of_transactions_without_ack() {
 /// Marks are written, read back, and shown in a record's line and JSON. Frames with an empty mark need no extra
 /// bytes.
 #[test]
-fn writes_and_shows_marks() {
+fn capture_keeps_marks_of_damaged_and_lost_frames() {
     let (read, answer) = read_and_answer(5, 0x1000, 64);
     let mut link = Link::new();
     link.tlp(true, &read, DAMAGED).tlp(false, &answer, DROPPED).ack(true, 0);

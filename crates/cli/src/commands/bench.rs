@@ -183,7 +183,7 @@ const CACHES: [Word<CacheState>; 4] = [
     ("host-warm", "The host has written the window", CacheState::HostWarm),
     (
         "device-warm",
-        "The device has written the window, as far as DDIO lets its writes into the cache",
+        "The device has written the window, up to the share of the cache that DDIO allows",
         CacheState::DeviceWarm,
     ),
     ("device-thrash", "The device has written random lines in 64 MiB", CacheState::DeviceThrash),

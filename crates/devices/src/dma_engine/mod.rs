@@ -196,7 +196,7 @@ pub enum Completion {
 pub enum Drive {
     /// All functions, in parallel.
     All,
-    /// Only the physical function.
+    /// The physical function alone.
     Physical,
     /// Only the virtual functions.
     Virtual,

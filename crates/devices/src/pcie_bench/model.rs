@@ -46,12 +46,12 @@ pub struct Bench {
     /// Transfers before the measured ones.
     pub warm_up: u64,
     /// Number of transfers that the host's caches and IOTLB have processed at the start, in addition to `cache`. Their
-    /// state is as if these transfers had come before, but no time has passed. Sequential transfers go to the units
-    /// before the first one; random ones differ from those of the run. Without this, a large window needs a long time
-    /// to reach the state in which lines leave as fast as they enter.
+    /// state is as after these transfers, but no time has passed. If sequential, these transfers go to
+    /// the units before the first one of the run; if random, they differ from those of the run. Without this, a large window needs a long
+    /// time to reach the state in which lines leave as fast as they enter.
     #[schemars(range(max = 1_048_576))]
     pub seen_by_caches: u64,
-    /// Whether bytes are carried or only counted.
+    /// Whether TLPs carry their bytes, or the bytes are only counted.
     pub carry: bool,
     /// Memory for the window.
     pub memory: MemoryKind,

@@ -73,7 +73,7 @@ fn simple_nic_pays_all_costs_for_each_frame() {
 
 /// SIGCOMM'18, §3: 40 descriptors per fetch, 8 per write-back; 1440 / 40 = 36, 1440 / 8 = 180 per direction.
 #[test]
-fn nic_82599_batches_and_dpdk_needs_no_interrupts() {
+fn nic_82599_uses_batches_and_dpdk_uses_no_interrupts() {
     let batches = [
         (("register write", 8), 2),
         (("register write", 4), 72),

@@ -87,8 +87,18 @@ fn line_latency_depends_on_its_place() {
         ((0, 0, 1), ThrashByHost, [80, 26, 80, 0], "cold, program elsewhere"),
         ((0, 0, 1), by_host(), [94, 26, 94, 0], "warmed by a program elsewhere"),
         ((0, 1, 0), ThrashByHost, [120, 99, 120, 0], "memory elsewhere"),
-        ((0, 1, 0), by_host(), [40, 0, 0, 0], "memory of the other socket, but the line is in the local cache"),
-        ((0, 1, 0), by_device(), [0, 0, 0, 0], "a device's lines are in the local cache, for any place of memory"),
+        (
+            (0, 1, 0),
+            by_host(),
+            [40, 0, 0, 0],
+            "memory of the other socket, but the line is in the local cache",
+        ),
+        (
+            (0, 1, 0),
+            by_device(),
+            [0, 0, 0, 0],
+            "a device's lines are in the local cache, for any place of memory",
+        ),
         ((0, 1, 1), by_host(), [120, 99, 120, 0], "both elsewhere"),
         ((0, 1, 1), by_device(), [0, 0, 0, 0], "both elsewhere, but written by a device"),
     ];
@@ -250,10 +260,10 @@ fn memory_sleeps_and_read_lines_stay_in_the_cache() {
     assert_eq!(
         system.read(&access(0, 64), at(5000)),
         Duration::ZERO,
-        "the line has stayed, as one written by a device"
+        "the line has stayed, because a device wrote it"
     );
     assert_eq!(system.read(&access(64, 64), at(5050)), ns(80 + 650));
-    assert_eq!(system.read(&access(128, 64), at(5780)), ns(80), "it has just been woken");
+    assert_eq!(system.read(&access(128, 64), at(5780)), ns(80), "the memory has just been woken");
 
     let depth = |idle: u64, wake: u64| PowerProfile { idle: ns(idle), wake: always(wake) };
     profile.power = vec![depth(100, 60), depth(600, 640)];

@@ -387,7 +387,7 @@ mod tests {
 
         /// The reader returns the entries that fit, then the mark that the record is full. The limit is never exceeded.
         #[test]
-        fn keeps_and_marks_size_limit(entries in entries(), limit in 0..600_u64) {
+        fn record_never_exceeds_limit_and_marks_its_end(entries in entries(), limit in 0..600_u64) {
             let (bytes, begins, size) = written(&entries, limit);
             let (read, error) = all(&bytes);
             prop_assert_eq!(error, None);

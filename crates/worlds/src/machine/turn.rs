@@ -205,7 +205,7 @@ impl VmHost {
         !self.door.place.awaits_fabric() && self.clients.iter().any(|client| client.messages().is_full())
     }
 
-    /// Returns whether a device waits for memory that is reached by messages.
+    /// Returns whether a device waits for memory that riser accesses by messages.
     pub fn is_awaited(&self) -> bool {
         self.clients.iter().any(|client| client.messages().awaits())
     }
