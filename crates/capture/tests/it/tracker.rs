@@ -183,7 +183,7 @@ fn lines_show_names_of_errors() {
 
 /// If the capture does not have the places of TLPs, their Acks are unknown.
 #[test]
-fn acks_are_unknown_without_places() {
+fn acks_are_unknown_if_tlps_have_no_sequence_numbers() {
     let mut writer = riser_capture::Writer::new(Vec::new()).unwrap();
     let up = writer.tap(0, riser_capture::Direction::Upstream, "").unwrap();
     let down = writer.tap(0, riser_capture::Direction::Downstream, "").unwrap();

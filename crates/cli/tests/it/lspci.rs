@@ -109,7 +109,7 @@ fn tree_matches_real_lspci() {
 }
 
 #[test]
-fn lists_names_of_lab() {
+fn function_list_shows_names_of_lab() {
     assert_eq!(
         run(&lab("names", SWITCH), &[]),
         "\

@@ -33,7 +33,7 @@ pub struct Bench {
     pub device_offset_bytes: u32,
     /// Interface of the card.
     pub path: CardPath,
-    /// State of the host's caches for the window at the start.
+    /// State of the host's caches at the start, for the lines of the window.
     pub cache: CacheState,
     /// Order of the units.
     pub pattern: Pattern,
