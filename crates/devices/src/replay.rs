@@ -84,8 +84,8 @@ impl Replay {
         self.plan.steps.get(step as usize)
     }
 
-    /// Returns when the recorded time allows `step` to be sent. [`Time::MAX`] before the first request, which sets the
-    /// clock.
+    /// Returns the earliest time for sending `step` according to its recorded time. Returns [`Time::MAX`] before the
+    /// first request, which starts the clock.
     fn due(&self, step: &Step) -> Time {
         match (self.settings.pace, self.start) {
             (Pace::Fabric, _) => Time::ZERO,

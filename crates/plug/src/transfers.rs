@@ -108,7 +108,7 @@ pub struct Workload {
     pub profile: Option<String>,
     /// Bytes of the window of host memory that the transfers access.
     pub window_bytes: Option<u64>,
-    /// Offset of each transfer from a cache line.
+    /// Offset of each transfer from the start of a cache line.
     pub host_offset_bytes: Option<u32>,
     /// The order of the units.
     pub pattern: Option<Pattern>,
@@ -170,7 +170,7 @@ pub struct Offer {
     pub outstanding: u16,
     /// Bytes of host memory that the transfers access.
     pub window_bytes: u64,
-    /// Offset of each transfer from a cache line.
+    /// Offset of each transfer from the start of a cache line.
     pub host_offset_bytes: u32,
     /// The order of the units.
     pub pattern: Pattern,

@@ -25,10 +25,10 @@ pub struct Bench {
     /// Size of the window in host memory in bytes.
     #[schemars(range(min = 64, max = 1_073_741_824))]
     pub window_bytes: u64,
-    /// Offset of each transfer from a cache line.
+    /// Offset of each transfer from the start of a cache line.
     #[schemars(range(min = 0, max = 63))]
     pub host_offset_bytes: u32,
-    /// Offset of each transfer from a cache line in the card's own memory.
+    /// Offset of each transfer from the start of a cache line, in the card's own memory.
     #[schemars(range(min = 0, max = 63))]
     pub device_offset_bytes: u32,
     /// Interface of the card.
