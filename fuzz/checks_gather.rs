@@ -44,7 +44,7 @@ pub(crate) fn gather(script: &[u8]) -> bool {
         }
     }
     if run.gather.is_whole() && !run.has_failed {
-        assert!(run.seen.iter().all(|seen| *seen), "whole before all bytes arrived");
+        assert!(run.seen.iter().all(|seen| *seen), "a read is complete before all bytes arrived");
         assert!(
             !run.is_true || run.out.iter().enumerate().all(|(n, byte)| *byte == memory(address + n as u64))
         );

@@ -77,7 +77,7 @@ pub struct Ask {
 /// Reason why nothing can be measured.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AskError {
-    /// The request is invalid; the text says what is expected.
+    /// The request is invalid; the text has the expected values.
     #[error("{0}")]
     Wrong(String),
     /// A profile could not be read.

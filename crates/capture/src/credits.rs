@@ -4,8 +4,8 @@
 //!
 //! A ledger has the credits for one direction of a link, one virtual channel and one class. DLLPs in the other
 //! direction set its limit. TLPs consume credits when they are first seen, as at their sender. A capture at the
-//! sender's end shows the credits that the sender knows. A capture at the receiver's end shows the credits that the
-//! receiver has granted and that have not arrived in TLPs yet.
+//! sender's end shows the credits that the sender knows. A capture at the receiver's end shows the granted credits
+//! minus those of the TLPs that have arrived.
 //!
 //! Traffic class 0 always uses virtual channel 0. The mapping of the other classes is not on the wire. It is known
 //! if the link has only virtual channel 0, or from [`Ledgers::with_map`].

@@ -449,7 +449,7 @@ fn decode_payload<'a>(d: &Datagram<'a>) -> (Option<NettlpHeader>, Kind<'a>) {
 }
 
 /// Returns the name of a NetTLP message. Requests have four bytes and go to the messaging port. Answers come from
-/// this port, and their length tells them apart.
+/// this port, and their length distinguishes them.
 fn message_name(d: &Datagram<'_>) -> &'static str {
     let is_question = d.destination_port == PORT_MESSAGING;
     let request = d.payload.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));

@@ -439,7 +439,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_merge_runs() {
+    fn ranges_merge_consecutive_numbers() {
         let rows: [(&[u16], &str); 4] =
             [(&[], "-"), (&[3], "3"), (&[0, 1, 2, 7], "0-2, 7"), (&[1022, 1023], "1022-1023")];
         for (numbers, text) in rows {

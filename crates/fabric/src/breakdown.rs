@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_by_nearest_rank() {
+    fn quantiles_use_nearest_rank() {
         // Up to 512 ps every bucket is one picosecond wide.
         let b = all((1..=500).rev());
         let at = |per_mille| b.quantile(per_mille).latency().as_ps();

@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn wrapped_account_name_never_means_none() {
+    fn generation_of_account_name_is_never_zero_after_wrap() {
         let mut ledger = Ledger::new(1);
         for n in 0..u64::from(GENERATIONS) + 2 {
             let tlp = opened(&mut ledger, at(n));

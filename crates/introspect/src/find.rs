@@ -67,9 +67,12 @@ pub fn find<'m, M: Memory>(
         }
     }
     match (found, finder.unfit) {
-        (Some(init), _) => {
-            Kernel::new(finder.memory, init, finder.layout.expect("a task was found by it"), ranges)
-        }
+        (Some(init), _) => Kernel::new(
+            finder.memory,
+            init,
+            finder.layout.expect("a task was found with this layout"),
+            ranges,
+        ),
         (None, Some(error)) => Err(error.into()),
         (None, None) => Err(Error::NoKernel {
             searched_bytes: ranges.iter().map(|range| range.end - range.start).sum(),

@@ -96,7 +96,7 @@ impl Tables {
                 _ => table = entry & ADDRESS,
             }
         }
-        unreachable!("level 0 leads to pages alone")
+        unreachable!("entries of level 0 refer only to pages")
     }
 
     /// Returns an entry of a table, or `None` if the table cannot be read.

@@ -241,7 +241,7 @@ The first words of a source are the basis of the figure:
 
 | basis | source begins with |
 |---|---|
-| `fitted` | `fit`, `not seen` (the measurements would show more than this), `not told apart` |
+| `fitted` | `fit`, `not seen` (too small to appear in the measurements), `not told apart` |
 | `assumed` | `assumed`, `guess`, `as ` (another machine), `median of`, `by definition`, `not ` (any other: `not given`, `not measured`) |
 | `measured` | anything else: a measurement, a data sheet, a specification, a record |
 

@@ -29,7 +29,7 @@ pub enum Frame<T = Tlp> {
     Dllp(Dllp),
 }
 
-/// A frame that a port has sent. Its TLP stays in the replay buffer, from where [`Port::lend`](crate::Port::lend) lends it.
+/// A frame that a port has sent. Its TLP stays in the replay buffer; [`Port::lend`](crate::Port::lend) returns a reference to it.
 pub type SentFrame = Frame<()>;
 
 impl<T> Frame<T> {

@@ -323,7 +323,7 @@ mod tests {
     proptest! {
         /// The bottleneck is full, the other direction is not overloaded, and neither exceeds the raw rate.
         #[test]
-        fn bottleneck_is_full(params in any_params(), transfer in any_transfer()) {
+        fn bottleneck_direction_is_fully_used(params in any_params(), transfer in any_transfer()) {
             let answer = exact(&params, transfer, &Dllps::default()).unwrap();
             prop_assert!(answer.tlp_gbps < answer.raw_gbps);
             for flow in flows(&answer) {

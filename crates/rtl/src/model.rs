@@ -233,7 +233,7 @@ impl Settings {
             return wrong("waves is missing; expected the file to write them to");
         }
         if [self.waves_from_us, self.waves_to_us] != [0, LAST_US] {
-            return wrong("expected either this, or waves_from_us and waves_to_us");
+            return wrong("expected either waves_when, or waves_from_us and waves_to_us");
         }
         match self.waves_when.parse::<Filter>() {
             Ok(filter) if filter.asks_for_outcome() => {

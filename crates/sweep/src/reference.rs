@@ -28,7 +28,7 @@ Each `[[together]]` table has keys that change together, with equally many value
 \"link.lanes\" = [16, 8, 4]
 ```
 
-For each key, one of its values must be valid in the lab as it is, or else the first point as a whole must be valid. Otherwise the sweep
+For each key, at least one value must be valid in the unchanged lab, or the first point as a whole must be valid. Otherwise the sweep
 is refused. Any other invalid point gets its own error.
 
 ";

@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn covering_enables_exactly_requested_bytes() {
+    fn byte_enables_cover_exactly_requested_bytes() {
         for lead in 0..8u64 {
             for len in 1..=64u32 {
                 let span = Span::covering(0x1000 + lead, len).unwrap();

@@ -57,7 +57,7 @@ const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_SERVICE_VLAN: u16 = 0x88a8;
 const PROTOCOL_UDP: u8 = 17;
 
-/// The side that issued a request: the TLP itself, or the request that it completes.
+/// The side that issued the request: this TLP, or the request that this completion answers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {

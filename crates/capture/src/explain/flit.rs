@@ -86,7 +86,7 @@ pub(super) fn explain(bytes: &[u8]) -> Explanation {
     }
     let error = match (row, dwords.first()) {
         (Some((_, name, base, _)), _) if dwords.len() < *base => {
-            Some(format!("{name} of flit mode has a header of {base} DW, there are {}", dwords.len()))
+            Some(format!("{name} of flit mode has a header of {base} DW, but the line has {}", dwords.len()))
         }
         (None, Some(first)) => Some(format!("type {:#04x} of flit mode, which is not decoded", first >> 24)),
         _ => None,

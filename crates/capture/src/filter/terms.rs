@@ -92,14 +92,14 @@ pub const FIELDS: [Field; 36] = [
     number(
         "time",
         "a duration such as 1us: ps, ns, us, ms or s",
-        "time from the first request of a transaction to the last completion, which has this field",
+        "time from the first request of a transaction to its last completion; only the last completion has this field",
         Number::Time,
         MAX_PS,
     ),
     number(
         "latency",
         "a duration such as 600ns: ps, ns, us, ms or s",
-        "time from the first request of a transaction to the first data; the last completion has this field",
+        "time from the first request of a transaction to its first data; only the last completion has this field",
         Number::Latency,
         MAX_PS,
     ),
@@ -133,7 +133,7 @@ pub const FIELDS: [Field; 36] = [
     word(
         "origin",
         "device or host",
-        "side that issued a request, or the request of a completion, by the UDP port",
+        "side that issued the request, or the request of this completion, as the UDP port shows",
         Word::Origin,
     ),
     word("interface", "a name such as link0:upstream", "interface of the record", Word::Interface),

@@ -159,6 +159,6 @@ impl ReadOptions {
         let (option, _, of) =
             options.into_iter().find(|(_, is_given, of)| *is_given && !of.contains(&format))?;
         let of: Vec<_> = of.iter().map(|format| format.name()).collect();
-        Some(format!("{option} an option of {}; the file is read as {format}", of.join(" and ")))
+        Some(format!("{option} only for {}; the file is read as {format}", of.join(" and ")))
     }
 }

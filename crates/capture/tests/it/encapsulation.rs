@@ -279,7 +279,7 @@ fn accepts_snap_length() {
 
 /// Both port schemes, of NetTLP's captures and of today's programs.
 #[test]
-fn ports_follow_both_schemes() {
+fn ports_match_tags_in_both_schemes() {
     let tag = |n| Tag::new(n).unwrap();
     let rows = [
         (PortScheme::Paper, Origin::Device, 3, 0x3003),

@@ -280,7 +280,7 @@ proptest! {
 
 /// The caller must pass the outcome. Without it, terms about transactions match no record.
 #[test]
-fn terms_of_transactions_need_an_outcome() {
+fn terms_of_transactions_match_no_record_without_outcome() {
     let filter: Filter = "time<1s or latency<1s or replay".parse().unwrap();
     assert!(filter.asks_for_outcome());
     let capture = sample();

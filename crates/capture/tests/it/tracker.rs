@@ -183,7 +183,7 @@ fn lines_show_names_of_errors() {
 
 /// If the capture does not have the places of TLPs, their Acks are unknown.
 #[test]
-fn acks_are_unknown_without_places() {
+fn acks_are_unknown_if_tlps_have_no_sequence_numbers() {
     let mut writer = riser_capture::Writer::new(Vec::new()).unwrap();
     let up = writer.tap(0, riser_capture::Direction::Upstream, "").unwrap();
     let down = writer.tap(0, riser_capture::Direction::Downstream, "").unwrap();
@@ -218,7 +218,7 @@ fn limits_number_of_transactions_without_ack() {
 /// Marks are written, read back, and shown in a record's line and JSON. Frames with an empty mark need no extra
 /// bytes.
 #[test]
-fn writes_and_shows_marks() {
+fn capture_keeps_marks_of_damaged_and_lost_frames() {
     let (read, answer) = read_and_answer(5, 0x1000, 64);
     let mut link = Link::new();
     link.tlp(true, &read, DAMAGED).tlp(false, &answer, DROPPED).ack(true, 0);

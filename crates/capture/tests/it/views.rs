@@ -185,7 +185,7 @@ fn series_counts_traffic_per_interval() {
 
 /// The sums are the same with any interval. The automatic interval gives few enough rows.
 #[test]
-fn sums_do_not_depend_on_interval() {
+fn series_sums_do_not_depend_on_interval() {
     for gap_ps in [10, 1_000, 777_777, 1_000_000_000] {
         let mut link = Link::new();
         for n in 0..500u16 {

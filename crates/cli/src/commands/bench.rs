@@ -121,7 +121,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u64>::new().range(4096..=1 << 30))]
     window: Option<u64>,
 
-    /// Offset of each transfer in bytes, from a cache line: 0 to 63 [default: from the model; 0 for pcie-bench]
+    /// Offset of each transfer from the start of a cache line in bytes, 0 to 63 [default: from the model; 0 for pcie-bench]
     #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u32>::new().range(0..=63))]
     offset: Option<u32>,
 
@@ -183,7 +183,7 @@ const CACHES: [Word<CacheState>; 4] = [
     ("host-warm", "The host has written the window", CacheState::HostWarm),
     (
         "device-warm",
-        "The device has written the window, as far as DDIO lets its writes into the cache",
+        "The device has written the window, up to the share of the cache that DDIO allows",
         CacheState::DeviceWarm,
     ),
     ("device-thrash", "The device has written random lines in 64 MiB", CacheState::DeviceThrash),

@@ -204,7 +204,7 @@ fn select(data: &mut ResultSet, args: &Args) -> Result<(), Failure> {
     let known = data.configurations.keys().any(|name| Configuration::named(name).is_some());
     if !data.configurations.is_empty() && !known {
         return Err(Failure::Run(format!(
-            "{}: {}: not among the published configurations, whose servers are known; `riser compare` accepts any results",
+            "{}: {}: not a published configuration, expected one of a known server; `riser compare` accepts any results",
             args.data.display(),
             data.configurations.keys().cloned().collect::<Vec<_>>().join(", ")
         )));

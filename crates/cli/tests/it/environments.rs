@@ -195,7 +195,7 @@ fn reports_file_limit_too_low_for_vectors() {
 /// special characters in all paths, a locale, and variables of other tools.
 #[test]
 #[ignore = "of .ci/long environments"]
-fn boot_with_odd_paths_limits_and_variables() {
+fn boots_with_odd_paths_limits_and_variables() {
     let folder = tempfile::tempdir().unwrap();
     let odd = folder.path().join("it's my, \"own\" & 100% $HOME; a=b");
     let (drivers, share, cached) = (odd.join("my drivers"), odd.join("share"), odd.join("my cache"));

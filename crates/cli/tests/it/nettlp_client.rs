@@ -264,7 +264,7 @@ fn uses_session_if_supported() {
 }
 
 #[test]
-fn perf_reports_ceiling() {
+fn perf_reports_loopback_ceiling() {
     let _served = adapter(50, "rw");
     let object = json(50, &["perf", "read", "-c", "10", "-t", "60", "--ceiling"]);
     let ceiling = &object["ceiling"];

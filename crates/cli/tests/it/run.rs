@@ -113,7 +113,7 @@ fn reports_run_as_text_and_json() {
 }
 
 #[test]
-fn no_latencies_omits_latencies() {
+fn option_no_latencies_omits_latencies() {
     let without = ["run", "--json", "--no-latencies", &lab("ping.toml")];
     let (with, without) = (json(&["run", "--json", &lab("ping.toml")]), json(&without));
     assert!(with["links"][0]["transactions"].as_array().is_some_and(|kinds| !kinds.is_empty()));

@@ -138,7 +138,7 @@ fn ctrl_c_keeps_complete_files_and_next_run_continues() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", said(&output));
     assert!(
-        said(&output).contains("experiments left: the same command goes on from here"),
+        said(&output).contains("experiments left: run the same command again to continue"),
         "{}",
         said(&output)
     );

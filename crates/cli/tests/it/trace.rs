@@ -350,7 +350,7 @@ fn credits_never_fall_below_zero() {
 }
 
 #[test]
-fn writes_perfetto_file_only_once() {
+fn perfetto_output_is_not_overwritten_without_force() {
     let file = lab_capture("ping.toml", "trace-perfetto.pcapng");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trace-perfetto.json");
     let _ = fs::remove_file(&out);

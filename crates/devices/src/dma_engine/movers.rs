@@ -20,7 +20,7 @@ const MAX_WAITING: usize = 1024;
 /// Minimum size that a piece or a descriptor takes in an engine's buffer.
 const LEAST_BYTES: u32 = 64;
 
-/// A data read; without bytes if the logic does not use them.
+/// A data read; it carries no bytes if the logic does not use them.
 type Reading = DmaReadFuture<Data>;
 
 /// A step of a descriptor in an H2D engine, in data order.

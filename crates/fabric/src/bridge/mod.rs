@@ -134,7 +134,7 @@ impl Bridge {
         Some(answers::slot_power_limit(self.id(), value, scale, payloads))
     }
 
-    /// Takes the limit of a Set_Slot_Power_Limit from above.
+    /// Stores the limit of a Set_Slot_Power_Limit message that the port above has sent.
     pub(crate) fn capture_slot_power_limit(&mut self, data: &Data) {
         if let Some(&[value, scale, ..]) = data.bytes() {
             self.space.set_slot_power_limit(value, scale & 0b11);

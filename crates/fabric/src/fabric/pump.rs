@@ -33,8 +33,8 @@ impl Fabric {
         }
     }
 
-    /// Pumps this port only. One frame makes the wire busy, so a port sends at most one frame. The room that it leaves
-    /// is filled at once.
+    /// Pumps this port only. One frame makes the wire busy, so a port sends at most one frame. The room that becomes
+    /// free is filled at once.
     fn pump_port(&mut self, index: usize) {
         let sent = self.transmit(index);
         let more = self.refill(index);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A table of translations, looked up by page: the IOTLB, and the page walk cache. This module does not know page
+//! A table of translations, looked up by page: the IOTLB, and the page walk cache. This module does not read page
 //! tables. A key distinguishes requesters.
 
 use crate::profile::Replacement;

@@ -215,7 +215,7 @@ impl MemorySystem {
         at
     }
 
-    /// A write through `port` is visible at `at`, but not before earlier ones; returns the time.
+    /// Returns the time when a write through `port` becomes visible: `at`, or later if an earlier write of the port becomes visible later.
     pub(crate) fn show(&mut self, port: usize, at: Time) -> Time {
         let visible_at = &mut self.turns[port].visible_at;
         *visible_at = (*visible_at).max(at);

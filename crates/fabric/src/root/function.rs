@@ -27,7 +27,7 @@ const SHORT_TAGS: u16 = 32;
 pub struct RootFunctionCounters {
     /// Configuration requests that functions of bus 0 have answered.
     pub config_requests: u64,
-    /// TLPs sent on from one root port to another.
+    /// TLPs forwarded from one root port to another.
     pub peer_to_peer: u64,
     /// Reads between root ports that were split.
     pub split_reads: u64,

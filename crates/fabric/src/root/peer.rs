@@ -3,7 +3,7 @@
 //! not handle requests to memory.
 //!
 //! A forwarded TLP keeps its credits until it is sent, so that the number of waiting TLPs is bounded. A split read
-//! ([`PeerToPeer::Split`]) takes a place in the memory system instead, and returns its credits. Reads of the host
+//! ([`PeerToPeer::Split`]) returns its credits at once, and takes a place in the memory system. Reads of the host
 //! beyond Max_Read_Request_Size are split in the same way.
 
 use super::completer::Job;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A switch (`PCIe 5.0 §1.3.3`): one upstream port, up to 31 downstream ports, each a type 1 function, and an internal
-//! bus between them on which downstream port `k` is device `k - 1`. Sans-IO: the switch knows neither links nor an
-//! event loop, and never reads a clock.
+//! bus between them on which downstream port `k` is device `k - 1`. Sans-IO: the switch depends neither on links
+//! nor on an event loop, and never reads a clock.
 //!
 //! ```text
 //!            port 0 (upstream)

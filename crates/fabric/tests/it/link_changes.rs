@@ -219,7 +219,7 @@ fn dead_direction_retrains_at_the_pace_of_the_timer() {
 /// The time at which a lost TLP is replayed (`PCIe 5.0 §3.6.2.1`), with REPLAY_TIMER by either rule. Revision 3 sets
 /// three times the table's Ack latency, revision 4 sets 24,000 to 31,000 symbol times.
 #[test]
-fn replay_timer_follows_either_rule() {
+fn replay_timer_follows_rev3_and_rev4_rules() {
     // Gen3 x8, MPS 256: (256 + 28) * 2.5 / 8 + 115 = 203 symbol times of 16.25 / 16 ns.
     let rows = [
         (ReplayTimerRule::Rev3, 3 * 203),

@@ -379,7 +379,7 @@ fn gap_after_completions_leaves_the_wire_idle() {
 
 /// After the last completion of a request the gap is longer, if completions are shorter than Max_Payload_Size.
 #[test]
-fn requests_are_followed_by_their_own_gap() {
+fn request_gap_follows_each_request() {
     let second = |unit_bytes, request_gap| {
         let completions =
             CompletionProfile { unit_bytes: unit(unit_bytes), request_gap, ..CompletionProfile::default() };

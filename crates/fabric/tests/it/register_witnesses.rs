@@ -145,8 +145,8 @@ const ROWS: &[Row] = &[
 
     (E, PM, PM_CONTROL, &["PowerState"], POWER, "d3hot_refuses_memory_and_answers_configuration_requests"),
     (E, PM, PM_CONTROL, &["PME_En", "PME_Status"], POWER, "pme_is_sent_if_enabled"),
-    (S, PM, PM_CONTROL, &["PowerState"], BRIDGES, "a_port_in_d3hot_claims_and_forwards_no_memory"),
-    (R, PM, PM_CONTROL, &["PowerState"], ROOT_BRIDGES, "a_port_in_d3hot_claims_no_memory"),
+    (S, PM, PM_CONTROL, &["PowerState"], BRIDGES, "a_port_in_d3hot_claims_and_forwards_no_memory_requests"),
+    (R, PM, PM_CONTROL, &["PowerState"], ROOT_BRIDGES, "a_port_in_d3hot_claims_no_memory_requests"),
 
     (E, MSI, "Message Control", &["MSI Enable", "Multiple Message Enable"],
         REGISTERS, "msi_address_and_data_follow_its_registers"),
@@ -169,7 +169,7 @@ const ROWS: &[Row] = &[
         ROOT_REGISTERS, "host_messages_have_only_enabled_attributes"),
     (E, PCIE, DEVICE_CONTROL, &["Max_Payload_Size"], INBOUND, "answers_are_split_at_mps_and_rcb"),
     (S, PCIE, DEVICE_CONTROL, &["Max_Payload_Size"], ROUTING, "egress_port_blocks_atomics_and_prefixes"),
-    (R, PCIE, DEVICE_CONTROL, &["Max_Payload_Size"], PEERS, "long_writes_are_split_or_malformed_at_smaller_mps"),
+    (R, PCIE, DEVICE_CONTROL, &["Max_Payload_Size"], PEERS, "writes_above_mps_of_peer_port_are_split_or_malformed"),
     (E, PCIE, DEVICE_CONTROL, &["Extended Tag Field Enable"], KINDS, "only_enabled_tags_are_used"),
     (R, PCIE, DEVICE_CONTROL, &["Extended Tag Field Enable"], ROOT_REGISTERS, "host_has_32_tags_without_extended_tags"),
     (E, PCIE, DEVICE_CONTROL, &["Max_Read_Request_Size"], VFS, "virtual_functions_use_sizes_of_the_physical_function"),

@@ -116,7 +116,7 @@ fn isa_and_vga_enable_select_claimed_addresses() {
 
 /// PowerState (`PCIe 5.0 §5.3.1.4.1`): in D3hot a root port claims no memory and no I/O, and configuration requests pass.
 #[test]
-fn a_port_in_d3hot_claims_no_memory() {
+fn a_port_in_d3hot_claims_no_memory_requests() {
     let pm = space(0).capability(1).unwrap() + 1;
     for (asks, passes) in
         [(Asks::Memory(window(0)), false), (Asks::Io(0x1000), false), (Asks::Bus(0x10), true)]

@@ -77,7 +77,7 @@ fn ari_forwarding_opens_the_secondary_bus() {
 
 /// An answer of a function of bus 0 takes the root complex latency twice, and crosses no link.
 #[test]
-fn functions_of_bus_0_answer_after_two_latencies() {
+fn functions_of_bus_0_answer_after_two_root_complex_latencies() {
     let rig = Rig::new();
     let fabric = rig.run(|cpu| async move {
         let before = cpu.now();

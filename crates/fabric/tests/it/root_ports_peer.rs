@@ -281,7 +281,7 @@ fn one_failed_part_fails_the_split_read() {
 
 /// Writes longer than Max_Payload_Size of the other root port: split if the host splits, otherwise malformed there.
 #[test]
-fn long_writes_are_split_or_malformed_at_smaller_mps() {
+fn writes_above_mps_of_peer_port_are_split_or_malformed() {
     for (mode, expected, malformed) in [
         (
             PeerToPeer::Split,

@@ -192,7 +192,7 @@ fn a_blocked_request_signals_target_abort() {
     }
 }
 
-/// How a TLP meets a link that is down.
+/// Way in which a TLP is affected by a link that is down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Comes {
     /// The TLP arrives when the link is down.

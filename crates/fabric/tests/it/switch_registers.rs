@@ -209,7 +209,7 @@ fn each_slot_event_depends_on_its_enable_bit() {
         for (control, interrupts) in [
             (enable | HOT_PLUG_INTERRUPT, true),
             (enable, false),
-            // All others, except the event that the write itself causes.
+            // All other fields, except the event that the write itself causes.
             (ALL & !enable & !(1 << 4), false),
         ] {
             let mut rig = with_full_slot();
@@ -366,7 +366,7 @@ fn error_without_room_in_the_header_log_is_reported() {
 
 /// PowerState (`PCIe 5.0 §5.3.1.4.1`): in D3hot a port claims no memory and no I/O, and forwards no requests upstream.
 #[test]
-fn a_port_in_d3hot_claims_and_forwards_no_memory() {
+fn a_port_in_d3hot_claims_and_forwards_no_memory_requests() {
     let rows = [
         (0, to_memory(0x1000_0000), false),
         (0, to_io(0x1000), false),

@@ -206,7 +206,7 @@ proptest! {
 
     /// Checks the fuzz target's properties for any script.
     #[test]
-    fn properties_hold_for_any_script(
+    fn random_scripts_pass_fuzz_checks(
         read in any::<[u8; 5]>(), steps in proptest::collection::vec((any::<u8>(), 0_u8..70, any::<u8>()), 0..80),
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
     ) {

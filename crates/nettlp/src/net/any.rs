@@ -32,7 +32,7 @@ impl ConnectOptions {
 
 /// One of the two carriers.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "one for each thread, and seldom moved")]
+#[expect(clippy::large_enum_variant, reason = "one for each thread, and rarely moved")]
 pub enum AnyCarrier {
     /// Upstream's port scheme.
     Tagged(TaggedCarrier),

@@ -173,7 +173,7 @@ pub(super) fn report_drops(socket: &UdpSocket) -> io::Result<()> {
     Ok(setsockopt(socket, sockopt::RxqOvfl, &1)?)
 }
 
-/// Maximum length of datagrams that leave as one send of equal datagrams (`UDP_SEGMENT`). The kernel rejects lengths above the
+/// Maximum length of datagrams for which one system call sends several datagrams of equal length (`UDP_SEGMENT`). The kernel rejects lengths above the
 /// path's MTU, and sends on interfaces without checksum offload. Old kernels reject every such send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Segmentation {

@@ -340,7 +340,7 @@ fn session_that_does_not_receive_is_stalled_without_loss() {
     assert_eq!((peer.reads, peer.no_room, peer.sent_tlps), (200, 0, 6400));
 }
 
-/// The kernel reports drops with a later datagram. Here no later datagram of a served peer arrives.
+/// The kernel reports drops together with a later datagram. In this test, no later datagram of a served peer arrives.
 #[test]
 fn datagrams_of_strangers_are_counted_at_the_end() {
     let (here, there, stranger) = (ip(20, 2), ip(20, 1), ip(20, 3));

@@ -13,7 +13,7 @@ fn hold(target: &str, least: usize, check: fn(&[u8])) {
 }
 
 #[test]
-fn properties_hold_for_seeds() {
+fn seeds_pass_fuzz_checks() {
     hold("nettlp_messaging", 7, checks::messaging);
     hold("nettlp_registers", 8, checks::registers);
     hold("nettlp_incoming", 19, checks::incoming);

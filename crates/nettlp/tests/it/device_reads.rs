@@ -293,7 +293,7 @@ fn run(rest: Rest, last: u16, pause: Duration, [lost, doubled, late]: [u64; 3]) 
 }
 
 #[test]
-fn no_read_is_retried_without_loss() {
+fn reads_are_not_retried_if_nothing_is_lost() {
     let (seen, counters) = run(Rest::LOOPBACK, 15, Duration::ZERO, [0; 3]);
     assert_eq!((seen.read, seen.timed_out, seen.stale), (READERS * READS, 0, 0));
     assert_eq!((counters.retried, counters.late, counters.strays.total()), (0, 0, 0));
@@ -310,7 +310,7 @@ fn lost_reads_are_retried_and_never_return_stale_data() {
 
 /// Shows that the rest times prevent stale data.
 #[test]
-fn stale_data_appears_without_rests() {
+fn stale_data_appears_if_tags_do_not_rest() {
     let (seen, _) = run(Rest::OFF, 15, Duration::ZERO, [20, 20, 10]);
     assert!(seen.stale > 0, "{seen:?}");
 }

@@ -250,7 +250,7 @@ fn check(outcome: &Outcome) {
 }
 
 #[test]
-fn every_byte_was_current_during_its_read() {
+fn reads_over_lossy_path_return_current_data() {
     check(&Run::new(1, RESTS).run(100_000));
 }
 
@@ -263,7 +263,7 @@ fn late_completions_give_wrong_data_without_rest() {
 // Both parts of the rest are needed. A duplicated request is answered twice even if no read was given up, and a delayed
 // completion arrives even if no datagram was duplicated.
 #[test]
-fn one_part_of_rest_alone_allows_wrong_data() {
+fn tags_that_rest_too_briefly_cause_wrong_data() {
     for rest in [
         Rest { lost: LIFETIME, duplicate: Duration::ZERO },
         Rest { lost: Duration::ZERO, duplicate: Duration::from_us(20) },

@@ -163,14 +163,14 @@ fn check_faults(outcome: &Outcome) {
 }
 
 #[test]
-fn every_byte_was_current_with_a_port_per_tag() {
+fn reads_return_current_data_with_a_port_per_tag() {
     let outcome = tagged(1, PortScheme::Tagged, 128, &Patience::of(100), 4000, |_| false);
     check(&outcome);
     check_faults(&outcome);
 }
 
 #[test]
-fn every_byte_was_current_in_the_papers_scheme() {
+fn reads_return_current_data_in_the_papers_scheme() {
     let outcome = tagged(2, PortScheme::Paper, 256, &Patience::of(100), 6000, |_| false);
     check(&outcome);
     check_faults(&outcome);
@@ -210,7 +210,7 @@ fn session(test: u8, reads: u64) {
 }
 
 #[test]
-fn every_byte_was_current_in_a_session() {
+fn reads_return_current_data_in_a_session() {
     session(4, 5_000);
 }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use testkit::seeds;
 
 #[test]
-fn properties_hold_for_every_seed() {
+fn every_seed_passes_fuzz_checks() {
     let seeds = seeds("nettlp_requester");
     assert!(seeds.len() >= 5, "{seeds:?}");
     for (_, seed) in seeds {
@@ -36,12 +36,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn properties_hold_for_random_scripts(steps in prop::collection::vec(step(), 0..120)) {
+    fn random_scripts_pass_fuzz_checks(steps in prop::collection::vec(step(), 0..120)) {
         checks::requester(&steps.concat());
     }
 
     #[test]
-    fn properties_hold_for_random_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn random_bytes_pass_fuzz_checks(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         checks::requester(&bytes);
     }
 }

@@ -226,7 +226,7 @@ fn session_opens_if_adapter_answers_after_a_second() {
 /// An acknowledgement ends the wait of a dropped carrier. Otherwise each drop would take 100 ms, much longer than
 /// all drops together need.
 #[test]
-fn drop_of_carrier_ends_when_all_is_acknowledged() {
+fn dropped_carrier_waits_until_all_is_acknowledged() {
     let (here, there) = (ip(33, 2), ip(33, 1));
     let echo = Echo::start(&only_sessions(there));
     let mut drops = [(); 20].map(|()| {

@@ -44,12 +44,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn properties_hold_for_random_scripts(first in any::<u8>(), steps in prop::collection::vec(step(), 0..60)) {
+    fn random_scripts_pass_fuzz_checks(first in any::<u8>(), steps in prop::collection::vec(step(), 0..60)) {
         checks::snic(&[&[first, 0, 0, 0x10, 0, 2, 0x20, 0, 6, 1], &steps.concat()[..]].concat());
     }
 
     #[test]
-    fn properties_hold_for_random_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn random_bytes_pass_fuzz_checks(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         checks::snic(&bytes);
     }
 }

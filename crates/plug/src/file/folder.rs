@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_contents_of_first_read() {
+    fn folder_keeps_contents_of_first_read() {
         let path = std::env::temp_dir().join(format!("riser-lab-folder-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         fs::write(path.join("a"), b"first").unwrap();

@@ -81,7 +81,7 @@ fn samples_are_in_range_and_repeatable() {
 }
 
 #[test]
-fn errors_name_their_place_in_the_file() {
+fn errors_name_their_position() {
     let metrics = "[metrics]\nhops = 'tlp_hops'\n";
     let rows: &[(&str, &str)] = &[
         ("", "sweep.toml: it is empty: expected `version = 1`"),

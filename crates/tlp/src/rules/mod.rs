@@ -222,7 +222,7 @@ const fn rows(of: Option<Family>) -> Rows {
         };
         if is_one {
             start = if end == 0 { at } else { start };
-            assert!(end == 0 || end == at, "rules of one kind stand together");
+            assert!(end == 0 || end == at, "rules of one kind are adjacent");
             end = at + 1;
         }
         at += 1;

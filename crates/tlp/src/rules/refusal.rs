@@ -43,7 +43,7 @@ pub struct Head {
     len: u8,
 }
 
-/// The refusals of a component by rule and place, sorted by their first occurrence. Routine refusals are kept apart.
+/// The refusals of a component by rule and place, sorted by their first occurrence. Routine refusals are counted separately.
 #[derive(Clone, Debug, Default)]
 pub struct Refusals {
     kinds: Vec<Refusal>,

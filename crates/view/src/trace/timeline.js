@@ -53,7 +53,7 @@ function longStretches(stretches, end) {
   return found;
 }
 
-/** Returns whether folding leaves more than single moments. If most parts between the folds were moments, the plot would
+/** Returns whether the folded timeline is longer than single points in time. If most parts between the folds were moments, the plot would
  *  show only folds. */
 function leavesSpans(folds, end) {
   const starts = [0, ...folds.map((fold) => fold.to)];

@@ -133,7 +133,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     show(args, &suite, &outcome)?;
     if outcome.left > 0 {
         return Err(Failure::Interrupted(format!(
-            "interrupted, {} left: the same command goes on from here",
+            "interrupted, {} left: run the same command again to continue",
             counted(outcome.left, "experiment")
         )));
     }

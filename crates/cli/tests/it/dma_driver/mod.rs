@@ -201,7 +201,7 @@ fn assert_calls(guest: &Guest) {
 }
 
 #[test]
-fn kernel_6_1_answers_calls() {
+fn driver_answers_calls_on_kernel_6_1() {
     let Some(guest) = shared("calls", "6.1", &scripts()) else { return };
     assert_calls(&guest);
 }
@@ -244,14 +244,14 @@ fn imports_dmabufs() {
 
 #[test]
 #[ignore = "of .ci/long kernel"]
-fn kernel_6_12_on_two_processors_answers_calls() {
+fn driver_answers_calls_on_kernel_6_12_with_two_processors() {
     let Some(guest) = guest(LAB, "6.12", "", &call_script(), &["--smp", "2"]) else { return };
     assert_calls(&guest);
 }
 
 #[test]
 #[ignore = "of .ci/long guest"]
-fn answers_calls_with_small_device_ring() {
+fn driver_answers_calls_with_small_device_ring() {
     let Some(guest) = shared("few-places", "6.12", &newer_scripts()) else { return };
     assert_calls(&guest);
 }
@@ -316,7 +316,7 @@ const MANY: &str = "echo == whole\n/share/many /dev/riser_dma0 50\n\
 /// time.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn fabric_keeps_running_after_fifty_processes() {
+fn fabric_still_works_after_fifty_processes() {
     let lab = include_str!("../../../../../labs/sriov.toml");
     for processors in ["1", "2"] {
         let Some(guest) = guest(lab, "6.1", "", MANY, &["--smp", processors]) else { return };

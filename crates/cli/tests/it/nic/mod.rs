@@ -255,7 +255,7 @@ fn simple_nic_driver_works() {
 
 #[test]
 #[ignore = "of .ci/long nic"]
-fn simple_nic_driver_loses_none_of_ten_thousand() {
+fn simple_nic_driver_loses_none_of_ten_thousand_pings() {
     simple(&[], 10_000);
     simple(&["--direct", "--vtd"], 10_000);
 }

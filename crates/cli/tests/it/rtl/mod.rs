@@ -627,7 +627,11 @@ fn waves_begin_before_trigger_tlp() {
     for (when, more, why) in [
         ("statu=UR", &[][..], "filter, column 1"),
         ("time>1us", &[], "not of its transaction"),
-        ("status=UR", &["--set", "slot.fpga.rtl.waves_from_us=1"], "expected either this, or waves_from_us"),
+        (
+            "status=UR",
+            &["--set", "slot.fpga.rtl.waves_from_us=1"],
+            "expected either waves_when, or waves_from_us",
+        ),
     ] {
         let wrong = with(when, more);
         assert!(wrong.code != 0 && wrong.stderr.contains(why), "`{why}` in {}", wrong.stderr);

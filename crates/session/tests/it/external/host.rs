@@ -134,7 +134,7 @@ fn simulated_host_can_be_outside() {
 
 /// An outside program cuts a card's link and injects a fault, by commands that are recorded.
 #[test]
-fn commands_reach_the_links_and_run_again() {
+fn link_commands_are_recorded_and_replayed() {
     let (mut lab, kept) = Kept::begin(u64::MAX);
     let mut machines = run_pair(&mut lab);
     let links: Door<Commands> = lab.door_named("links").unwrap();
@@ -474,7 +474,7 @@ fn rejects_record_of_another_lab() {
     let why = Replay::new(&renamed, &models()).err().unwrap().to_string();
     assert_eq!(
         why,
-        "the record was made with another lab: it joins at `host wrong`, places here are host left, host right, links"
+        "the record was made with another lab: it uses the place `host wrong`, but this lab has the places host left, host right, links"
     );
 }
 
@@ -536,7 +536,7 @@ fn lists_hosts_of_lab() {
             "device = \"memory\"\nparent = \"b\"\nmemory.address = 0x80000000",
             "address of slot `b1`: no effect, because its host is outside",
         ),
-        ("parent = \"left\"", "parent = \"left\"\nport = 2", "port 2 of `left`: root ports are not chosen"),
+        ("parent = \"left\"", "parent = \"left\"\nport = 2", "port 2 of `left`: riser chooses root ports"),
     ] {
         let text = PAIR.replacen(from, to, 1);
         let error = parse(&models(), Path::new("pair.toml"), &text).unwrap_err().to_string();

@@ -101,7 +101,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = mps)]
     mps: Option<Mps>,
 
-    /// Read Completion Boundary in bytes, with --memory: completions of one read may be split there [default: 64]; a lab has its own
+    /// With --memory: Read Completion Boundary, at which completions of one read may be split [default: 64]; a lab sets its own
     #[arg(long, value_name = "BYTES", value_parser = rcb)]
     rcb: Option<Rcb>,
 
@@ -314,7 +314,9 @@ impl Args {
         let of_labs = [&self.opening.given()[..], &of_labs].concat();
         let idle = |of: &[(&'static str, bool)]| of.iter().find(|(_, given)| *given).map(|(name, _)| *name);
         let why = match (&self.lab, &self.memory) {
-            (Some(_), _) => idle(&of_memory).map(|name| format!("{name} needs --memory: a lab has its own")),
+            (Some(_), _) => {
+                idle(&of_memory).map(|name| format!("{name} needs --memory: with a lab, the lab sets it"))
+            }
             (None, Some(_)) => {
                 let legal = "expected with --memory: --write-back, --bus, --mps, --rcb, --threads, --busy-poll or --report";
                 idle(&of_labs).map(|name| format!("{name} needs a lab; {legal}"))
