@@ -98,8 +98,8 @@ A worker is a process of `riser sweep --worker`, or any other program that excha
 | worker | `{\"record\": {...}, \"cpu_ns\": n, \"simulation_ns\": n}` | a point was run, with its CPU time |
 | worker | `{\"panic\": \"why\"}` | it panicked, and will end |
 
-A worker ends when its input ends. Points that a worker had when it died are run again, one by one. If workers die at a point alone three
-times, it has the outcome `crashed`.
+A worker ends when its input ends. Points that a worker had when it died are run again, one by one. If a point alone kills its worker
+three times, the point has the outcome `crashed`.
 ";
 
 /// The page.

@@ -306,7 +306,7 @@ fn dma_engine_obeys_model_limits_beyond_the_paper() {
 
 /// The limit of an NVMe controller follows from its queue, its link and its media. Media of a data sheet reach the measured rates.
 #[test]
-fn nvme_names_the_right_limit() {
+fn nvme_names_the_correct_limit() {
     let report = run("nvme-queue-depth");
     for table in &report.tables {
         let (iops, up, down) =

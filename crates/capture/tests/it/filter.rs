@@ -255,7 +255,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn trees_combine_results_of_terms((expression, holds) in expression()) {
+    fn and_or_not_combine_results_of_terms((expression, holds) in expression()) {
         let numbers: Vec<u64> = (1..=5).zip(holds).filter(|(_, holds)| *holds).map(|(n, _)| n).collect();
         prop_assert_eq!(kept(&sample(), &expression), numbers, "{}", expression);
         let filter: Filter = expression.parse().unwrap();

@@ -87,7 +87,7 @@ fn follows_posted_requests_in_order() {
 
 /// A bridge turns a configuration request of Type 1 into one of Type 0 on its secondary bus (`PCIe 5.0 §7.3.3`).
 #[test]
-fn configuration_request_is_one_across_bridges() {
+fn configuration_request_across_bridges_is_one_transaction() {
     let answer = Tlp::new(completion(0, 3, 4, None, Status::UnsupportedRequest), Data::NONE);
     let mut links = Links::new(&TREE);
     let [type_1, type_0] = [ConfigKind::Type1, ConfigKind::Type0].map(|kind| config_read(kind, 0x0400, 8, 3));
@@ -99,7 +99,7 @@ fn configuration_request_is_one_across_bridges() {
 }
 
 #[test]
-fn separates_similar_requests() {
+fn similar_requests_are_separate_transactions() {
     let (read, _) = read_and_answer(5, 0x1000, 64);
     let (other, _) = read_and_answer(5, 0x2000, 64);
     let local = Message {

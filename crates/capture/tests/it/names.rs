@@ -438,7 +438,7 @@ fn learns_only_from_valid_accesses() {
 
 /// The search through capabilities ends even if their chain is broken or a ring.
 #[test]
-fn stops_at_cyclic_capability_chain() {
+fn names_search_stops_at_cyclic_capability_chain() {
     let (mut wire, space) = (Wire::new(), with_msix());
     wire.discover(&space, FUNCTION);
     let pm = position(&space, 0x01);

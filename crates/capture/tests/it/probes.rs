@@ -36,7 +36,7 @@ fn capture() -> Vec<u8> {
 }
 
 #[test]
-fn filter_tells_probes_from_errors() {
+fn filter_distinguishes_probes_from_errors() {
     let capture = capture();
     assert_eq!(kept(&capture, "error"), [6, 8, 10]);
     assert_eq!(kept(&capture, "probe"), [2, 12]);

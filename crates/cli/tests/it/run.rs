@@ -127,7 +127,7 @@ fn option_no_latencies_omits_latencies() {
 
 /// An Ack for a TLP that was never sent is counted, and appears in the error line of its link. A run without errors has no such line.
 #[test]
-fn error_counters_have_lines() {
+fn report_has_line_for_each_error_counter() {
     let good = "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"traffic\"\n\
                 [[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\ncount = 10\n";
     let fault = "[[fault]]\nslot = \"card\"\ndirection = \"downstream\"\nframes = \"ack\"\nnth = 1\n\

@@ -150,7 +150,7 @@ fn prints_statistics_of_each_file() {
 }
 
 #[test]
-fn names_each_of_several_files() {
+fn output_names_file_of_each_record() {
     let a = capture("several-a.pcap", &[MRD]);
     let b = capture("several-b.pcap", &[CPLD]);
     let (a, b) = (a.to_str().unwrap(), b.to_str().unwrap());
@@ -208,7 +208,7 @@ fn prints_one_line_per_transaction() {
 
 /// The replays that the links count equal the retries that the transactions count.
 #[test]
-fn retries_equal_replays_counted_by_links() {
+fn number_of_retries_equals_replays_of_links() {
     let file = lab_capture("errors.toml", "trace-errors.pcapng");
     let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/errors.toml").display().to_string();
     let report: Value = serde_json::from_str(&riser_ok(&["run", &labs, "--json"])).unwrap();

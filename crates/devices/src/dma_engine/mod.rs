@@ -229,7 +229,7 @@ pub enum Interrupts {
     /// MSI, one vector per ring, with masking.
     #[serde(rename = "msi")]
     Msi,
-    /// INTA, asserted until the driver clears both bits of its register. The simulated host's driver does not wait for it, but polls every microsecond.
+    /// INTA, asserted until the driver clears both bits of its register. The simulated host's driver does not wait for this interrupt, but polls every microsecond.
     #[serde(rename = "intx")]
     Intx,
 }

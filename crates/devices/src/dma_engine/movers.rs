@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn splits_transfers_at_multiples() {
+    fn splits_transfers_at_address_multiples() {
         let pieces = |address, bytes| pieces(address, bytes, 512).collect::<Vec<_>>();
         assert_eq!(pieces(0x1000, 512), [(0x1000, 512)]);
         assert_eq!(pieces(0x11f8, 1024), [(0x11f8, 8), (0x1200, 512), (0x1400, 504)]);

@@ -38,7 +38,7 @@ pub struct MemoryCounters {
     pub read_lines_remote: u64,
     /// Lines read from memory.
     pub read_lines_missed: u64,
-    /// Lines written that the cache held.
+    /// Written lines that were in the cache.
     pub write_lines_hit: u64,
     /// Lines written that the cache did not hold. Each has evicted another line.
     pub write_lines_missed: u64,

@@ -138,7 +138,7 @@ fn silent_link_sends_no_missed_skps_later() {
 
 /// A host program and a device go on across changes of their link, with errors on it: every byte is right.
 #[test]
-fn traffic_goes_on_across_changes_with_errors() {
+fn traffic_continues_across_link_changes_and_errors() {
     let mut flaky = link(Rate::Gt8, 8, 256);
     flaky.bit_error_rate = u64::MAX / 200_000;
     let mut fabric = System::new()

@@ -204,7 +204,7 @@ const ROWS: &[Row] = &[
         ROOT_BRIDGES, "slot_commands_complete_and_switch_power"),
     (R, PCIE, "Root Control, Root Capabilities", &["PME Interrupt Enable"],
         ROOT_REGISTERS, "root_status_reports_one_pme_at_a_time"),
-    (R, PCIE, "Root Control, Root Capabilities", &["CRS Software Visibility Enable"], ROOT, "crs_is_visible_or_retried"),
+    (R, PCIE, "Root Control, Root Capabilities", &["CRS Software Visibility Enable"], ROOT, "crs_is_returned_to_software_or_retried"),
     (R, PCIE, "Root Status", &["PME Status"], ROOT_REGISTERS, "root_status_reports_one_pme_at_a_time"),
 
     (E, PCIE, DEVICE_CONTROL_2, TIMEOUT, REGISTERS, "read_timeout_follows_device_control_2"),
@@ -241,13 +241,13 @@ const ROWS: &[Row] = &[
 
     (S, ACS, ACS_CONTROL, &["ACS Source Validation Enable", "ACS Translation Blocking Enable",
         "ACS P2P Request Redirect Enable", "ACS P2P Completion Redirect Enable", "ACS Upstream Forwarding Enable",
-        "ACS P2P Egress Control Enable", "ACS Direct Translated P2P Enable"], ROUTING, "acs_bits_select_the_path"),
-    (S, ACS, "Egress Control Vector", &["Egress Control Vector"], ROUTING, "acs_bits_select_the_path"),
+        "ACS P2P Egress Control Enable", "ACS Direct Translated P2P Enable"], ROUTING, "acs_bits_select_path_of_peer_requests"),
+    (S, ACS, "Egress Control Vector", &["Egress Control Vector"], ROUTING, "acs_bits_select_path_of_peer_requests"),
     (R, ACS, ACS_CONTROL, &["ACS Source Validation Enable", "ACS Translation Blocking Enable",
         "ACS P2P Request Redirect Enable", "ACS P2P Egress Control Enable", "ACS Direct Translated P2P Enable"],
-        PEERS, "acs_bits_select_the_path"),
+        PEERS, "acs_bits_select_path_of_peer_requests"),
     (R, ACS, ACS_CONTROL, &["ACS Upstream Forwarding Enable"], PEERS, "upstream_forwarding_allows_return_to_the_same_port"),
-    (R, ACS, "Egress Control Vector", &["Egress Control Vector"], PEERS, "acs_bits_select_the_path"),
+    (R, ACS, "Egress Control Vector", &["Egress Control Vector"], PEERS, "acs_bits_select_path_of_peer_requests"),
 
     (E, SRIOV, SRIOV_CONTROL, &["VF Enable"], VFS, "clearing_vf_enable_removes_functions_and_drops_late_completions"),
     (E, SRIOV, SRIOV_CONTROL, &["VF MSE"], VFS, "vf_mse_gates_memory_of_all_virtual_functions"),
@@ -371,7 +371,7 @@ fn witnesses() -> Witnesses {
     }
     for (kind, file) in [(S, BRIDGES), (R, ROOT_BRIDGES)] {
         let windows = WINDOWS.iter().flat_map(|(register, fields)| fields.iter().map(move |f| (register, f)));
-        let test = (file, "each_register_moves_one_end_of_a_window");
+        let test = (file, "each_register_sets_one_end_of_a_window");
         all.extend(windows.map(|(register, field)| (key(kind, TYPE_1, register, field), test)));
     }
     let msi = [

@@ -66,7 +66,7 @@ fn to_bus(bus: u8) -> Tlp {
 /// Rows: the register, the value written to it; a request just at that end, and whether port 1 claims it before and
 /// after the write.
 #[test]
-fn each_register_moves_one_end_of_a_window() {
+fn each_register_sets_one_end_of_a_window() {
     let rows: [(&str, u16, u8, u32, Tlp, bool, bool); 20] = [
         ("Secondary Bus Number", 6, 0b0010, 0x0700, to_bus(3), true, false),
         ("Subordinate Bus Number", 6, 0b0100, 0x0006_0000, to_bus(6), false, true),

@@ -126,7 +126,7 @@ fn statuses_become_errno() {
 
 /// The second half of the read is refused. The first half may still arrive.
 #[test]
-fn refusal_of_the_rest_leaves_earlier_completions_outstanding() {
+fn refused_completion_does_not_end_wait_for_earlier_ones() {
     let read = read(0x1000, 256);
     let mut gather = Gather::new(read);
     let refusal =
@@ -167,7 +167,7 @@ proptest! {
 
     /// Completions may arrive in any order and several times. The read bytes equal those of memory.
     #[test]
-    fn completions_in_any_order_and_duplicated_give_bytes_of_memory(
+    fn reads_are_exact_if_completions_are_reordered_or_duplicated(
         address in 0x1000_u64..0x2000, len in 1_u32..=4096, order in proptest::collection::vec(any::<u16>(), 0..300),
     ) {
         let len = len.min(4096 - (address & 0xfff) as u32);

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_arrive_as_datagrams_with_offload_and_without() {
+    fn merged_datagrams_arrive_separately_with_and_without_offload() {
         let receiver = UdpSocket::bind("127.11.30.1:0").unwrap();
         let sender = UdpSocket::bind("127.11.30.2:0").unwrap();
         let to = receiver.local_addr().unwrap();

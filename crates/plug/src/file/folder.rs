@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_kept_files() {
+    fn size_of_kept_files_is_limited() {
         let mut files = KeptFiles::new();
         assert!(check_room(&files, MAX_KEPT_BYTES).is_ok());
         let error = check_room(&files, MAX_KEPT_BYTES + 1).unwrap_err().to_string();

@@ -456,7 +456,7 @@ rules! {
         Component;
     Poisoned: "poisoned", "§2.7.2", Receiver,
         "EP" in Count, "0",
-        "A receiver does not use the data of a TLP with EP set. To send such a TLP is legal.",
+        "A receiver does not use the data of a TLP with EP set. It is legal to send such a TLP.",
         "A bridge forwards a write whose data it has received with an error.",
         Component;
     Ecrc: "ecrc", "§2.7.1", Sender,

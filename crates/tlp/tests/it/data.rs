@@ -41,7 +41,7 @@ fn config_write(first_be: u8) -> Repr {
 /// Rows: the bytes after the header on the wire, and those that a TLP keeps. `PCIe 5.0 §2.2.5` (writes), §2.3.1.1
 /// (completions: Byte Count and Lower Address).
 #[test]
-fn data_has_right_byte_lanes() {
+fn data_has_correct_byte_lanes() {
     let rows: &[(&str, Repr, &[u8], &[u8])] = &[
         ("whole DW", write(Span::covering(0x100, 4).unwrap()), b"abcd", b"abcd"),
         ("one byte on lane 3", write(Span::covering(0x103, 1).unwrap()), b"\0\0\0a", b"a"),

@@ -64,7 +64,7 @@ fn line(row: &MessageType) -> String {
 }
 
 #[test]
-fn table_matches_specification() {
+fn message_table_matches_specification() {
     assert_eq!(MESSAGES.iter().map(line).collect::<String>(), TABLE);
     for row in &MESSAGES {
         assert!(row.section.starts_with('§'), "{row:?}");

@@ -186,7 +186,7 @@ fn longer_folds_are_wider() {
 }
 
 #[test]
-fn folded_axis_shows_right_times() {
+fn folded_axis_shows_correct_times() {
     let Some(mut browser) = Browser::take() else { return };
     browser.open(&page_file("folded-axis", &exchange(3)), "tab=throughput");
     // Converting each time to its position and back gives the same time, also within folds.

@@ -130,6 +130,6 @@ fn recovered(effort: &Effort, cycles: u32) -> Result<Table, PaperError> {
         rows.push(row(format!("{control}, batch {batch}, {outstanding} reads"), &run(setup, effort)?, None));
     }
     let title =
-        format!("Recovered at PCIe-{cycles}, x16: doorbells and completions in batches, outstanding reads");
+        format!("Gain at PCIe-{cycles}, x16: doorbells and completions in batches, outstanding reads");
     Ok(Table { title, columns: COLUMNS, rows })
 }

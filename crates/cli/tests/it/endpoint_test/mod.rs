@@ -125,7 +125,7 @@ fn works_without_iommu_after_reload() {
 /// Invalid values of --from-kernel are reported with the expected form. Files in the folder are kept.
 #[test]
 #[ignore = "of .ci/long endpoint"]
-fn from_kernel_rejects_missing_files() {
+fn option_from_kernel_rejects_missing_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     for (file, why) in [

@@ -354,7 +354,7 @@ fn endpoint_has_earliest_deadline_of_its_functions() {
 
 /// Every physical function reports the link's rate and width of the last notice (`PCIe 5.0 §7.5.3.8`).
 #[test]
-fn link_status_follows_notices() {
+fn link_status_follows_link_notices() {
     let probes = (0..3).map(|_| -> Box<dyn Device> { Box::new(Probe::default()) });
     let mut endpoint = endpoint(probes.collect());
     let status = |endpoint: &Endpoint, n: u8| {
