@@ -38,9 +38,12 @@ fn build(folder: &Path) {
     rtl::build(&file, &rtl::Options::default(), &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
 }
 
-/// TLPs that arrive intact and in order, by direction and class.
+/// TLPs as text, by direction and class.
+type TlpLines = BTreeMap<(Direction, usize), Vec<String>>;
+
+/// TLPs that arrive intact and in order, and the next sequence number of each direction.
 #[derive(Clone, Default)]
-struct Tlps(Rc<RefCell<BTreeMap<(Direction, usize), Vec<String>>>>, Rc<RefCell<[u16; 2]>>);
+struct Tlps(Rc<RefCell<TlpLines>>, Rc<RefCell<[u16; 2]>>);
 
 impl Tap for Tlps {
     fn frame(&mut self, r: &TapRecord<'_>) {
@@ -60,7 +63,7 @@ fn run(
     folder: &Path,
     is_rtl: bool,
     extra: &str,
-) -> (Session, [Counters; 2], BTreeMap<(Direction, usize), Vec<String>>) {
+) -> (Session, [Counters; 2], TlpLines) {
     let link = "data_link = \"rtl-link\"\n[slot.rtl-link]\ndesign = \"lab/frame_link.toml\"\n";
     let text = format!(
         "version = 1\nlimit_us = 20000\n{extra}\n[[slot]]\nname = \"device\"\ndevice = \"endpoint-test\"\n{}\n\
