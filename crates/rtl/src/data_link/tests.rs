@@ -65,7 +65,8 @@ fn built() -> Option<Built> {
         }
     }
     let file = folder.join("lab/frame_link.toml");
-    let wider = "parameters.DATA_WIDTH = \"256\"\nparameters.NUM_VCS = \"2\"\nparameters.REPLAY_TLPS = \"32\"";
+    let wider =
+        "parameters.DATA_WIDTH = \"256\"\nparameters.NUM_VCS = \"2\"\nparameters.REPLAY_TLPS = \"32\"";
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("parameters.DATA_WIDTH = \"256\"", wider)).unwrap();
     let built = build(&file, &Options::default(), &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
@@ -199,7 +200,10 @@ fn rtl_and_riser_judge_each_other() {
     let intact = run(copier(link()), "intact");
     assert!(plain.tlps.values().map(Vec::len).sum::<usize>() > 300);
     assert_eq!((intact.root.tlps, intact.device.tlps), (plain.root.tlps, plain.device.tlps));
-    assert_eq!((intact.root.replayed_tlps, intact.device.replayed_tlps, intact.rtl("rtl_bad_lcrc")), (0, 0, 0));
+    assert_eq!(
+        (intact.root.replayed_tlps, intact.device.replayed_tlps, intact.rtl("rtl_bad_lcrc")),
+        (0, 0, 0)
+    );
 
     let mut lossy = link();
     lossy.bit_error_rate = u64::MAX / 50_000;

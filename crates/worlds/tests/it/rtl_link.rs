@@ -59,11 +59,7 @@ impl Tap for Tlps {
 }
 
 /// Runs a lab with the RTL, or with riser's own link; returns the counters of both ends and the TLPs.
-fn run(
-    folder: &Path,
-    is_rtl: bool,
-    extra: &str,
-) -> (Session, [Counters; 2], TlpLines) {
+fn run(folder: &Path, is_rtl: bool, extra: &str) -> (Session, [Counters; 2], TlpLines) {
     let link = "data_link = \"rtl-link\"\n[slot.rtl-link]\ndesign = \"lab/frame_link.toml\"\n";
     let text = format!(
         "version = 1\nlimit_us = 20000\n{extra}\n[[slot]]\nname = \"device\"\ndevice = \"endpoint-test\"\n{}\n\
