@@ -221,7 +221,7 @@ fn fit_reports_what_data_determine() {
 
 /// Results have their basis in the report, in JSON and in every row of the table.
 #[test]
-fn results_have_their_basis() {
+fn results_name_their_basis() {
     let out = folder("basis").to_string_lossy().into_owned();
     let few = ["bench", "--size", "64", "--transfers", "500", "--warm-up", "100"];
     for (more, expected, words) in [

@@ -169,7 +169,7 @@ fn credits_lab_shows_starvation() {
 
 /// Every latency has the basis of its figures.
 #[test]
-fn reports_have_their_basis() {
+fn reports_name_their_basis() {
     let of = |profile: &str| {
         let profile = format!("host.profile={profile}");
         json(&["run", "--json", "--set", &profile, &lab("credits.toml")])

@@ -153,7 +153,7 @@ impl RootComplex {
         false
     }
 
-    /// The data of `job` is available. Returns its root port, which must be pumped.
+    /// The data of `job` is available. Returns its root port, whose output must then be polled.
     pub(crate) fn read_ready(&mut self, job: u32, now: Time) -> usize {
         let (port, tc) = self.completer.read_ready(&mut self.base, job, now);
         self.job_left(port, tc, now);

@@ -429,7 +429,7 @@ fn replays_full_record_to_its_limit() {
     assert!(end == RecordEnd::Full && inputs > 100 && part.len() < capture.len());
 }
 
-/// The same inputs with other answers of memory make another run. The error has the position.
+/// With the same inputs but other answers of memory, the run is different. The error has the position.
 #[test]
 fn reports_differences_from_record() {
     let (record, _) = live(u64::MAX);
