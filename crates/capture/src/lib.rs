@@ -10,6 +10,7 @@
 //! - [`matcher`]: matches requests and completions.
 //! - [`sequence`]: recognizes lost and retransmitted TLPs of a link.
 //! - [`transactions`]: collects complete transactions with Acks and replays.
+//! - [`diagram`]: shows a few transactions as sequence diagrams.
 //! - [`filter`]: selects records or transactions.
 //! - [`stats`], [`series`]: count the contents of a capture, in total and over time.
 //! - [`credits`]: computes the flow-control credits before and after each TLP.
@@ -44,6 +45,7 @@
 pub mod check;
 pub mod credits;
 pub mod decode;
+pub mod diagram;
 pub mod encap;
 pub mod explain;
 pub mod filter;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Draws a lab in characters, with the words of the lab file.
+//! A lab as a picture, with the words of the lab file: [`Sketch`] has its parts, and [`draw`] writes it in characters.
 
 use crate::bridges;
 use crate::faults;
@@ -10,39 +10,112 @@ use link::{FlowControlMode, PortConfig, VcScheme};
 use std::fmt::Write;
 use tlp::{Bdf, TcSet, TrafficClass, Vc};
 
+/// A picture of a lab.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sketch {
+    /// The lab's hosts, the simulated one first.
+    pub hosts: Vec<SketchedHost>,
+    /// Link events, outages and faults, one line each.
+    pub events: Vec<String>,
+}
+
+/// A host and the links of its root ports.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SketchedHost {
+    /// Name of the host; of the simulated host, its profile.
+    pub name: String,
+    /// Its memory and seed, or its profile.
+    pub facts: Vec<String>,
+    /// Its links, in the order of root ports.
+    pub links: Vec<SketchedLink>,
+}
+
+/// A link with the component at its far end, and everything below.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SketchedLink {
+    /// The port above: `root port 0`, or `port 1` of a switch.
+    pub port: String,
+    /// Generation and width.
+    pub speed: String,
+    /// Max_Payload_Size.
+    pub mps: String,
+    /// Virtual channels and flow control, if they differ from the defaults.
+    pub details: Vec<String>,
+    /// Component at the far end.
+    pub end: SketchedEnd,
+    /// Links of a switch, in the order of its downstream ports.
+    pub below: Vec<SketchedLink>,
+}
+
+/// A component at the far end of a link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SketchedEnd {
+    /// A slot.
+    Slot {
+        /// Its name.
+        name: String,
+        /// Model of its device.
+        device: String,
+        /// Bus of its device.
+        bus: u8,
+    },
+    /// A switch.
+    Switch {
+        /// Its name.
+        name: String,
+        /// Latency and forwarding.
+        facts: Vec<String>,
+    },
+}
+
 /// Draws `lab`: one line per link with the component at its far end, then a line of details if the link has
 /// virtual channels or its own flow control. Link events, outages and faults follow.
 pub fn draw(lab: &Lab) -> String {
-    let mut text = format!(
-        "host {} ({} MiB low, {} MiB high), seed {}\n",
-        lab.host.profile.get_ref(),
-        lab.host.low_memory_mib.get_ref(),
-        lab.host.high_memory_mib.get_ref(),
-        lab.seed
-    );
-    if let Ok(tree) = Tree::of(lab) {
-        let picture = Picture { lab, buses: tree.slot_ids(), links: bridges::all_links(lab, &tree), tree };
-        for host in picture.tree.host_ids() {
-            if let Some(host) = host.0.checked_sub(1).map(|n| &lab.external_host[n as usize]) {
-                let _ = writeln!(text, "host {} (external), {}", host.name.get_ref(), host.profile());
-            }
-            let links: Vec<usize> = picture.tree.root_links(host).collect();
-            for (n, &link) in links.iter().enumerate() {
-                picture.line(&mut text, "", link, &format!("root port {n}"), n + 1 == links.len());
-            }
-        }
+    let sketch = Sketch::of(lab);
+    let mut text = String::new();
+    for host in &sketch.hosts {
+        let (last, facts) = host.facts.split_last().map_or(("", &[][..]), |(last, facts)| (last, facts));
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "host {} ({}), {last}", host.name, facts.join(", "));
+        lines(&mut text, "", &host.links);
     }
-    for change in &lab.link_event {
-        let _ = writeln!(text, "{}", event(change));
-    }
-    for outage in &lab.outage {
-        let _ = writeln!(text, "{}", faults::draw_outage(outage));
-    }
-    for rule in &lab.fault {
-        let _ = writeln!(text, "{}", faults::draw(rule));
-    }
+    text += &sketch.events.join("\n");
     text.truncate(text.trim_end().len());
     text
+}
+
+impl Sketch {
+    /// Returns a picture of `lab`.
+    pub fn of(lab: &Lab) -> Sketch {
+        let hosts = match Tree::of(lab) {
+            Ok(tree) => {
+                Picture { lab, buses: tree.slot_ids(), links: bridges::all_links(lab, &tree), tree }.hosts()
+            }
+            Err(_) => Vec::new(),
+        };
+        let events = lab.link_event.iter().map(event);
+        let outages = lab.outage.iter().map(faults::draw_outage);
+        Sketch { hosts, events: events.chain(outages).chain(lab.fault.iter().map(faults::draw)).collect() }
+    }
+}
+
+/// Writes a line for each link, and for everything below it.
+fn lines(text: &mut String, indent: &str, links: &[SketchedLink]) {
+    for (n, link) in links.iter().enumerate() {
+        let is_last = n + 1 == links.len();
+        let SketchedLink { port, speed, mps, details, end, below } = link;
+        let end = match end {
+            SketchedEnd::Slot { name, device, bus } => format!("{name}: {device}   bus {bus:02x}"),
+            SketchedEnd::Switch { name, facts } => format!("switch {name}: {}", facts.join(", ")),
+        };
+        let corner = if is_last { '└' } else { '├' };
+        let _ = writeln!(text, "{indent} {corner}─ {port} ══ {speed}, {mps} ══ {end}");
+        let indent = format!("{indent} {}  ", if is_last { ' ' } else { '│' });
+        for detail in details {
+            let _ = writeln!(text, "{indent}   {detail}");
+        }
+        lines(text, &indent, below);
+    }
 }
 
 /// A lab and the data needed to draw it.
@@ -54,44 +127,72 @@ struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// Draws a link on `port`, and everything below it.
-    fn line(&self, text: &mut String, indent: &str, n: usize, port: &str, last: bool) {
-        let link = &self.links[n];
-        // Writing to a string never fails.
-        let _ = writeln!(
-            text,
-            "{indent} {}─ {port} ══ Gen{} {}, MPS {} ══ {}",
-            if last { '└' } else { '├' },
-            link.root.rate.generation(),
-            link.root.width,
-            link.root.mps,
-            self.end(n),
-        );
-        let indent = format!("{indent} {}  ", if last { ' ' } else { '│' });
-        for detail in details(link) {
-            let _ = writeln!(text, "{indent}   {detail}");
+    fn hosts(&self) -> Vec<SketchedHost> {
+        self.tree
+            .host_ids()
+            .map(|host| {
+                let links = self.tree.root_links(host).enumerate();
+                let (name, facts) = self.host(host.0 as usize);
+                SketchedHost {
+                    name,
+                    facts,
+                    links: links.map(|(n, link)| self.link(link, format!("root port {n}"))).collect(),
+                }
+            })
+            .collect()
+    }
+
+    /// Returns the name and the facts of host `n`; the simulated one is host 0.
+    fn host(&self, n: usize) -> (String, Vec<String>) {
+        let host = &self.lab.host;
+        match n.checked_sub(1).and_then(|n| self.lab.external_host.get(n)) {
+            Some(external) => {
+                (external.name.get_ref().clone(), vec!["external".to_owned(), external.profile().to_owned()])
+            }
+            None => {
+                let (low, high) = (host.low_memory_mib.get_ref(), host.high_memory_mib.get_ref());
+                let memory = [format!("{low} MiB low"), format!("{high} MiB high")];
+                let facts = memory.into_iter().chain([format!("seed {}", self.lab.seed)]);
+                (host.profile.get_ref().clone(), facts.collect())
+            }
         }
-        let Some(switch) = n.checked_sub(self.lab.slot.len()) else { return };
-        let below: Vec<(usize, usize)> = (1..=self.tree.downstream_ports[switch])
-            .filter_map(|port| Some((port, self.tree.below(switch, port)?)))
-            .collect();
-        for (i, &(port, link)) in below.iter().enumerate() {
-            self.line(text, &indent, link, &format!("port {port}"), i + 1 == below.len());
+    }
+
+    /// Returns link `n` on `port`, and everything below it.
+    fn link(&self, n: usize, port: String) -> SketchedLink {
+        let link = &self.links[n];
+        let switch = n.checked_sub(self.lab.slot.len());
+        let ports = switch.map_or(0, |switch| self.tree.downstream_ports[switch]);
+        let below = (1..=ports)
+            .filter_map(|port| Some(self.link(self.tree.below(switch?, port)?, format!("port {port}"))));
+        SketchedLink {
+            port,
+            speed: format!("Gen{} {}", link.root.rate.generation(), link.root.width),
+            mps: format!("MPS {}", link.root.mps),
+            details: details(link),
+            end: self.end(n),
+            below: below.collect(),
         }
     }
 
     /// Describes the component at the far end of link `n`.
-    fn end(&self, n: usize) -> String {
+    fn end(&self, n: usize) -> SketchedEnd {
         if let Some(slot) = self.lab.slot.get(n) {
-            let bus = self.buses[n].bus();
-            return format!("{}: {}   bus {bus:02x}", slot.name.get_ref(), slot.device.get_ref());
+            return SketchedEnd::Slot {
+                name: slot.name.get_ref().clone(),
+                device: slot.device.get_ref().clone(),
+                bus: self.buses[n].bus(),
+            };
         }
         let switch = &self.lab.switch[n - self.lab.slot.len()];
         let mode = match switch.forwarding {
             Forwarding::StoreAndForward => "store-and-forward",
             Forwarding::CutThrough => "cut-through",
         };
-        format!("switch {}: {} ns, {mode}", switch.name.get_ref(), switch.latency_ns.get_ref())
+        SketchedEnd::Switch {
+            name: switch.name.get_ref().clone(),
+            facts: vec![format!("{} ns", switch.latency_ns.get_ref()), mode.to_owned()],
+        }
     }
 }
 

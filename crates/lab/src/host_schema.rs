@@ -35,7 +35,6 @@ pub enum IommuPages {
 #[serde(deny_unknown_fields)]
 pub struct IommuWindow {
     /// The requesting function, such as `01:00.0`; `riser lspci` shows them.
-    #[schemars(with = "String")]
     pub function: FunctionId,
     /// First address.
     pub address: u64,

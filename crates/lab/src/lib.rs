@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads a TOML file, checks its description of a system, and builds the system.
 //!
-//! - [`schema`]: the keys of the file; [`read()`] reads and checks it; [`draw()`] draws it.
+//! - [`schema`]: the keys of the file; [`read()`] reads and checks it; [`draw()`] and [`Sketch`] draw it.
 //! - [`profile`]: latencies of hosts and devices, each figure with its source.
 //! - [`build()`]: joins fabric, endpoints, devices and drivers; [`Hierarchy`]: the functions below an external host.
 //! - [`OneSlot`]: a lab in code, for a device of your own.
@@ -38,9 +38,9 @@ pub use build::{
     Assembly, BuildOptions, JoinPoint, LinkInfo, OutsideHost, OutsideHosts, OwnProgram, ROOT_HOST, SlotInfo,
     Wakes, build,
 };
-pub use draw::draw;
+pub use draw::{Sketch, SketchedEnd, SketchedHost, SketchedLink, draw};
 pub use hierarchy::{Hierarchy, RootPort};
-pub use models::schema as file_schema;
+pub use models::{json_schema, schema as file_schema};
 pub use one_slot::OneSlot;
 pub use plug::file::{FileError, FileErrors, Folder, KeptFiles, Overrides};
 pub use read::{LabFile, Reader, parse, parse_in, parse_with, read, read_with};

@@ -11,17 +11,64 @@ use host::memory::HostMemory;
 use plug::file::Schema;
 use plug::site::NativeCode;
 use plug::{End, Fault, Models, Plugged, RunContext, Site};
+use serde_json::{Value, json};
+use std::sync::Arc;
 use tlp::{Bdf, Duration, Mps, Mrrs, PayloadPool, TcSet};
+
+/// Models of a lab's slots, each with the schema of its settings.
+type Schemas<'a> = Vec<(&'a str, Arc<Schema>)>;
+
+fn schemas(models: &Models) -> Schemas<'static> {
+    models.names().filter_map(|name| Some((name, models.schema(name)?))).collect()
+}
 
 /// Returns the schema of lab files whose slots may have these models.
 pub fn schema(models: &Models) -> Schema {
+    of_schemas(&schemas(models))
+}
+
+fn of_schemas(all: &Schemas<'_>) -> Schema {
     let mut schema = Schema::of::<Lab>();
-    let all: Vec<_> = models.names().filter_map(|n| Some((n, models.schema(n)?))).collect();
-    for (name, of) in &all {
+    for (name, of) in all {
         schema.add_table("Slot", name, of, &format!("Settings of the device `{name}`."));
     }
-    schema.set_values("Slot", "device", all.iter().map(|(name, of)| ((*name).to_owned(), of.about())));
+    let values = || all.iter().map(|(name, of)| ((*name).to_owned(), of.about()));
+    schema.set_values("Slot", "device", values());
+    schema.set_values("Slot", "driver", values());
     schema
+}
+
+/// Returns the JSON Schema of lab files whose slots may have these models, and `own` models that are not in this program.
+pub fn json_schema<'a>(models: &Models, own: impl IntoIterator<Item = (&'a str, Schema)>) -> Value {
+    let own = own.into_iter().map(|(name, schema)| (name, Arc::new(schema)));
+    let all: Schemas<'_> = schemas(models).into_iter().chain(own).collect();
+    let mut json = of_schemas(&all).json("riser lab");
+    let slot = &mut json["definitions"]["Slot"];
+    slot["dependencies"] = all.iter().map(|(name, _)| ((*name).to_owned(), settings_rule(name))).collect();
+    let needed = all.iter().filter(|(_, of)| !of.required().is_empty());
+    let rules = needed.fold(json!({}), |others, (name, _)| device_rule(name, others));
+    slot["dependencies"]["device"] = rules;
+    json
+}
+
+/// A slot has settings of its device, and of the model of its driver.
+fn settings_rule(name: &str) -> Value {
+    let is = |key: &str| json!({ "properties": { key: { "const": name } } });
+    // Two rules, so that a validator marks the key `device` if there is no other.
+    json!({
+        "if": { "required": ["driver"] },
+        "then": { "anyOf": [is("device"), is("driver")] },
+        "else": is("device"),
+    })
+}
+
+/// A slot with this device has its settings; `others` is the rule of other devices.
+fn device_rule(name: &str, others: Value) -> Value {
+    json!({
+        "if": { "properties": { "device": { "const": name } } },
+        "then": { "required": [name] },
+        "else": others,
+    })
 }
 
 /// The environment that a lab's devices are plugged into.

@@ -21,7 +21,7 @@ a host, slots with devices, the links between them, and faults.
 {ping}
 ```
 
-`riser check` reports the errors of a lab or draws it; `riser run` runs it. Integers may be hexadecimal: `0x8000_0000`. These
+`riser check` reports the errors of a lab or draws it; `riser run` runs it. [Editors](../guides/editors.md) complete and check labs. Integers may be hexadecimal: `0x8000_0000`. These
 commands and `riser lspci` override any key of the file with `--set slot.nic.link.gen=4`. An element of a list is given by its `name`
 or by its index from 0; the index after the last one adds an element. A value that is not TOML is taken as a string.
 

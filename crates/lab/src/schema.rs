@@ -225,7 +225,7 @@ impl Default for Host {
 #[serde(deny_unknown_fields)]
 pub struct ExternalHost {
     /// Name of the host, which no switch has: at most 64 characters.
-    #[schemars(with = "String")]
+    #[schemars(with = "String", length(min = 1, max = 64), regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"))]
     pub name: Spanned<String>,
     /// Timing of its root complex and memory, as in `[host]`.
     #[schemars(with = "Option<String>", extend("default" = "ideal"))]
@@ -321,24 +321,24 @@ pub struct Link {
 #[serde(deny_unknown_fields)]
 pub struct Credits {
     /// Posted headers. With `scaled_flow_control` up to 2032.
-    #[schemars(range(min = 0, max = 127), extend("default" = 127))]
+    #[schemars(range(min = 0, max = 127), extend("default" = 127, "scaledMaximum" = 2032))]
     pub posted_header: Option<u16>,
     /// Posted data. The default is the maximum of unscaled flow control; with `scaled_flow_control` up to 32752.
-    #[schemars(range(min = 0, max = 2047), extend("default" = 2047))]
+    #[schemars(range(min = 0, max = 2047), extend("default" = 2047, "scaledMaximum" = 32752))]
     pub posted_data: Option<u16>,
     /// Non-posted headers. With `scaled_flow_control` up to 2032.
-    #[schemars(range(min = 0, max = 127), extend("default" = 127))]
+    #[schemars(range(min = 0, max = 127), extend("default" = 127, "scaledMaximum" = 2032))]
     pub non_posted_header: Option<u16>,
     /// Non-posted data: at least 2 if the receiver accepts AtomicOps (root ports and switches do), 4 or 8 if it accepts deferrable
     /// writes of 64 or 128 B, otherwise 1. With `scaled_flow_control` up to 32752.
-    #[schemars(range(min = 0, max = 2047), extend("default" = 2047))]
+    #[schemars(range(min = 0, max = 2047), extend("default" = 2047, "scaledMaximum" = 32752))]
     pub non_posted_data: Option<u16>,
     /// Completion headers. Endpoints and root complexes advertise infinite completion credits (`PCIe 5.0 §2.6.1`). With
     /// `scaled_flow_control` up to 2032.
-    #[schemars(range(min = 0, max = 127), extend("default" = 0))]
+    #[schemars(range(min = 0, max = 127), extend("default" = 0, "scaledMaximum" = 2032))]
     pub completion_header: Option<u16>,
     /// Completion data. With `scaled_flow_control` up to 32752.
-    #[schemars(range(min = 0, max = 2047), extend("default" = 0))]
+    #[schemars(range(min = 0, max = 2047), extend("default" = 0, "scaledMaximum" = 32752))]
     pub completion_data: Option<u16>,
 }
 
@@ -352,7 +352,7 @@ pub(crate) const fn yes() -> bool {
 #[serde(deny_unknown_fields)]
 pub struct Slot {
     /// Name of the slot, unique in the lab: at most 64 characters.
-    #[schemars(with = "String")]
+    #[schemars(with = "String", length(min = 1, max = 64), regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"))]
     pub name: Spanned<String>,
     /// Model of the device in the slot.
     #[schemars(with = "String")]

@@ -11,7 +11,7 @@ use toml::Spanned;
 #[serde(deny_unknown_fields)]
 pub struct Switch {
     /// Name of the switch, unique among slots and switches: at most 64 characters, and not `root`.
-    #[schemars(with = "String")]
+    #[schemars(with = "String", length(min = 1, max = 64), regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"))]
     pub name: Spanned<String>,
     /// The component above the upstream link: `root` for its own root port, or the name of another switch.
     #[schemars(with = "Option<String>", extend("default" = "root"))]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Profiles: latencies and rates of hosts and devices, as TOML files in which every figure has a unit and a source.
 
-use crate::file::{FileErrors, Folder, Overrides, Schema, Source};
+use crate::file::{FileErrors, Folder, Overrides, Source};
 use crate::values::Gen;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -328,7 +328,7 @@ fn head(text: &str) -> Result<Head, ProfileError> {
 fn parse<T: DeserializeOwned + JsonSchema + 'static>(path: &Path, text: &str) -> Result<T, FileErrors> {
     let overrides = Overrides::default();
     let source = Source { path, text, overrides: &overrides };
-    source.read(source.tree()?, &Schema::shared::<T>()).map_err(|unread| unread.errors.into_iter().collect())
+    source.read_within(source.tree()?).map_err(|errors| errors.into_iter().collect())
 }
 
 /// Checks that `value` of `key` in the file at `path` is `min` to `max`.
@@ -340,18 +340,6 @@ pub fn check(path: &Path, key: &str, value: u64, min: u64, max: u64) -> Result<(
         return Ok(());
     }
     let message = format!("{key} of {value}, expected {min} to {max}");
-    Err(ProfileError::Wrong { path: path.to_owned(), message })
-}
-
-/// Checks the version of the file at `path`.
-///
-/// # Errors
-/// The unsupported version, with the supported version.
-pub fn check_version(version: u32, path: &Path) -> Result<(), ProfileError> {
-    if version == 1 {
-        return Ok(());
-    }
-    let message = format!("version {version}: riser reads version 1");
     Err(ProfileError::Wrong { path: path.to_owned(), message })
 }
 

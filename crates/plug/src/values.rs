@@ -71,7 +71,7 @@ impl From<ValueError> for String {
 /// Bus, device and function, written as `19:00.0`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
-#[schemars(with = "String")]
+#[schemars(with = "String", extend("pattern" = "^0*[0-9a-fA-F]{1,2}:0*[01]?[0-9a-fA-F]\\.0*[0-7]$"))]
 pub struct FunctionId(pub Bdf);
 
 impl TryFrom<String> for FunctionId {

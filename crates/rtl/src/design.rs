@@ -2,7 +2,7 @@
 //! The file of a design: its sources, its top module, its clocks, and the settings of the vendor's block, as in the vendor's tool.
 
 use crate::block::{BlockKind, Shape};
-use plug::file::{FileError, FileErrors, Overrides, Schema, Source};
+use plug::file::{FileError, FileErrors, Overrides, Source};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -172,7 +172,7 @@ pub struct Function {
     /// BARs. Default: one BAR of 4 KiB, in memory below 4 GiB.
     pub bars: Vec<native::BarSettings>,
     /// Number of MSI vectors: a power of two up to 32, or 0.
-    #[schemars(range(min = 0, max = 32))]
+    #[schemars(extend("enum" = [0, 1, 2, 4, 8, 16, 32]))]
     pub msi_vectors: u8,
     /// MSI-X. The table is in the design, or in the block with `msix_inside`.
     pub msix: Option<Msix>,
@@ -293,18 +293,10 @@ impl Design {
         let text = String::from_utf8(bytes).map_err(|e| whole(e.to_string()))?;
         let overrides = Overrides::default();
         let source = Source { path, text: &text, overrides: &overrides };
-        let (tree, schema) = (source.tree()?, Schema::of::<Design>());
-        let design: Design =
-            source.read(tree, &schema).map_err(|unread| unread.errors.into_iter().collect::<FileErrors>())?;
-        let value = serde_json::to_value(&design).map_err(|e| whole(e.to_string()))?;
-        let faults = schema.check(&value);
-        match faults.is_empty() {
-            true => design.checked().map_err(whole),
-            false => Err(faults
-                .into_iter()
-                .map(|f| FileError::whole(path, format!("{}: {}", f.key.join("."), f.message)))
-                .collect()),
-        }
+        let design: Design = source
+            .read_within(source.tree()?)
+            .map_err(|errors| errors.into_iter().collect::<FileErrors>())?;
+        design.checked().map_err(whole)
     }
 
     fn checked(self) -> Result<Design, String> {

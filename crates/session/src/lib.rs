@@ -25,7 +25,7 @@ mod tap;
 
 pub use cpu::cpu_seconds;
 pub use enumerated::{Enumerated, EnumeratedFunction, Place, enumerate, enumerate_with};
-pub use report::Report;
+pub use report::{LinkReport, Report};
 pub use run::{Progress, Slices, share};
 pub use session::Session;
 pub use tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink, way};

@@ -12,7 +12,9 @@ use toml::de::{DeTable, DeValue};
 /// Most points of a sweep.
 pub(crate) const MAX_POINTS: u64 = 1_000_000;
 /// Most values of an axis.
-const MAX_VALUES: usize = 65_536;
+pub(crate) const MAX_VALUES: usize = 65_536;
+/// Keys that only a range has.
+pub(crate) const RANGE_KEYS: [&str; 4] = ["from", "to", "step", "points"];
 /// Most texts of an axis that are tried before a sweep begins.
 const MAX_TRIED: usize = 256;
 
@@ -178,7 +180,7 @@ fn keys<'t, 'a>(table: &'t DeTable<'a>) -> Vec<(String, ops::Range<usize>, &'t S
 }
 
 fn is_range(table: &DeTable<'_>) -> bool {
-    ["from", "to", "step", "points"].iter().any(|key| table.contains_key(*key))
+    RANGE_KEYS.iter().any(|key| table.contains_key(*key))
 }
 
 /// Returns a key as a part of a path.

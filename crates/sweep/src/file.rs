@@ -8,19 +8,19 @@ use crate::rounds::Rounds;
 use crate::sample::Sampling;
 use crate::schema::{Halving, Head, Metric};
 use crate::value::Value;
-use plug::file::{FileError, FileErrors, Overrides, Schema, Source, Unread, key_path, place_of};
+use plug::file::{FileError, FileErrors, Overrides, Source, key_path};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue, Deserializer};
+use toml::de::{DeTable, DeValue};
 
 /// Most keys of a sweep.
 const MAX_KEYS: usize = 64;
 /// Most metrics.
-const MAX_METRICS: usize = 256;
+pub(crate) const MAX_METRICS: usize = 256;
 /// Most axes of a Sobol sequence.
 pub(crate) const MAX_SOBOL: usize = crate::sobol::DIMENSIONS;
 /// Columns of the results that are not metrics.
@@ -83,22 +83,7 @@ impl File<'_> {
     where
         T: for<'de> Deserialize<'de> + JsonSchema + 'static,
     {
-        let schema = Schema::shared::<T>();
-        let json = serde_json::Value::deserialize(Deserializer::from(table.clone())).unwrap_or_default();
-        let limits = schema.check(&json).into_iter().map(|fault| {
-            let path: Vec<&str> = fault.key.iter().map(String::as_str).collect();
-            self.error(place_of(&table, &path).unwrap_or(table.span()), fault.message)
-        });
-        let limits: Vec<FileError> = limits.collect();
-        match self.source.read::<T>(table.clone(), &schema) {
-            Ok(value) if limits.is_empty() => Ok(value),
-            Ok(_) => Err(limits),
-            Err(Unread { errors, .. }) => {
-                // A value of the wrong type is also outside the limits; it is reported once.
-                let more = limits.into_iter().filter(|limit| errors.iter().all(|e| e.place != limit.place));
-                Err(errors.iter().cloned().chain(more).collect())
-            }
-        }
+        self.source.read_within(table)
     }
 }
 

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The sweep file, key by key. The reference page in `docs/` is generated from these types and their comments.
 
-use schemars::JsonSchema;
+use crate::axis::{MAX_VALUES, RANGE_KEYS};
+use crate::file::{MAX_METRICS, RESERVED};
+use plug::file::Schema as FileSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, Error, IgnoredAny, Visitor};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::fmt;
 use toml::Spanned;
 
@@ -17,17 +22,18 @@ pub struct Head {
     /// The lab file, relative to this one.
     #[schemars(with = "String")]
     pub lab: Spanned<String>,
-    /// Read by [`axis`](crate::axis). This and the next two keys are fields so that errors list them as known keys.
+    /// Keys of the lab, each with a list of values or a range: the points are their combinations.
+    // Read by `axis`. This and the next two keys are fields so that errors list them as known keys.
     #[serde(default)]
-    #[schemars(skip)]
+    #[schemars(with = "Over")]
     pub over: IgnoredAny,
-    /// As `over`.
+    /// Keys of the lab that change together, each with equally many values.
     #[serde(default)]
-    #[schemars(skip)]
+    #[schemars(with = "Vec<Over>")]
     pub together: IgnoredAny,
-    /// Read by [`metric`](crate::metric).
+    /// Figures of the run, each with a path into its report, or a table.
     #[serde(default)]
-    #[schemars(skip)]
+    #[schemars(with = "Metrics")]
     pub metrics: IgnoredAny,
     /// Events after which the run of a point ends with the outcome `event-limit`. Without this limit, only the lab's
     /// `limit_us` ends a run.
@@ -40,6 +46,74 @@ pub struct Head {
     /// run once.
     #[schemars(with = "Option<Halving>")]
     pub halving: Option<Spanned<Halving>>,
+}
+
+/// Keys of the lab with their values. A table that is not a range has keys of a longer path.
+pub(crate) struct Over;
+
+impl JsonSchema for Over {
+    fn schema_name() -> Cow<'static, str> {
+        "Over".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let (range, over) = (generator.subschema_for::<Range>(), generator.subschema_for::<Over>());
+        let has_key = |key: &str| json!({ "required": [key] });
+        json_schema!({
+            "type": "object",
+            "additionalProperties": {
+                "if": { "type": "array" },
+                "then": { "minItems": 1, "maxItems": MAX_VALUES, "items": generator.subschema_for::<Setting>() },
+                "else": { "if": { "anyOf": RANGE_KEYS.map(has_key) }, "then": range, "else": over },
+            },
+        })
+    }
+}
+
+/// A value of a key of the lab.
+pub(crate) struct Setting;
+
+impl JsonSchema for Setting {
+    fn schema_name() -> Cow<'static, str> {
+        "Setting".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["boolean", "number", "string", "array"],
+            "items": generator.subschema_for::<Setting>(),
+        })
+    }
+}
+
+/// Metrics by their names.
+pub(crate) struct Metrics;
+
+impl JsonSchema for Metrics {
+    fn schema_name() -> Cow<'static, str> {
+        "Metrics".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut metric = Metric::json_schema(generator);
+        // Either a path, or a table.
+        metric.insert("type".to_owned(), json!(["string", "object"]));
+        json_schema!({
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": MAX_METRICS,
+            "propertyNames": { "pattern": "^[A-Za-z0-9_-]{1,64}$", "not": { "enum": RESERVED } },
+            "additionalProperties": metric,
+        })
+    }
+}
+
+/// Returns the JSON Schema of sweep files.
+pub fn json_schema() -> Value {
+    let mut schema = FileSchema::of::<Head>().json("riser sweep");
+    schema["required"] = json!(["version", "lab", "metrics"]);
+    schema["anyOf"] = json!([{ "required": ["over"] }, { "required": ["together"] }]);
+    schema
 }
 
 /// Points of the ranges to run.

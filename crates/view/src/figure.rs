@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Line charts as SVG, and pages with a line chart, for papers and slides.
 //!
-//! The `plotters` crate draws the charts. Colours follow the viewer's light or dark theme by CSS; a viewer without CSS
-//! shows the light theme. A chart has no script and no font, and loads nothing.
+//! The common [canvas](crate::canvas) draws the charts. This module calculates no values.
 
-use plotters::coord::Shift;
+use crate::canvas::{self, Area, GRID, INK, PAPER, SERIES, drawing, escaped, font};
 use plotters::coord::types::RangedCoordf64;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
@@ -13,30 +12,8 @@ use std::fmt::Write;
 /// Width and height of a chart in CSS pixels. Viewers can scale it.
 const SIZE: (u32, u32) = (900, 560);
 
-/// Colours of text and axes, of the grid, and of the background.
-const INK: Tone = Tone { light: RGBColor(0x22, 0x22, 0x22), dark: RGBColor(0xE6, 0xE6, 0xE6) };
-const GRID: Tone = Tone { light: RGBColor(0xDE, 0xDE, 0xDE), dark: RGBColor(0x3A, 0x3A, 0x3A) };
-const PAPER: Tone = Tone { light: RGBColor(0xFE, 0xFE, 0xFE), dark: RGBColor(0x16, 0x16, 0x18) };
-
-/// Colours of series, used in order and then repeated. They follow Okabe and Ito, so colour-blind readers can
-/// distinguish them. The dark theme has lighter ones.
-const SERIES: [Tone; 6] = [
-    Tone { light: RGBColor(0x00, 0x72, 0xB2), dark: RGBColor(0x56, 0xB4, 0xE9) },
-    Tone { light: RGBColor(0x6E, 0x6E, 0x6E), dark: RGBColor(0xB4, 0xB4, 0xB4) },
-    Tone { light: RGBColor(0xD5, 0x5E, 0x00), dark: RGBColor(0xFF, 0x8C, 0x3A) },
-    Tone { light: RGBColor(0x00, 0x9E, 0x73), dark: RGBColor(0x2F, 0xD0, 0xA0) },
-    Tone { light: RGBColor(0xA8, 0x4F, 0x86), dark: RGBColor(0xE3, 0x9B, 0xC6) },
-    Tone { light: RGBColor(0xB0, 0x7A, 0x00), dark: RGBColor(0xF0, 0xC0, 0x40) },
-];
-
 /// Maximum number of series in a chart.
 pub const MAX_SERIES: usize = 24;
-
-/// One colour in both themes.
-struct Tone {
-    light: RGBColor,
-    dark: RGBColor,
-}
 
 /// Reason why a chart cannot be drawn.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -50,6 +27,15 @@ pub enum FigureError {
     /// A point of a series is not finite.
     #[error("series {0:?} has a point that is not finite")]
     Point(String),
+    /// Invalid number of bars, or of their parts.
+    #[error("a chart of {0} bars with {1} parts: expected 1 to {most} bars, 1 to {MAX_SERIES} parts", most = crate::bars::MAX_BARS)]
+    Bars(usize, usize),
+    /// A bar has a part that is negative or not a number.
+    #[error("bar {0:?} has a part that is negative or not finite")]
+    Part(String),
+    /// The picture would be too large.
+    #[error("a picture of {0} by {1} pixels: expected at most 30000 in each direction")]
+    Size(u32, u32),
     /// Error of the drawing library.
     #[error("the chart cannot be drawn: {0}")]
     Drawing(String),
@@ -115,12 +101,7 @@ pub struct FigurePage {
     pub rows: Vec<Vec<String>>,
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-
-fn drawing(error: impl std::fmt::Display) -> FigureError {
-    FigureError::Drawing(error.to_string())
-}
 
 impl LineChart {
     /// Returns the chart as one SVG document. Equal charts give equal bytes.
@@ -129,13 +110,7 @@ impl LineChart {
     /// If there are no series or too many, or if an axis or a point is not finite.
     pub fn svg(&self) -> Result<String, FigureError> {
         self.check()?;
-        let mut svg = String::new();
-        {
-            let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-            self.draw(&area)?;
-            area.present().map_err(drawing)?;
-        }
-        Ok(self.with_head(&svg))
+        canvas::svg(SIZE, &self.title, &self.subtitle, |area| self.draw(area))
     }
 
     fn check(&self) -> Result<(), FigureError> {
@@ -155,9 +130,6 @@ impl LineChart {
     }
 
     fn draw(&self, area: &Area<'_>) -> Result<(), FigureError> {
-        area.fill(&PAPER.light).map_err(drawing)?;
-        area.draw_text(&self.title, &font(22), (20, 14)).map_err(drawing)?;
-        area.draw_text(&self.subtitle, &font(16), (20, 42)).map_err(drawing)?;
         let mut chart = ChartBuilder::on(area)
             .margin_top(64)
             .margin_right(24)
@@ -218,58 +190,12 @@ impl LineChart {
         };
         Ok(())
     }
-
-    /// Adds a title for screen readers and the colours of the dark theme.
-    fn with_head(&self, svg: &str) -> String {
-        let Some((open, rest)) = svg.split_once('>') else { return svg.to_owned() };
-        format!(
-            "{open} role=\"img\">\n<title>{}</title>\n<desc>{}</desc>\n<style>{}</style>{rest}",
-            escaped(&self.title),
-            escaped(&self.subtitle),
-            dark_style()
-        )
-    }
-}
-
-/// Returns the font of all text. `size` is in the library's unit: about 5/4 of the height in pixels.
-fn font(size: i32) -> TextStyle<'static> {
-    ("sans-serif", size).into_font().color(&INK.light)
 }
 
 /// Returns the text of a tick, without trailing zeros.
-fn tick(value: f64) -> String {
+pub(crate) fn tick(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-/// Returns CSS that replaces each colour in the dark theme.
-fn dark_style() -> String {
-    let mut css = String::from("@media (prefers-color-scheme: dark) {");
-    for tone in [&INK, &GRID, &PAPER].into_iter().chain(&SERIES) {
-        let (light, dark) = (hex(tone.light), hex(tone.dark));
-        let _ =
-            write!(css, " [fill=\"{light}\"] {{ fill: {dark} }} [stroke=\"{light}\"] {{ stroke: {dark} }}");
-    }
-    css + " }"
-}
-
-fn hex(RGBColor(r, g, b): RGBColor) -> String {
-    format!("#{r:02X}{g:02X}{b:02X}")
-}
-
-/// Escapes text for XML and HTML.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            _ => out.push(c),
-        }
-    }
-    out
 }
 
 const PAGE_STYLE: &str = "\
@@ -314,6 +240,7 @@ fn row(tag: &str, cells: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::canvas::{dark_style, hex};
 
     fn chart() -> LineChart {
         LineChart {

@@ -15,8 +15,8 @@ mod transaction;
 pub(crate) use hop::Root;
 pub use hop::{Hop, Leg};
 pub(crate) use posted::MAX_POSTED;
-pub(crate) use transaction::named_bytes;
 pub use transaction::{Ack, Errors, Requester, Target, Transaction};
+pub(crate) use transaction::{answered_bytes, named_bytes};
 
 use crate::reader::Direction;
 use crate::sequence::Way;

@@ -376,7 +376,7 @@ pub(crate) fn named_bytes(repr: &Repr) -> u32 {
 }
 
 /// Returns the number of bytes that a completion returns, without the padding of its first and last DW.
-fn answered_bytes(completion: &Completion, length_dw: u16) -> u32 {
+pub(crate) fn answered_bytes(completion: &Completion, length_dw: u16) -> u32 {
     let lanes = u32::from(length_dw) * 4 - u32::from(completion.lower_address & 3);
     lanes.min(u32::from(completion.byte_count))
 }

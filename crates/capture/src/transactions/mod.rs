@@ -13,6 +13,7 @@
 mod render;
 mod summary;
 
+pub(crate) use render::append_target;
 pub use render::{JsonTransaction, append_json, append_line};
 pub use summary::{MAX_VALUES, Quantiles, Report, Spread, Summary, TypeSummary};
 

@@ -83,7 +83,7 @@ pub fn append_line(t: &Transaction, digits: u8, out: &mut String) {
     }
 }
 
-fn append_target(target: Target, out: &mut String) {
+pub(crate) fn append_target(target: Target, out: &mut String) {
     match target {
         Target::Address(address) => {
             out.push_str(", Addr 0x");

@@ -3,22 +3,25 @@
 
 use super::labs::{self, Set};
 use crate::failure::Failure;
+use crate::outputs::Outputs;
 use crate::{input, output};
-use lab::BuildOptions;
+use lab::{BuildOptions, Sketch, SketchedEnd, SketchedHost, SketchedLink};
 use plug::Models;
 use plug::site::NativeCode;
 use session::Session;
 use std::path::PathBuf;
+use view::tree::{Link, Node, Part, Topology};
 
 const EXAMPLE: &str = "\
 Examples:
   riser check labs/ping.toml
   riser check labs/ping.toml --set slot.nic.link.lanes=16
+  riser check labs/tree.toml --svg tree.svg
 
 Reads the lab as `riser run` does, but runs nothing. Prints each error with its line and the legal values, or draws the lab if it has \
-none. The exit status is 1 if the lab has errors, and 2 if only values of --set have errors. riser reports all TOML \
-errors together. In valid TOML, it first reports all wrong types and values of keys, and then conflicts between keys \
-and between files.";
+none. --svg also writes the drawing as a picture. The exit status is 1 if the lab has errors, and 2 if only values of \
+--set have errors. riser reports all TOML errors together. In valid TOML, it first reports all wrong types and values \
+of keys, and then conflicts between keys and between files.";
 
 /// Report the errors of a lab, or draw it
 #[derive(clap::Args)]
@@ -30,16 +33,75 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     set: Set,
+
+    /// Draw the hosts, switches, slots and links of one lab as SVG in this file
+    #[arg(long, value_name = "OUT.svg")]
+    svg: Option<PathBuf>,
+
+    /// Overwrite an existing file of --svg
+    #[arg(long, requires = "svg")]
+    force: bool,
 }
 
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     input::check(args.labs.iter().map(PathBuf::as_path))?;
+    if args.svg.is_some() && args.labs.len() > 1 {
+        return Err(Failure::usage(format!("--svg draws one lab, given {}", args.labs.len())));
+    }
+    let mut outputs = Outputs::new(args.force);
+    args.labs.iter().for_each(|path| outputs.reads(path));
+    let mut svg = outputs.claim_if("--svg", args.svg.as_deref())?;
     for path in &args.labs {
         let (file, name) = labs::read(models, path, &args.set)?;
         let options = BuildOptions::native(NativeCode::NotLoaded);
         let session = Session::with(&file, options).map_err(|why| Failure::Run(format!("{name}: {why}")))?;
         output::warn(session.warnings());
         output::text(&format!("{name}\n{}", lab::draw(&file.lab)))?;
+        if let Some(place) = svg.take() {
+            let picture = topology(&name, &Sketch::of(&file.lab));
+            place.write(&picture.svg().map_err(|e| Failure::Run(e.to_string()))?)?;
+        }
     }
     Ok(())
+}
+
+fn topology(name: &str, sketch: &Sketch) -> Topology {
+    let links = sketch.hosts.iter().flat_map(|host| &host.links);
+    let [slots, switches] = links.map(count_ends).fold([0; 2], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
+    Topology {
+        title: name.to_owned(),
+        subtitle: format!("slots: {slots}, switches: {switches}"),
+        hosts: sketch.hosts.iter().map(host).collect(),
+        notes: sketch.events.clone(),
+    }
+}
+
+/// Returns the numbers of slots and of switches at the end of a link and below.
+fn count_ends(link: &SketchedLink) -> [usize; 2] {
+    let own = match link.end {
+        SketchedEnd::Slot { .. } => [1, 0],
+        SketchedEnd::Switch { .. } => [0, 1],
+    };
+    link.below.iter().map(count_ends).fold(own, |sum, of| [sum[0] + of[0], sum[1] + of[1]])
+}
+
+fn host(host: &SketchedHost) -> Node {
+    let lines = std::iter::once(format!("host {}", host.name)).chain(host.facts.clone());
+    Node { part: Part::Host, lines: lines.collect(), links: host.links.iter().map(link).collect() }
+}
+
+fn link(link: &SketchedLink) -> Link {
+    let (part, lines) = match &link.end {
+        SketchedEnd::Slot { name, device, bus } => {
+            (Part::Device, vec![name.clone(), device.clone(), format!("bus {bus:02x}")])
+        }
+        SketchedEnd::Switch { name, facts } => {
+            (Part::Switch, std::iter::once(format!("switch {name}")).chain(facts.clone()).collect())
+        }
+    };
+    Link {
+        above: format!("{}: {}", link.port, link.speed),
+        below: std::iter::once(&link.mps).chain(&link.details).cloned().collect(),
+        end: Node { part, lines, links: link.below.iter().map(self::link).collect() },
+    }
 }

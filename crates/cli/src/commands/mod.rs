@@ -24,6 +24,7 @@ mod report;
 mod rtl;
 mod rules;
 mod run;
+mod schema;
 mod sizes;
 mod sweep;
 mod tap;
@@ -56,6 +57,7 @@ pub(crate) enum Command {
     Profiles(profiles::Args),
     Rtl(rtl::Args),
     Rules(rules::Args),
+    Schema(schema::Args),
     Sweep(sweep::Args),
     Trace(trace::Args),
 }
@@ -82,6 +84,7 @@ impl Command {
             Command::Profiles(args) => profiles::run(args),
             Command::Rules(args) => rules::run(args),
             Command::Rtl(args) => rtl::run(&args, models),
+            Command::Schema(args) => schema::run(&args, models),
             Command::Sweep(args) => sweep::run(args, models, itself),
             Command::Trace(args) => trace::run(args, models),
         }

@@ -7,6 +7,7 @@
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs;
+use plug::file::Schema;
 use plug::{Models, is_model_name};
 use serde::Serialize;
 use std::fs;
@@ -21,6 +22,7 @@ Examples:
 Creates a crate that compiles. It has a device with registers, a doorbell, DMA and an MSI; its driver; its settings \
 with limits, and its report; a lab and a test. Its program is all of `riser` plus this device: `cargo run -- run \
 labs/my-device.toml`. docs/tutorial.md explains the crate. \
+The first line of each lab names labs/lab.schema.json, with which editors complete and check labs: docs/guides/editors.md. \
 The crate also has a Linux driver, a test of it in a guest, and a CI workflow; docs/drivers.md explains these.
 riser is not on crates.io yet. The crate depends on riser's repository at the commit of this riser, or with --riser on a checkout.
 --json prints one object: name, path, files: [...].";
@@ -76,6 +78,13 @@ const FILES: [(&str, &str); 15] = [
 
 const MANIFEST: (&str, &str) = file!("Cargo.toml", "manifest.toml");
 
+/// Schema of the settings of the crate's model; a test of the template compares it with the type.
+const SETTINGS: &str = include_str!("../../../../templates/my-device/settings.schema.json");
+
+/// Schema of the crate's labs, and the line by which each lab names it.
+const SCHEMA: &str = "labs/lab.schema.json";
+const SCHEMA_LINE: &str = "#:schema lab.schema.json\n";
+
 /// Start of a dependency on a crate of riser in the template's manifest.
 const CRATES: &str = "path = \"../../crates/";
 
@@ -119,7 +128,8 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     let riser = args.riser.as_deref().map(checkout).transpose().map_err(Failure::usage)?;
     let folder = args.path.clone().unwrap_or_else(|| PathBuf::from(&args.name));
     let mut files = vec![(MANIFEST.0.to_owned(), manifest(&args.name, riser.as_deref()))];
-    files.extend(FILES.map(|(path, text)| (named(path, &args.name), named(body(text), &args.name))));
+    files.extend(FILES.map(|(path, text)| (named(path, &args.name), file_text(path, text, &args.name))));
+    files.push((SCHEMA.to_owned(), lab_schema(&args.name, models)?));
     write(&folder, &files)?;
     let path = folder.display().to_string();
     if args.json {
@@ -162,6 +172,20 @@ fn checkout(folder: &Path) -> Result<PathBuf, String> {
 
 fn named(text: &str, name: &str) -> String {
     text.replace("my-device", name).replace("my_device", &name.replace('-', "_"))
+}
+
+/// Returns the text of a file of the crate. A lab begins with the line that names its schema.
+fn file_text(path: &str, text: &str, name: &str) -> String {
+    let is_lab = path.starts_with("labs/");
+    let head = if is_lab { SCHEMA_LINE } else { "" };
+    format!("{head}{}", named(body(text), name))
+}
+
+/// Returns the JSON Schema of labs with riser's models and the crate's own.
+fn lab_schema(name: &str, models: &Models) -> Result<String, Failure> {
+    let settings = Schema::from_text(&named(SETTINGS, name)).map_err(io::Error::from)?;
+    let schema = lab::json_schema(models, [(name, settings)]);
+    Ok(format!("{schema:#}\n"))
 }
 
 /// Text of a file without riser's licence line.

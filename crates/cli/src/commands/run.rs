@@ -2,6 +2,7 @@
 //! `riser run`: runs a lab to its end and prints the report of `riser-session`.
 
 mod drive;
+mod latencies;
 mod taps;
 
 use super::labs::{self, Native, Set};
@@ -22,6 +23,7 @@ Examples:
   riser run labs/ping.toml --capture out/ping.pcapng --dllps
   riser run labs/speed/write.toml --json
   riser run labs/ping.toml --transactions-json out/ping.jsonl
+  riser run labs/tree.toml --latency-svg out/latencies.svg
   riser run labs/ping.toml --set slot.nic.link.gen=4 --set host.profile=xeon-e5-2637v3
   riser run - --capture - < labs/ping.toml | riser trace -
 
@@ -93,8 +95,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT.jsonl")]
     transactions_json: Option<PathBuf>,
 
+    /// Draw the parts of the latencies as stacked bars in this file: of each kind of transaction the mean and the 99th percentile
+    #[arg(long, value_name = "OUT.svg")]
+    latency_svg: Option<PathBuf>,
+
     /// Do not measure latencies: the report has none, and the run is faster
-    #[arg(long, conflicts_with = "transactions_json")]
+    #[arg(long, conflicts_with_all = ["transactions_json", "latency_svg"])]
     no_latencies: bool,
 
     /// Overwrite existing files
@@ -136,7 +142,8 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     }
     output::warn(session.warnings());
     session.fabric.keep_accounts(!args.no_latencies);
-    let taps = Taps::open(&args, &file, &mut session)?;
+    let mut taps = Taps::open(&args, &file, &mut session)?;
+    let picture = taps.latencies.take();
     let before = session::cpu_seconds();
     let stop = drive::drive(&mut session, &taps, &interrupted)?;
     let spent = session::cpu_seconds() - before;
@@ -152,6 +159,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     }
     // Print the report even if a file could not be written.
     written?;
+    picture.map_or(Ok(()), |place| latencies::draw(place, &report))?;
     match stop {
         Stop::Paused => Err(Failure::interrupted_at(report.simulated_ns)),
         Stop::Failed(_) | Stop::NoProgress(_) => Err(Failure::Run(stop.to_string())),

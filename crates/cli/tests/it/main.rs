@@ -11,6 +11,7 @@ mod decode;
 mod dma_driver;
 #[cfg(unix)]
 mod docs;
+mod drawings;
 mod endpoint_test;
 #[cfg(target_os = "linux")]
 mod environments;
@@ -54,6 +55,7 @@ mod random_writes;
 mod release;
 mod rtl;
 mod run;
+mod schema;
 mod shells;
 mod snic;
 #[cfg(unix)]

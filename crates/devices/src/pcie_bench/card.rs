@@ -5,7 +5,7 @@
 use super::costs::{CardClock, CardCosts, ChannelCosts, ReadCosts, WriteCosts};
 use super::settings::{CardPath, MAX_OUTSTANDING};
 use plug::file::Folder;
-use plug::profile::{Basis, Figure, ProfileError, Shelf, Shipped, check, check_version};
+use plug::profile::{Basis, Figure, ProfileError, Shelf, Shipped};
 use plug::transfers::Test;
 use plug::values::{Gen, Picoseconds};
 use schemars::JsonSchema;
@@ -26,6 +26,9 @@ pub const CARDS: Shelf = Shelf {
     all: &[ships!("ideal"), ships!("nfp6000"), ships!("netfpga-sume"), ships!("h100")],
 };
 
+/// Legal multiples at which TLPs end; 0 means none. [`CardCosts::check`] refuses others.
+const BOUNDARIES: [u32; 8] = [0, 64, 128, 256, 512, 1024, 2048, 4096];
+
 /// A device profile: the costs of a benchmark card in addition to the wire. An omitted figure means no cost and no
 /// limit.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -43,10 +46,13 @@ pub struct DeviceFile {
     #[serde(rename = "gen")]
     pub generation: Option<Figure<Gen>>,
     /// Workers of a bandwidth test, each with one transfer in flight.
+    #[schemars(extend("minimum" = 1, "maximum" = MAX_OUTSTANDING))]
     pub outstanding: Figure<u16>,
     /// Frequency in MHz of the clock for latencies.
+    #[schemars(extend("minimum" = 0, "maximum" = 1_000_000))]
     pub clock_mhz: Option<Figure<u32>>,
     /// Clock cycles per tick of the counter. If omitted, latencies are exact to the picosecond.
+    #[schemars(extend("minimum" = 0, "maximum" = 1_000_000))]
     pub clock_tick_cycles: Option<Figure<u32>>,
     /// Time from the end of a transfer of a latency test to the start of the next.
     pub loop_ps: Option<Figure<Picoseconds>>,
@@ -67,25 +73,32 @@ pub struct DeviceFile {
     /// Pull engine: service time per burst.
     pub pull_burst_ps: Option<Figure<Picoseconds>>,
     /// Size of a burst in bytes, for pulls and shifted pushes.
+    #[schemars(extend("minimum" = 0, "maximum" = 4096))]
     pub burst_bytes: Option<Figure<u32>>,
     /// Write TLPs end at multiples of this host address.
+    #[schemars(extend("enum" = BOUNDARIES))]
     pub write_boundary_bytes: Option<Figure<u32>>,
     /// Exception: a TLP that starts at a multiple of this and has at least as many bytes left, rounded to DWs, has this length if
     /// Max_Payload_Size allows it.
+    #[schemars(extend("enum" = BOUNDARIES))]
     pub write_full_bytes: Option<Figure<u32>>,
     /// Transmit framer: time of a beat.
     pub frame_beat_ps: Option<Figure<Picoseconds>>,
     /// Transmit framer: bytes per beat. The TLPs of a chunk use whole beats.
+    #[schemars(extend("minimum" = 0, "maximum" = 4096))]
     pub frame_beat_bytes: Option<Figure<u32>>,
     /// Transmit framer: bytes of a write that are framed together as a chunk.
+    #[schemars(extend("enum" = BOUNDARIES))]
     pub frame_chunk_bytes: Option<Figure<u32>>,
     /// Transmit framer: beats per chunk in addition to those of its TLPs.
+    #[schemars(extend("minimum" = 0, "maximum" = 4096))]
     pub frame_chunk_beats: Option<Figure<u32>>,
     /// Transmit framer: service time of a read request, which goes between the chunks of writes.
     pub frame_read_ps: Option<Figure<Picoseconds>>,
     /// Maximum number of outstanding read requests.
     pub read_slots: Option<Figure<u16>>,
     /// Read requests end at multiples of this host address, in bytes, or at multiples of Max_Read_Request_Size if that is less.
+    #[schemars(extend("enum" = [0, 512, 1024, 2048, 4096]))]
     pub read_request_bytes: Option<Figure<u32>>,
     /// Push engine, which stores the data of a read after all have arrived: service time per transfer.
     pub push_ps: Option<Figure<Picoseconds>>,
@@ -101,6 +114,7 @@ pub struct DeviceFile {
     pub push_shifted_burst_ps: Option<Figure<Picoseconds>>,
     /// Channels between the link and the card's memory, 0 to 8. Each channel serves one write or read at a time. 0:
     /// writes and reads share no channels.
+    #[schemars(extend("minimum" = 0, "maximum" = ChannelCosts::MOST))]
     pub channels: Option<Figure<u8>>,
     /// Time that a read occupies a channel. A write occupies a channel for the time of the pull engine or the transmit
     /// framer.
@@ -196,19 +210,6 @@ fn number<T: Copy + Default>(figure: &Option<Figure<T>>) -> T {
 /// If there is no such profile, or it is invalid.
 pub fn card(name: &str, folder: &Folder) -> Result<DeviceFile, ProfileError> {
     let (path, file): (_, DeviceFile) = CARDS.read(name, folder)?;
-    check_version(file.version, &path)?;
-    check(&path, "channels", number(&file.channels).into(), 0, ChannelCosts::MOST.into())?;
-    check(&path, "outstanding", file.outstanding.value.into(), 1, MAX_OUTSTANDING.into())?;
-    let bounded = [
-        ("clock_mhz", &file.clock_mhz, 1_000_000),
-        ("clock_tick_cycles", &file.clock_tick_cycles, 1_000_000),
-        ("burst_bytes", &file.burst_bytes, 4096),
-        ("frame_beat_bytes", &file.frame_beat_bytes, 4096),
-        ("frame_chunk_beats", &file.frame_chunk_beats, 4096),
-    ];
-    for (key, figure, most) in bounded {
-        check(&path, key, number(figure).into(), 0, most)?;
-    }
     file.costs().check(1, 4096).map_err(|e| ProfileError::Wrong { path, message: e.to_string() })?;
     Ok(file)
 }

@@ -18,11 +18,14 @@ use tlp::{Duration, Mps};
 #[serde(deny_unknown_fields)]
 pub struct LlcTable {
     /// Capacity in bytes: at least 64 sets of 64 B lines.
+    #[schemars(extend("minimum" = 8192, "maximum" = 1_073_741_824))]
     pub capacity_bytes: Figure<u64>,
     /// Number of ways of each set.
+    #[schemars(extend("minimum" = 2, "maximum" = 64))]
     pub ways: Figure<u32>,
     /// Ways in which writes of devices allocate (DDIO): at least one less than `ways`. Lines of cores use the other
     /// ways.
+    #[schemars(extend("minimum" = 1, "maximum" = 63))]
     pub ddio_ways: Figure<u32>,
     /// Extra latency of a read of a line that a core wrote, compared with one that a device wrote.
     pub core_snoop_latency_ps: Figure<Picoseconds>,
@@ -51,9 +54,11 @@ pub struct DramTable {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BanksTable {
-    /// Number of banks, 1 to 65536.
+    /// Number of banks.
+    #[schemars(extend("minimum" = 1, "maximum" = 65_536))]
     pub count: Figure<u32>,
-    /// Contiguous bytes in one bank: a power of two, 64 to 2^30.
+    /// Contiguous bytes in one bank.
+    #[schemars(extend("minimum" = 64, "maximum" = 1_073_741_824, "powerOfTwo" = true))]
     pub row_bytes: Figure<u64>,
     /// Service time of a line.
     pub line_service_ps: Figure<Picoseconds>,
@@ -78,9 +83,11 @@ pub struct NumaTable {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IommuTable {
-    /// Entries of the IOTLB, 1 to 4096.
+    /// Entries of the IOTLB.
+    #[schemars(extend("minimum" = 1, "maximum" = 4096))]
     pub entries: Figure<u32>,
     /// Ways of each set, 0 to `entries`; 0 means fully associative.
+    #[schemars(extend("minimum" = 0, "maximum" = 4096))]
     pub ways: Figure<u32>,
     /// Replacement policy.
     pub replacement: Figure<Replacement>,
@@ -95,6 +102,7 @@ pub struct IommuTable {
     /// Number of concurrent page walks, 1 to 64. If all walkers are busy, the next walk and all later requests of its
     /// root port wait. Such requests wait until these walks have ended, and until memory has served the requests that
     /// were translated by then.
+    #[schemars(extend("minimum" = 1, "maximum" = 64))]
     pub walkers: Figure<u32>,
     /// A cache of upper levels of page tables.
     pub page_walk_cache: Option<PageWalkCacheTable>,
@@ -104,9 +112,11 @@ pub struct IommuTable {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PageWalkCacheTable {
-    /// Entries, 1 to 4096.
+    /// Entries.
+    #[schemars(extend("minimum" = 1, "maximum" = 4096))]
     pub entries: Figure<u32>,
-    /// Pages covered by an entry: a power of two, 1 to 2^18.
+    /// Pages covered by an entry.
+    #[schemars(extend("minimum" = 1, "maximum" = 262_144, "powerOfTwo" = true))]
     pub pages_per_entry: Figure<u32>,
     /// Reduction of the walk latency on a hit; at most the walk latency.
     pub saves_ps: Figure<Picoseconds>,
@@ -116,27 +126,32 @@ pub struct PageWalkCacheTable {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompletionsTable {
-    /// Maximum size of a completion in bytes: 128, 256, ... 4096. Default: Max_Payload_Size.
+    /// Maximum size of a completion in bytes. Default: Max_Payload_Size.
+    #[schemars(extend("minimum" = 128, "maximum" = 4096, "powerOfTwo" = true))]
     pub unit_bytes: Option<Figure<u32>>,
     /// Reads of at least eight lines that follow another such read at their root port get completions of Max_Payload_Size
     /// regardless of `unit_bytes`.
     pub streaming: Figure<bool>,
     /// Reads of at least this many bytes, 1 to 4096, always get completions of Max_Payload_Size. Default: there is no
     /// such rule.
+    #[schemars(extend("minimum" = 1, "maximum" = 4096))]
     pub whole_from_bytes: Option<Figure<u32>>,
     /// A read that starts within a line gets the rest of that line in a separate completion. Default: false.
     pub first_line_alone: Option<Figure<bool>>,
     /// A read that ends within a line gets the start of that line in a separate completion, if its last completion would be
     /// longer than a line. Default: false.
     pub last_line_alone: Option<Figure<bool>>,
-    /// Idle time of the wire after each completion with at least a line of data, up to 20 ns.
+    /// Idle time of the wire after each completion with at least a line of data.
+    #[schemars(extend("minimum" = 0, "maximum" = 20_000))]
     pub gap_ps: Figure<Picoseconds>,
-    /// Additional idle time after the last completion of a request whose completions are split at `unit_bytes`, up to 20 ns.
+    /// Additional idle time after the last completion of a request whose completions are split at `unit_bytes`.
     /// Default: 0.
+    #[schemars(extend("minimum" = 0, "maximum" = 20_000))]
     pub request_gap_ps: Option<Figure<Picoseconds>>,
     /// Additional idle time after each completion of a read whose lines took a microsecond longer than a cache hit, otherwise
-    /// in proportion. Applies if completions are split at `unit_bytes`; up to 50 ns. Default: 0. The three gaps after one
+    /// in proportion. Applies if completions are split at `unit_bytes`. Default: 0. The three gaps after one
     /// completion add up to at most 65 ns.
+    #[schemars(extend("minimum" = 0, "maximum" = 50_000))]
     pub late_gap_ps: Option<Figure<Picoseconds>>,
 }
 
@@ -145,6 +160,7 @@ pub struct CompletionsTable {
 #[serde(deny_unknown_fields)]
 pub struct LatencyRow {
     /// Probability in parts per billion. All rows add up to at most a billion; the rest has no extra latency.
+    #[schemars(extend("minimum" = 0, "maximum" = 1_000_000_000))]
     pub probability_ppb: Figure<u32>,
     /// The latency.
     pub latency_ps: Figure<Picoseconds>,
@@ -168,18 +184,9 @@ fn is_set(figure: Option<&Figure<bool>>) -> bool {
     figure.is_some_and(|figure| figure.value)
 }
 
-fn check_power_of_two(path: &Path, key: &str, value: u64) -> Result<(), ProfileError> {
-    if value.is_power_of_two() {
-        return Ok(());
-    }
-    let message = format!("{key} of {value}, expected powers of two");
-    Err(ProfileError::Wrong { path: path.to_owned(), message })
-}
-
 impl LlcTable {
     pub(super) fn check(&self, path: &Path) -> Result<(), ProfileError> {
         let ways = u64::from(self.ways.value);
-        check(path, "llc.ways", ways, 2, 64)?;
         check(path, "llc.ddio_ways", self.ddio_ways.value.into(), 1, ways - 1)?;
         check(path, "llc.capacity_bytes", self.capacity_bytes.value, 64 * 64 * ways, 1 << 30)
     }
@@ -207,12 +214,6 @@ impl DramTable {
 }
 
 impl BanksTable {
-    pub(super) fn check(&self, path: &Path) -> Result<(), ProfileError> {
-        check(path, "dram.banks.count", self.count.value.into(), 1, 65_536)?;
-        check(path, "dram.banks.row_bytes", self.row_bytes.value, 64, 1 << 30)?;
-        check_power_of_two(path, "dram.banks.row_bytes", self.row_bytes.value)
-    }
-
     fn profile(&self) -> DramBanks {
         DramBanks {
             count: self.count.value,
@@ -235,15 +236,8 @@ impl NumaTable {
 
 impl IommuTable {
     pub(super) fn check(&self, path: &Path) -> Result<(), ProfileError> {
-        let entries = u64::from(self.entries.value);
-        check(path, "iommu.entries", entries, 1, 4096)?;
-        check(path, "iommu.ways", self.ways.value.into(), 0, entries)?;
-        check(path, "iommu.walkers", self.walkers.value.into(), 1, 64)?;
+        check(path, "iommu.ways", self.ways.value.into(), 0, self.entries.value.into())?;
         let Some(cache) = &self.page_walk_cache else { return Ok(()) };
-        check(path, "iommu.page_walk_cache.entries", cache.entries.value.into(), 1, 4096)?;
-        let pages = u64::from(cache.pages_per_entry.value);
-        check(path, "iommu.page_walk_cache.pages_per_entry", pages, 1, 1 << 18)?;
-        check_power_of_two(path, "iommu.page_walk_cache.pages_per_entry", pages)?;
         let walk = self.page_walk_latency_ps.value.0;
         check(path, "iommu.page_walk_cache.saves_ps", cache.saves_ps.value.0, 0, walk)
     }
@@ -268,19 +262,6 @@ impl IommuTable {
 }
 
 impl CompletionsTable {
-    pub(super) fn check(&self, path: &Path) -> Result<(), ProfileError> {
-        check(path, "completions.gap_ps", self.gap_ps.value.0, 0, 20_000)?;
-        let request_gap = self.request_gap_ps.as_ref().map_or(0, |gap| gap.value.0);
-        check(path, "completions.request_gap_ps", request_gap, 0, 20_000)?;
-        let late_gap = self.late_gap_ps.as_ref().map_or(0, |gap| gap.value.0);
-        check(path, "completions.late_gap_ps", late_gap, 0, 50_000)?;
-        let whole_from = self.whole_from_bytes.as_ref().map_or(1, |bytes| u64::from(bytes.value));
-        check(path, "completions.whole_from_bytes", whole_from, 1, 4096)?;
-        let Some(unit) = self.unit_bytes.as_ref().map(|unit| u64::from(unit.value)) else { return Ok(()) };
-        check(path, "completions.unit_bytes", unit, 128, 4096)?;
-        check_power_of_two(path, "completions.unit_bytes", unit)
-    }
-
     pub(super) fn profile(&self) -> CompletionProfile {
         CompletionProfile {
             // Checked earlier.

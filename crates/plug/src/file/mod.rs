@@ -5,6 +5,7 @@
 mod digest;
 mod error;
 mod folder;
+mod json;
 mod overrides;
 mod page;
 mod schema;

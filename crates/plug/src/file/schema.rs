@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The legal values of a table. [`schemars`] generates the schema from the fields, comments and attributes of its type. In addition
-//! to JSON Schema (such as `extend("multipleOf" = 8)`), `extend("powerOfTwo" = true)` allows only powers of two.
+//! to JSON Schema (such as `extend("multipleOf" = 8)`), `extend("powerOfTwo" = true)` allows only powers of two, and
+//! `extend("scaledMaximum" = 2032)` is the maximum if another key raises it. [`Schema::json`] translates both for others.
 
 use crate::model::Fault;
 use schemars::{JsonSchema, schema_for};
@@ -24,6 +25,19 @@ impl Schema {
         static MADE: Mutex<BTreeMap<TypeId, Arc<Schema>>> = Mutex::new(BTreeMap::new());
         let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(made.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(Schema::of::<T>())))
+    }
+
+    /// Returns the schema that [`text`](Self::text) has written.
+    ///
+    /// # Errors
+    /// The text is not JSON.
+    pub fn from_text(text: &str) -> serde_json::Result<Schema> {
+        serde_json::from_str(text).map(Schema)
+    }
+
+    /// Returns the schema as text.
+    pub fn text(&self) -> String {
+        format!("{:#}\n", self.0)
     }
 
     pub(super) fn root(&self) -> &Value {
@@ -100,7 +114,7 @@ impl Schema {
     }
 
     /// Returns the values in `value` that are outside the limits of their keys, and lists in place of tables, which serde would
-    /// accept by the order of fields. Other type errors are not checked.
+    /// accept by the order of fields. Other type errors are not checked. The limits of a figure are those of its value.
     pub fn check(&self, value: &Value) -> Vec<Fault> {
         let mut found = Vec::new();
         self.check_table(&self.0, value, &mut Vec::new(), &mut found);
@@ -110,7 +124,12 @@ impl Schema {
     fn check_table(&self, table: &Value, value: &Value, path: &mut Vec<String>, found: &mut Vec<Fault>) {
         for (name, value) in value.as_object().into_iter().flat_map(Map::iter) {
             let Some(key) = self.key_of(table, name) else { continue };
+            let depth = path.len();
             path.push(name.clone());
+            if key.is_figure {
+                path.push("value".to_owned());
+            }
+            let value = if key.is_figure { &value["value"] } else { value };
             let elements = value.as_array().filter(|_| key.is_list());
             if let Some(message) = key.refuses(name, value) {
                 found.push(Fault { key: path.clone(), message });
@@ -125,9 +144,14 @@ impl Schema {
                 path.pop();
             }
             self.check_table(key.target, value, path, found);
-            path.pop();
+            path.truncate(depth);
         }
     }
+}
+
+/// True for the type of a [`Figure`](crate::profile::Figure).
+pub(super) fn is_figure(type_name: &str) -> bool {
+    type_name.starts_with("Figure")
 }
 
 /// A key: its own schema, and its type's schema.
@@ -143,7 +167,7 @@ impl<'s> Key<'s> {
     pub(super) fn new(schema: &'s Schema, own: &'s Value) -> Key<'s> {
         let one = own.get("items").unwrap_or(own);
         let (type_name, mut target) = schema.target(one).unwrap_or(("", one));
-        let is_figure = type_name.starts_with("Figure");
+        let is_figure = is_figure(type_name);
         if is_figure {
             target = &target["properties"]["value"];
             target = schema.target(target).map_or(target, |(_, value)| value);
@@ -170,7 +194,8 @@ impl<'s> Key<'s> {
         };
         let kind = self.target.get("type").or_else(|| self.get("type"));
         if let Some(Value::Object(values)) = self.get("additionalProperties") {
-            return format!("table of {}s", values.get("type").and_then(Value::as_str).unwrap_or("value"));
+            let values = values.get("type").and_then(Value::as_str).unwrap_or("value");
+            return format!("{}table of {values}s", if self.is_list() { "list, each a " } else { "" });
         }
         let name = ["integer", "number", "string"]
             .into_iter()

@@ -4,6 +4,7 @@
 use super::error::{FileError, FileErrors, MAX_ERRORS};
 use super::overrides::Overrides;
 use super::schema::Schema;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::ops::Range;
 use std::path::Path;
@@ -84,6 +85,35 @@ impl<'a> Source<'a> {
             }
         }
         Err(Unread { errors, rest: None })
+    }
+}
+
+impl Source<'_> {
+    /// Reads `table`, the file or one of its tables, and checks the limits of its keys.
+    ///
+    /// # Errors
+    /// All errors of types and limits of single keys.
+    pub fn read_within<T>(&self, table: Tree<'_>) -> Result<T, Vec<FileError>>
+    where
+        T: for<'de> Deserialize<'de> + JsonSchema + 'static,
+    {
+        let schema = Schema::shared::<T>();
+        // A value that is not JSON has an illegal type, which is reported below.
+        let json = serde_json::Value::deserialize(Deserializer::from(table.clone())).unwrap_or_default();
+        let limits = schema.check(&json).into_iter().map(|fault| {
+            let path: Vec<&str> = fault.key.iter().map(String::as_str).collect();
+            self.error(place_of(&table, &path).unwrap_or(table.span()), fault.message)
+        });
+        let limits: Vec<FileError> = limits.collect();
+        match self.read::<T>(table.clone(), &schema) {
+            Ok(value) if limits.is_empty() => Ok(value),
+            Ok(_) => Err(limits),
+            Err(Unread { errors, .. }) => {
+                // A value of the wrong type is outside the limits as well; report it once.
+                let more = limits.into_iter().filter(|limit| errors.iter().all(|e| e.place != limit.place));
+                Err(errors.iter().cloned().chain(more).collect())
+            }
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that `riser run` writes while a lab runs: its capture, and a line for each transaction.
+//! Files that `riser run` writes: while a lab runs, its capture and a line for each transaction; at the end, a picture of latencies.
 
 use super::Args;
 use crate::failure::Failure;
@@ -14,6 +14,8 @@ use std::io;
 pub(super) struct Taps {
     capture: Option<(Output, CaptureHandle<File>)>,
     log: Option<(Output, TransactionLogHandle<File>)>,
+    /// The picture of latencies, which is drawn from the report.
+    pub(super) latencies: Option<Place>,
 }
 
 impl Taps {
@@ -24,10 +26,12 @@ impl Taps {
         file.base.named().iter().for_each(|path| outputs.reads(path));
         let capture = outputs.claim_if("--capture", args.capture.as_deref())?;
         let log = outputs.claim_if("--transactions-json", args.transactions_json.as_deref())?;
+        let latencies = outputs.claim_if("--latency-svg", args.latency_svg.as_deref())?;
+        let latencies = latencies.map(Place::prepare).transpose()?;
         let options = CaptureOptions { at: args.tap, dllps: args.dllps };
         let capture = begin(capture, |file| session.capture(file, options))?;
         let log = begin(log, |file| Ok(session.log_transactions(file)))?;
-        Ok(Taps { capture, log })
+        Ok(Taps { capture, log, latencies })
     }
 
     /// Flushes both files, so that a reader of a pipe sees the data and a crash loses little.

@@ -8,6 +8,7 @@ mod html;
 mod live;
 mod perfetto;
 mod records;
+mod sequence;
 mod series;
 mod stats;
 mod transactions;
@@ -36,6 +37,7 @@ Examples:
   riser trace -x --filter 'type=MWr' capture.pcapng
   riser trace --stats *.pcap
   riser trace --transactions --filter 'type=MRd and time>1us' capture.pcapng
+  riser trace --sequence --filter 'slot=disk and type=MRd' capture.pcapng
   riser trace --stats --interval 10us --format csv capture.pcapng > series.csv
   riser trace --credits --filter 'slot=nic and dir=up' capture.pcapng
   riser trace --check capture.pcapng
@@ -57,6 +59,9 @@ interface that a file does not have, a note on standard error lists the existing
 Each line ends with the meaning of the TLP, if the capture shows it: a configuration register by name and field, an interrupt by \
 function and vector, a device's register by its name. Names need the enumeration in the capture.
 
+--sequence draws up to 20 transactions, each with all links that the capture shows. --filter selects them: 'number=120' is the \
+transaction with the TLP of record 120. A replayed TLP is drawn once.
+
 With -i, riser captures an interface until Ctrl-C, in place of NetTLP's tcpdump; all views except --html, \
 --perfetto, --write and --write-hex support it. Only frames on NetTLP's ports over IPv4 and IPv6 are captured. \
 --capture writes all of them; --filter does not apply to it. Datagrams that the kernel merged are split. The first fragment of a fragmented \
@@ -69,7 +74,7 @@ Acks, replays, lost frames and credits are shown if the capture has DLLPs, as fr
 /// Show captures: TLPs, transactions, or statistics
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
-#[command(group = clap::ArgGroup::new("view").args(["transactions", "stats", "credits", "check", "html", "perfetto", "write", "write_hex"]))]
+#[command(group = clap::ArgGroup::new("view").args(["transactions", "sequence", "stats", "credits", "check", "html", "perfetto", "write", "write_hex"]))]
 pub(crate) struct Args {
     /// Captures: pcap, pcapng, or text with TLPs; - is standard input
     #[arg(value_name = "FILE", required_unless_present = "interface")]
@@ -93,6 +98,14 @@ pub(crate) struct Args {
     /// Print one line per transaction instead of records: request, completions, Ack, times, errors; and a summary
     #[arg(long)]
     transactions: bool,
+
+    /// Print a sequence diagram of the first transactions: their TLPs as arrows between components, with times
+    #[arg(long, conflicts_with = "json")]
+    sequence: bool,
+
+    /// With --sequence: also draw the diagram as SVG in this file
+    #[arg(long, value_name = "OUT.svg", requires = "sequence")]
+    svg: Option<PathBuf>,
 
     /// Print the data of TLPs too, in hexadecimal and as text; with --json as a field
     #[arg(short = 'x', long, conflicts_with = "view")]
@@ -223,6 +236,7 @@ pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
         (true, None) => stats::run(&args),
         (false, _) if args.check.check => check::run(&args),
         (false, _) if args.transactions => transactions::run(&args, models),
+        (false, _) if args.sequence => sequence::run(&args),
         (false, _) => records::run(&args, models),
     }
 }

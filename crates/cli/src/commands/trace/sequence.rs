@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `--sequence`: prints the first transactions that match the filter as a sequence diagram, or draws it.
+
+use super::{Args, for_each_record, shown};
+use crate::failure::Failure;
+use crate::output;
+use crate::outputs::{Outputs, Place};
+use capture::Tracker;
+use capture::diagram::{Arranged, Diagram, Steps};
+use std::path::Path;
+use view::sequence::{Arrow, Sequence};
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    if args.svg.is_some() && args.names_files() {
+        return Err(Failure::usage("--svg takes one capture"));
+    }
+    let mut outputs = Outputs::new(args.force);
+    args.files.iter().for_each(|file| outputs.reads(file));
+    let mut svg = outputs.claim_if("--svg", args.svg.as_deref())?;
+    args.files.iter().try_for_each(|file| {
+        let Some(arranged) = arranged(args, file)? else { return Ok(()) };
+        if args.names_files() {
+            output::text(&format!("==> {} <==", file.display()))?;
+        }
+        output::text(&arranged.to_string())?;
+        svg.take().map_or(Ok(()), |place| draw(place, file, &arranged))
+    })
+}
+
+/// Returns the diagram of a capture; `None` if no transaction matches.
+fn arranged(args: &Args, file: &Path) -> Result<Option<Arranged>, Failure> {
+    let filter = args.filter()?;
+    let (mut tracker, mut steps, mut diagram) = (Tracker::new(), Steps::new(), Diagram::new());
+    let mut take = |tracker: &mut Tracker, steps: &mut Steps| {
+        while let Some(t) = tracker.next_ended() {
+            diagram.add(steps, &t, filter.as_ref().is_none_or(|filter| filter.holds_for(&t)));
+        }
+    };
+    for_each_record(args, file, |record| {
+        let terms = filter.as_ref().map_or(0, |filter| filter.terms(record));
+        let outcome = tracker.see(record, terms);
+        steps.see(record, &outcome);
+        take(&mut tracker, &mut steps);
+        Ok(())
+    })?;
+    tracker.finish();
+    take(&mut tracker, &mut steps);
+    if diagram.is_empty() {
+        output::note(format_args!("{}: no transaction to draw", shown(file)));
+        return Ok(None);
+    }
+    if diagram.left_out() > 0 {
+        let (file, left) = (shown(file), diagram.left_out());
+        output::note(format_args!("{file}: {left} more transactions match; --filter selects those to draw"));
+    }
+    Ok(Some(diagram.arrange(&steps)))
+}
+
+fn draw(place: Place, file: &Path, arranged: &Arranged) -> Result<(), Failure> {
+    let arrow = |arrow: &capture::diagram::Arrow| Arrow {
+        from: arrow.from,
+        to: arrow.to,
+        when: arrow.when.clone(),
+        label: arranged.label(arrow),
+        colour: arrow.transaction,
+    };
+    let picture = Sequence {
+        title: shown(file),
+        subtitle: arranged.times(),
+        components: arranged.components.clone(),
+        arrows: arranged.arrows.iter().map(arrow).collect(),
+    };
+    place.write(&picture.svg().map_err(|e| Failure::Run(e.to_string()))?)
+}
