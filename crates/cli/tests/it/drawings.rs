@@ -54,7 +54,7 @@ fn topology_of_each_lab_has_all_its_slots() {
         for slot in file["slot"].as_array().unwrap() {
             assert!(shown.iter().any(|text| *text == slot["name"]), "{name}: {slot} in {shown:?}");
         }
-        let events = ["fault", "outage", "link_event"]
+        let events: usize = ["fault", "outage", "link_event"]
             .iter()
             .filter_map(|key| file[key].as_array())
             .map(Vec::len)
