@@ -27,7 +27,7 @@ riser --help lists all commands. riser COMMAND --help has examples of each.";
 
 /// The commands by task, as in `docs/reference/commands.md`.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Write and run", &["new", "check", "run", "lspci", "rtl"]),
+    ("Write and run", &["new", "check", "schema", "run", "lspci", "rtl"]),
     ("Measure", &["bench", "sweep", "compare", "fit", "fidelity", "profiles", "model", "paper"]),
     ("Look at packets", &["trace", "decode", "rules"]),
     ("Run a real kernel", &["guest"]),

@@ -28,7 +28,7 @@
 //! # Ok::<(), riser_config::BuildError>(())
 //! ```
 //!
-//! This crate only holds state: it does not depend on clocks, TLPs or devices. The owner of a `ConfigSpace` implements its
+//! This crate only holds state. It never depends on clocks, TLPs or devices. The owner of a `ConfigSpace` implements its
 //! settings.
 
 pub mod bar;

@@ -121,7 +121,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u64>::new().range(4096..=1 << 30))]
     window: Option<u64>,
 
-    /// Offset of each transfer from the start of a cache line in bytes, 0 to 63 [default: from the model; 0 for pcie-bench]
+    /// Offset of each transfer in bytes, from the start of a cache line: 0 to 63 [default: from the model; 0 for pcie-bench]
     #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u32>::new().range(0..=63))]
     offset: Option<u32>,
 

@@ -34,11 +34,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     set: Set,
 
-    /// Draw the hosts, switches, slots and links of one lab as SVG in this file
+    /// Write an SVG picture to this file: the hosts, switches, slots and links of one lab
     #[arg(long, value_name = "OUT.svg")]
     svg: Option<PathBuf>,
 
-    /// Overwrite an existing file of --svg
+    /// Overwrite existing files
     #[arg(long, requires = "svg")]
     force: bool,
 }

@@ -103,7 +103,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "json")]
     sequence: bool,
 
-    /// With --sequence: also draw the diagram as SVG in this file
+    /// Write an SVG picture to this file: the diagram of --sequence
     #[arg(long, value_name = "OUT.svg", requires = "sequence")]
     svg: Option<PathBuf>,
 

@@ -101,7 +101,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = mps)]
     mps: Option<Mps>,
 
-    /// With --memory: Read Completion Boundary, at which completions of one read may be split [default: 64]; a lab sets its own
+    /// Read Completion Boundary in bytes, with --memory: 64 or 128 [default: 64]; a lab sets its own
     #[arg(long, value_name = "BYTES", value_parser = rcb)]
     rcb: Option<Rcb>,
 
