@@ -68,7 +68,7 @@ pub struct DeviceFile {
     pub pull_burst_ps: Option<Figure<Picoseconds>>,
     /// Size of a burst in bytes, for pulls and shifted pushes.
     pub burst_bytes: Option<Figure<u32>>,
-    /// Write TLPs end at multiples of this host address.
+    /// Write TLPs end at host addresses that are multiples of this, in bytes.
     pub write_boundary_bytes: Option<Figure<u32>>,
     /// Exception: a TLP that starts at a multiple of this and has at least as many bytes left, rounded to DWs, has this length if
     /// Max_Payload_Size allows it.
@@ -85,7 +85,7 @@ pub struct DeviceFile {
     pub frame_read_ps: Option<Figure<Picoseconds>>,
     /// Maximum number of outstanding read requests.
     pub read_slots: Option<Figure<u16>>,
-    /// Read requests end at multiples of this host address, in bytes, or at multiples of Max_Read_Request_Size if that is less.
+    /// Read requests end at host addresses that are multiples of this, in bytes, or of Max_Read_Request_Size if that is less.
     pub read_request_bytes: Option<Figure<u32>>,
     /// Push engine, which stores the data of a read after all have arrived: service time per transfer.
     pub push_ps: Option<Figure<Picoseconds>>,
