@@ -8,8 +8,8 @@
 //! - [`Channel`](crate::Channel): `async` code. Tasks of one function send values to tasks of another. The channel
 //!   survives their resets.
 //!
-//! Both use the [`Notifier`]s of the functions concerned. A device that shares data in another way may use these calls
-//! too. Otherwise the device is polled after every call of another device.
+//! Both use the [`Notifier`]s of the functions concerned. A device that shares data in another way may use them too.
+//! Otherwise the device is polled after every call of another device.
 
 pub use exec::{Notifier, Notifiers};
 

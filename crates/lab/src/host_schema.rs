@@ -58,7 +58,7 @@ pub(crate) fn check(host: &Host, profile: &HostProfile) -> Checked {
                 let message = format!("{key} of 1: host profile `{name}` has one socket, 0");
                 return Err(Wrong::at(socket.span(), message));
             }
-            n => return Err(Wrong::at(socket.span(), format!("{key} of {n}, expected 0 and 1"))),
+            n => return Err(Wrong::at(socket.span(), format!("{key} of {n}, expected 0 or 1"))),
         }
     }
     let off = *host.iommu.get_ref() == IommuPages::Off;

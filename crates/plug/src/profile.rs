@@ -256,7 +256,7 @@ impl Shelf {
     }
 
     /// Describes the figures of the profile `name` that are extrapolated on links of these rates, in one line. `None`
-    /// if there are no figures, or no such profile.
+    /// if no figure is extrapolated, or there is no such profile.
     pub fn extrapolated(
         &self,
         name: &str,

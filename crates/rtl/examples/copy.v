@@ -7,6 +7,7 @@
 //   0x10 destination, a page         0x28 function of the last write
 //   0x18 bytes: a multiple of 128    0x2c function that issues the copy's requests
 //   0x1c start                       0x30 reads whose tags the block has chosen
+//   0x1000 MSI-X table, four vectors
 module copy #(parameter WIDTH = 256, LANES = WIDTH / 32, RQ = 60, RC = 75, CQ = 85, CC = 33) (
     input wire reset_n, output wire alive);
 localparam WIDE = WIDTH == 512;

@@ -18,7 +18,7 @@ impl Kept {
     }
 
     /// Returns false if a beat that was not accepted has changed or disappeared. `beat` returns the words that are
-    /// shown now, whether they are valid, and whether they are accepted.
+    /// shown now. `is_valid` tells whether they are valid, and `is_ready` whether they are accepted.
     pub(crate) fn check<B: Iterator<Item = u32>>(
         &mut self,
         is_valid: bool,

@@ -171,7 +171,7 @@ end
 
 local SESSION_KINDS = { [1] = "Hello", [2] = "HelloAck", [3] = "Confirm", [4] = "Ack", [5] = "Probe", [6] = "Reset",
     [7] = "Refused", [8] = "Bye" }
-local SESSION_REASONS = { [1] = "other version", [2] = "no more sessions", [3] = "a key is required", [4] = "the peer has no key",
+local SESSION_REASONS = { [1] = "other version", [2] = "no more sessions", [3] = "a key is required", [4] = "the adapter has no key",
     [5] = "the keys differ", [6] = "invalid window or datagram length" }
 
 local function session_fields()

@@ -119,8 +119,8 @@ impl Fidelity<'_> {
     }
 
     /// Returns the scores with each configuration simulated by a profile that was fitted without it. The fit uses the
-    /// other configurations of the same server. A figure that no configuration determines comes from a server of the
-    /// same kind.
+    /// other configurations of the same server. A figure that no remaining configuration determines comes from
+    /// a server of the same kind.
     ///
     /// # Errors
     /// A row that cannot be simulated, or a file that cannot be written.

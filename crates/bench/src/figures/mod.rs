@@ -12,9 +12,9 @@
 //! | 8 | `bw_dma_win_sweep_rd_*` | NFP6000-BDW, remote memory relative to local memory |
 //! | 9 | `bw_dma_win_sweep_rd_*` | NFP6000-BDW, with the IOMMU relative to without |
 //!
-//! If the results lack the paper's configuration, another one replaces it and the figure notes that. If the list is
-//! empty, the figure notes the missing results. A second set of results, such as measurements, is drawn as points over
-//! the lines of the first. This module reads no files.
+//! If the results lack the paper's configuration, another one replaces it and the figure notes that. If no
+//! configuration can replace it, the figure notes the results that it needs. A second set of results, such as
+//! measurements, is drawn as points over the lines of the first. This module reads no files.
 
 mod changes;
 mod closed;

@@ -84,7 +84,7 @@ impl Transaction {
 
     /// Returns true if `request`, on another link, is this request after forwarding. Forwarding keeps a request
     /// unchanged, except that a bridge may turn a configuration request of Type 1 into Type 0. A request of Type 0
-    /// is never forwarded (`PCIe 5.0 §7.3.3`). A request that goes downstream never turns upstream.
+    /// is never forwarded (`PCIe 5.0 §7.3.3`). A request that does not go upstream never turns upstream.
     pub(super) fn is_forwarded_as(&self, request: &Transaction) -> bool {
         let kept = |t: &Transaction| (t.target, t.bytes, t.tc);
         let goes_up_again =

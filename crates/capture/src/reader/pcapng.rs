@@ -57,7 +57,7 @@ const MAX_RESYNC_LEN: usize = MAX_FRAME_LEN + 4096;
 
 pub(super) struct Pcapng {
     order: Order,
-    /// True if riser wrote this section. Then the packet ID of a TLP is its number on the link.
+    /// True if riser wrote this section. Then the packet ID of a TLP is its number on the link in its direction.
     by_riser: bool,
     pub(super) skipped_blocks: u64,
 }

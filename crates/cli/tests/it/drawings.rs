@@ -171,7 +171,14 @@ fn sequence_without_directions_names_requester_and_completer() {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("tlps.txt");
     let made = capture("ping.toml", scratch.path());
-    riser_ok(&["trace", text(&made), "--filter", "(type=MRd or type=CplD) and requester=01:00.0", "--write-hex", text(&file)]);
+    riser_ok(&[
+        "trace",
+        text(&made),
+        "--filter",
+        "(type=MRd or type=CplD) and requester=01:00.0",
+        "--write-hex",
+        text(&file),
+    ]);
     let drawn = riser(&["trace", text(&file), "--sequence"]);
     assert_eq!(drawn.code, 0, "{}", drawn.stderr);
     assert!(

@@ -217,7 +217,7 @@ structure! {
     0x44 _ "TLP Prefix Log 4" (LOG)
 }
 
-/// Kind of port whose errors are logged; it decides which bits exist.
+/// Kind of function whose errors are logged; it decides which bits exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AerRole {
     /// An endpoint's function.
@@ -233,7 +233,7 @@ pub enum AerRole {
 /// Declaration of a function's Advanced Error Reporting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AerLayout {
-    /// Kind of port.
+    /// Kind of the function.
     pub role: AerRole,
     /// Number of headers that can be recorded, 1 to 8. More than one makes the function Multiple Header Recording
     /// Capable.

@@ -4,7 +4,7 @@
 
 use crate::register::{Register, get, put, structure, those};
 
-const NO_SOFTWARE: &str = "labs set up and share channels, independently of these registers";
+const NO_SOFTWARE: &str = "labs set up channels and their arbitration; these registers have no effect";
 
 structure! {
     extended 0x0002, 1, "Virtual Channel", "PCIe 5.0 §7.9.1";

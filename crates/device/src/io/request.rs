@@ -47,7 +47,7 @@ macro_rules! place_accessors {
             self.place.offset
         }
 
-        /// Number of bytes from the first to the last enabled byte, at most 4096. The number is 1 if no byte is
+        /// Number of bytes from the first to the last enabled byte, 1 to 4096. The number is also 1 if no byte is
         /// enabled, see [`is_zero_length`](Self::is_zero_length).
         #[expect(clippy::len_without_is_empty, reason = "never zero")]
         pub fn len(&self) -> usize {

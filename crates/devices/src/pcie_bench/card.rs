@@ -75,7 +75,7 @@ pub struct DeviceFile {
     /// Size of a burst in bytes, for pulls and shifted pushes.
     #[schemars(extend("minimum" = 0, "maximum" = 4096))]
     pub burst_bytes: Option<Figure<u32>>,
-    /// Write TLPs end at multiples of this host address.
+    /// Write TLPs end at host addresses that are multiples of this, in bytes.
     #[schemars(extend("enum" = BOUNDARIES))]
     pub write_boundary_bytes: Option<Figure<u32>>,
     /// Exception: a TLP that starts at a multiple of this and has at least as many bytes left, rounded to DWs, has this length if
@@ -97,7 +97,7 @@ pub struct DeviceFile {
     pub frame_read_ps: Option<Figure<Picoseconds>>,
     /// Maximum number of outstanding read requests.
     pub read_slots: Option<Figure<u16>>,
-    /// Read requests end at multiples of this host address, in bytes, or at multiples of Max_Read_Request_Size if that is less.
+    /// Read requests end at host addresses that are multiples of this, in bytes, or of Max_Read_Request_Size if that is less.
     #[schemars(extend("enum" = [0, 512, 1024, 2048, 4096]))]
     pub read_request_bytes: Option<Figure<u32>>,
     /// Push engine, which stores the data of a read after all have arrived: service time per transfer.

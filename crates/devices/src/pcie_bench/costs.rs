@@ -77,7 +77,7 @@ pub struct WriteCosts {
     pub pull_burst: Duration,
     /// Size of a burst in bytes, for pulls and shifted pushes; zero for all at once.
     pub burst_bytes: u32,
-    /// TLPs end at multiples of this host address; zero: they are as long as Max_Payload_Size allows.
+    /// TLPs end at host addresses that are multiples of this; zero: they are as long as Max_Payload_Size allows.
     pub boundary_bytes: u32,
     /// Exception: a TLP that starts at a multiple of this and has at least as many bytes left, rounded to DWs, has this
     /// length if Max_Payload_Size allows it.
@@ -97,8 +97,8 @@ pub struct WriteCosts {
 pub struct ReadCosts {
     /// Maximum number of outstanding read requests; zero: only workers and tags limit them.
     pub slots: u16,
-    /// Read requests end at multiples of this host address, or of Max_Read_Request_Size if that is less. Zero means
-    /// that they are as long as Max_Read_Request_Size allows.
+    /// Read requests end at host addresses that are multiples of this, or of Max_Read_Request_Size if that is less. Zero
+    /// means that they are as long as Max_Read_Request_Size allows.
     pub request_bytes: u32,
     /// Transmit framer: time per read request. These go between the chunks of writes and delay writes by this time.
     pub frame: Duration,

@@ -2,8 +2,8 @@
 //! Legacy interrupts: the levels of the four INTx pins of an endpoint, and the messages that report them (`PCIe 5.0
 //! §6.1.2`, §2.2.8.1). Never sends: returns the message that is due.
 //!
-//! Functions share a pin: it is asserted while any of them asserts it. Messages report levels. If a pin changes and
-//! changes back before its message can be sent, no message is sent.
+//! Functions with the same Interrupt Pin share it: it is asserted while any of them asserts it. Messages report levels.
+//! If a pin changes and changes back before its message can be sent, no message is sent.
 
 use super::{Behind, Front, Function, Shared};
 use tlp::message::{ASSERT_INTA, DEASSERT_INTA, plain};

@@ -107,7 +107,7 @@ impl Question {
         }
     }
 
-    /// Returns whether a device may answer with `len` bytes. Always true if the answer has no data.
+    /// Returns whether a device may answer with `len` bytes. Always true for a zero-length request.
     pub(crate) fn takes(&self, len: usize) -> bool {
         match self.reply {
             Reply::Register(Access::Read) => len == 4,

@@ -78,7 +78,7 @@ impl HostSide {
     }
 
     /// Handles the effects of a call to the root complex: the time of the next call, and the time that transactions
-    /// spent in stages. Usually there is no event, or only the turn that memory gives to one request.
+    /// spent in stages. Usually there is no effect, or only the turn that memory gives to one request.
     #[inline(always)]
     pub(super) fn apply_effects(
         &mut self,

@@ -342,7 +342,7 @@ impl RootComplex {
         self
     }
 
-    /// Restricts DMA of `requester` to the `bytes` from `first` on, from now on. A request outside these ranges is
+    /// Restricts DMA of `requester` to the `bytes` from `first` on, from now on. A request outside this range is
     /// answered with UR and counted as a translation fault, as by an Intel IOMMU. It has no effect if no IOMMU is in
     /// use.
     pub fn restrict_dma(&mut self, requester: Bdf, first: u64, bytes: u64) {

@@ -96,8 +96,8 @@ impl Target {
         }
     }
 
-    /// Returns whether the target lies below the bridge, even if the bridge forwards no requests downstream. Such a
-    /// request never goes up.
+    /// Returns whether the target lies below the bridge, even if the bridge forwards no requests downstream. A request
+    /// from below to such a target does not go up, except through ACS Upstream Forwarding.
     fn is_behind(self, routes: &Routes) -> bool {
         match self {
             Target::Memory(address) => routes.windows.holds_memory(address),

@@ -399,7 +399,7 @@ impl Config<'_> {
     pub(super) async fn read_lists(&self, function: &mut Function) -> Result<(), FirmwareError> {
         if function.header_type > 1 {
             return Err(format!(
-                "function {} has a header of type {}, expected 0 and 1",
+                "function {} has a header of type {}, expected 0 or 1",
                 self.bdf, function.header_type
             )
             .into());

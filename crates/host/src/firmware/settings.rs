@@ -53,8 +53,8 @@ pub(super) async fn common(
     Ok(commons)
 }
 
-/// Returns the shared settings below `bridge`, which new functions there must use. For a root port, the settings are
-/// chosen again.
+/// Returns the shared settings below `bridge`, which new functions there must use. Below a root port, [`MpsPolicy::Path`]
+/// chooses Max_Payload_Size again.
 pub(super) async fn common_below(
     cpu: &Cpu,
     map: &HostMap,

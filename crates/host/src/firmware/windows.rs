@@ -130,7 +130,7 @@ impl Tree<'_> {
     }
 
     /// Packs a bus with fixed addresses from `low`: free needs go after the fixed ones, or before them if the aperture
-    /// ends.
+    /// has no room after them.
     fn pack_around(&self, contents: &mut [Need], low: u64) -> Result<(u64, u64), FirmwareError> {
         let end = pack(contents, low)?;
         let last = self.aperture.base.saturating_add(self.aperture.size);

@@ -460,7 +460,11 @@ fn reads_profiles_by_path() {
     .unwrap();
     let rows: [(String, String, &[&str]); 10] = [
         (host.into(), card.into(), &[]),
-        (host.replace("version = 1", "version = 2"), card.into(), &["lab.toml:8:11", "host.toml:2:11: version of 2, expected 1"]),
+        (
+            host.replace("version = 1", "version = 2"),
+            card.into(),
+            &["lab.toml:8:11", "host.toml:2:11: version of 2, expected 1"],
+        ),
         (
             host.replace("kind = \"host\"", "kind = \"device\""),
             card.into(),

@@ -66,8 +66,9 @@ impl Journal {
         }
     }
 
-    /// Returns the recorded answer of memory to this request for bytes; `None` if memory could not answer. `done` is
-    /// the answer with bytes, `failed` the answer without. `awaited` is set if the answer was not known yet.
+    /// Copies the recorded answer of memory to this request for bytes to `to`. Returns false if memory could not answer,
+    /// or the record differs. `done` is the kind of the answer with bytes, `failed` of the answer without. `awaited` is
+    /// set if the answer was not known yet.
     pub(crate) fn answered(
         &self,
         place: u16,

@@ -283,7 +283,7 @@ impl Tap for Seen {
     }
 }
 
-/// Tags of 10 bits are used if there are more outstanding requests than 8 bits allow (`PCIe 5.0 §2.2.6.2`).
+/// Tags of 10 bits are used if the limit of outstanding reads is higher than 8 bits allow (`PCIe 5.0 §2.2.6.2`).
 #[test]
 fn many_reads_use_tags_of_ten_bits() {
     for (limit, tags) in [(256, 0..256), (700, 256..956)] {

@@ -53,8 +53,8 @@ function longStretches(stretches, end) {
   return found;
 }
 
-/** Returns whether the folded timeline is longer than single points in time. If most parts between the folds were moments, the plot would
- *  show only folds. */
+/** Returns whether at least half of the parts between the folds are longer than a moment. Otherwise the plot would show
+ *  only folds. */
 function leavesSpans(folds, end) {
   const starts = [0, ...folds.map((fold) => fold.to)];
   const stops = [...folds.map((fold) => fold.from), end];

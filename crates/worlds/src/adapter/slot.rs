@@ -36,8 +36,8 @@ const HOST_MAC: MacAddress = [0x02, 0, 0, 0, 0, 1];
 /// Interval at which a driver checks for device software.
 const LOOK: Duration = Duration::from_ms(1);
 
-/// Bytes that the driver `mmio` writes before it reads them back: 128 TLPs of 256 B. These bytes fit into the default
-/// socket buffer of Linux, because the reader of the socket may be slow.
+/// Bytes that the driver `mmio` writes before it reads them back: 128 TLPs of 256 B. These TLPs fit into the default
+/// socket buffer of Linux, so none is lost if the reader of the socket is slow.
 const MMIO_BLOCK: u32 = 32 << 10;
 
 /// Bytes of one read of the driver `mmio`. Reads of 4 KiB have Length 0, which upstream's psmem takes for no data.

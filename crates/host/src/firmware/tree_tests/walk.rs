@@ -173,7 +173,7 @@ fn reports_broken_functions() {
         (head_loop, "function 01:00.0: its list of capabilities is a loop"),
         (low, "function 01:00.0: an extended capability at 0x40, expected 0x100 to 0xffc"),
         (extended_loop, "function 01:00.0: its list of extended capabilities is a loop"),
-        (strange, "function 01:00.0 has a header of type 2, expected 0 and 1"),
+        (strange, "function 01:00.0 has a header of type 2, expected 0 or 1"),
         (backward.clone(), "function 01:00.0: 01:00.5, the next function in its ARI list, is absent"),
     ];
     for (node, message) in rows {

@@ -57,8 +57,9 @@ pub struct HostPlace(Rc<RefCell<State>>);
 struct State {
     pool: PayloadPool,
     memory: OutsideMemory,
-    /// Functions that have or had their own address space. The root complex may not know the change yet.
+    /// Functions with their own address space.
     spaces: BTreeMap<Bdf, OutsideMemory>,
+    /// Functions that got or lost their own address space, which the root complex does not know yet.
     changed: Vec<Bdf>,
     requests: VecDeque<HostOutput>,
     /// Outstanding requests that need an answer.
