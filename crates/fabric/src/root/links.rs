@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Events at the links of root ports: errors of the layers below, link down and up, resets. This module never changes a
-//! link: its effects include [`Action`](crate::bridge::Action)s.
+//! link: it requests [`Action`](crate::bridge::Action)s.
 
 use super::{Base, RootComplex};
 use crate::bridge::{BridgeOwner, DeadEnd, Held};
