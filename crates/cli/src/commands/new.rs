@@ -79,7 +79,7 @@ const FILES: [(&str, &str); 15] = [
 const MANIFEST: (&str, &str) = file!("Cargo.toml", "manifest.toml");
 
 /// Schema of the settings of the crate's model; a test of the template compares it with the type.
-const SETTINGS: &str = include_str!("../../../../templates/my-device/settings.schema.json");
+const SETTINGS: &str = include_str!("../../templates/settings.schema.json");
 
 /// Schema of the crate's labs, and the line by which each lab names it.
 const SCHEMA: &str = "labs/lab.schema.json";

@@ -165,30 +165,6 @@ fn sequence_numbers_several_transactions_and_says_what_it_leaves_out() {
     assert!(none.stderr.contains("no transaction to draw"), "{}", none.stderr);
 }
 
-/// NetTLP captures have no directions: the ends are requester and completer. Text has no times.
-#[test]
-fn sequence_without_directions_names_requester_and_completer() {
-    let scratch = tempfile::tempdir().unwrap();
-    let file = scratch.path().join("tlps.txt");
-    let made = capture("ping.toml", scratch.path());
-    riser_ok(&[
-        "trace",
-        text(&made),
-        "--filter",
-        "(type=MRd or type=CplD) and requester=01:00.0",
-        "--write-hex",
-        text(&file),
-    ]);
-    let drawn = riser(&["trace", text(&file), "--sequence"]);
-    assert_eq!(drawn.code, 0, "{}", drawn.stderr);
-    assert!(
-        drawn.stdout.contains("completer") && drawn.stdout.contains("requester 01:00.0"),
-        "{}",
-        drawn.stdout
-    );
-    assert!(drawn.stdout.contains("without times"), "{}", drawn.stdout);
-}
-
 /// The number at the end of each bar is the latency in the report.
 #[test]
 fn latency_picture_has_the_report_s_figures() {

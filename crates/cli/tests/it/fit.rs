@@ -95,7 +95,7 @@ fn uses_link_of_fitted_table() {
 
     let fidelity = riser(&["fidelity", &data]);
     assert_eq!(fidelity.status.code(), Some(1), "{}", said(&fidelity));
-    assert!(said(&fidelity).contains("not among the published configurations"), "{}", said(&fidelity));
+    assert!(said(&fidelity).contains("not a published configuration"), "{}", said(&fidelity));
 }
 
 /// The default card is the one that the table names. A fit with this profile finds the figures that made the results;

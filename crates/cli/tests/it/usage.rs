@@ -51,7 +51,7 @@ fn each_command_has_json_option() {
             without.push(path.join(" "));
         }
     }
-    assert_eq!(without, ["check", "completions", "man"]);
+    assert_eq!(without, ["check", "schema", "completions", "man"]);
 }
 
 #[test]

@@ -256,7 +256,6 @@ mod tests {
             (
                 "kind",
                 json!({
-                    "type": "string",
                     "enum": ["first", "second"],
                     "x-taplo": { "docs": { "enumValues": ["The first kind.", "The second kind."] } },
                     "description": "A kind of two lines.",

@@ -185,7 +185,9 @@ fn validator_accepts_all_files_of_the_repository_that_riser_accepts() {
     let riser = Riser::new();
     let texts = files().into_iter().map(|file| {
         let text = fs::read_to_string(&file.path).unwrap();
-        (riser.read(file.kind, &file.path, &text).is_ok(), file, text)
+        let read = riser.read(file.kind, &file.path, &text);
+        if let Err(e) = &read { eprintln!("DEBUG {}: {}", file.path.display(), e); }
+        (read.is_ok(), file, text)
     });
     let good: Vec<_> = texts.filter(|(is_good, ..)| *is_good).collect();
     let count = |kind: Kind| good.iter().filter(|(_, file, _)| file.kind == kind).count();
