@@ -139,7 +139,7 @@ fn fits_latency_sum_without_device_written_rows() {
 fn rejects_impossible_latencies() {
     let keep = |key: &Key| key.window_bytes == 65_536 && key.cache == Cache::HostWarm;
     let made = made_by("xeon-e5-2630v4", Iommu::Off, Sockets::default(), keep);
-    for (factor, asked) in [(1000.0, "expected 0 to"), (0.2, "the rows ask for -")] {
+    for (factor, asked) in [(1000.0, "expected 0 to"), (0.2, "the rows give -")] {
         let mut input = made.clone();
         for row in input.tables.experiments.values_mut().flatten() {
             if let Figures::Latency(figures) = &mut row.figures {
@@ -150,6 +150,6 @@ fn rejects_impossible_latencies() {
         let mut profile = Profile::parse(text("xeon-e5-2637v3")).unwrap();
         let why =
             fit(&[input], &mut profile, Begun::Another, &rule(), &file, |_| Ok(())).unwrap_err().to_string();
-        assert!(why.starts_with("root_complex_latency_ps: the rows ask for") && why.contains(asked), "{why}");
+        assert!(why.starts_with("root_complex_latency_ps: the rows give") && why.contains(asked), "{why}");
     }
 }

@@ -262,7 +262,7 @@ fn fit_of_undetermined_figures_writes_no_profile() {
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     for part in [
         &writes,
-        "shows any figure",
+        "depends on only one unknown figure",
         "dram.latency_ps: reads of cold windows above 16 KiB, up to 256 KiB; transfers of at most 64 B at offset 0 (riser bench --suite LAT_RD",
     ] {
         assert!(said(&output).contains(part), "{}", said(&output));
