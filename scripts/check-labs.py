@@ -42,7 +42,7 @@ def captures_of(riser, lab, folder):
     """Runs a lab with a tap at each end, and yields the captures."""
     for tap in ("root", "device"):
         path = folder / f"{lab.stem}-{tap}.pcapng"
-        args = [lab, "--set", f"limit_us={LIMIT_US}", "--capture", path, "--tap", tap, "--dllps", "--no-latencies", "--json"]
+        args = [lab, "--set", f"limit_us={LIMIT_US}", "--capture", path, "--capture-at", tap, "--dllps", "--no-latencies", "--json"]
         done = subprocess.run([riser, "run", *args], capture_output=True, text=True, timeout=SECONDS)
         if not path.exists():
             print(f"{lab}: no capture: {done.stderr.strip()}")

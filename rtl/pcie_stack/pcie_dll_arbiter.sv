@@ -4,7 +4,7 @@
 // 2 to 7.
 //
 // The specification recommends this order (PCIe 6.0 §3.6, priority of scheduled transmissions):
-//   1. Nak: the other end sends in vain until it arrives.
+//   1. Nak: until it arrives, the other end sends TLPs that are discarded.
 //   2. Ack that is due: the other end's replay buffer may be full. Acks are requested only when they are due.
 //   3. InitFC, Data Link Feature, and UpdateFC that the transaction layer marks as urgent: required by §3.4.1, §3.3 and §2.6.1.
 //   4. TLPs, replayed TLPs before new TLPs: they share the replay buffer's read side, which is in order.

@@ -77,7 +77,7 @@ pub struct Ask {
 /// Reason why nothing can be measured.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AskError {
-    /// The request is invalid; the text says what is expected.
+    /// The request is invalid; the text has the expected values.
     #[error("{0}")]
     Wrong(String),
     /// A profile could not be read.
@@ -324,7 +324,7 @@ fn link(
     match lab::links::check(&link, &Link::default()).first() {
         Some(fault) => {
             let mps = mps.map_or(0, |MpsBytes(mps)| mps.bytes());
-            Err(AskError::Wrong(format!("--mps {mps}, --credits: {}", fault.message)))
+            Err(AskError::Wrong(format!("--mps {mps}, --root-credits: {}", fault.message)))
         }
         None => Ok(link),
     }

@@ -92,7 +92,7 @@ impl From<BenchError> for QuestionError {
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     source: String,
-    /// How the latency is known.
+    /// Origin of the latency.
     basis: Basis,
     frame_bytes: u32,
     ethernet_gbps: f64,

@@ -73,7 +73,7 @@ pub struct Plan {
     pub link: Link,
     /// Size in bytes of the window of host memory that transfers access.
     pub window_bytes: Option<u64>,
-    /// Offset of each transfer from a cache line, in bytes.
+    /// Offset of each transfer from the start of a cache line, in bytes.
     pub host_offset_bytes: Option<u32>,
     /// Order in which the units of the window are used.
     pub pattern: Option<Pattern>,

@@ -3,14 +3,15 @@
 //!
 //! This crate never computes results itself, and overwrites files only on request, as with `--force`.
 //!
-//! - [`commands`]: one file per command. A new command adds three lines to its `mod.rs`.
+//! - [`commands`]: one file per command. A new command adds three lines to its `mod.rs`, and its name to a group of [`help`].
 //! - [`mod@interrupt`]: Ctrl-C. - [`open_files`]: the limit of open files.
 //! - [`input`]: files that are read. - [`outputs`]: files that are written. - [`output`]: tables and JSON on standard output.
 //! - [`progress`]: progress bars.
-//! - [`failure`]: messages on standard error, and exit statuses.
+//! - [`failure`]: messages on standard error, and exit statuses. - [`help`]: layout of the help, and the overview that `riser` alone prints.
 
 mod commands;
 mod failure;
+mod help;
 mod input;
 mod interrupt;
 mod open_files;
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 
 pub use worlds::models;
 
-/// A PCI Express slot in software: write a device, watch its packets, measure its performance.
+/// Run a PCI Express slot in software: write a device, watch its packets, measure its performance.
 #[derive(Parser)]
 #[command(name = "riser", version = env!("RISER_VERSION"), propagate_version = true, after_help = EXAMPLE)]
 struct Cli {
@@ -68,6 +69,9 @@ pub fn run_with<A: Into<OsString> + Clone>(
     interrupt::outlive_file_limits();
     open_files::raise_limit();
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    if args.len() <= 1 {
+        return failure::status(output::text(help::OVERVIEW));
+    }
     match parse(&args) {
         Ok(cli) => failure::status(cli.command.run(&models, itself)),
         Err(error) => failure::refuse_arguments(&error, &args),
@@ -77,9 +81,14 @@ pub fn run_with<A: Into<OsString> + Clone>(
 /// Parses the arguments. A negative number after an option counts as its value, so that the error lists the valid
 /// values.
 fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
-    let mut command = with_negative_numbers(Cli::command());
+    let mut command = command();
     let matches = command.try_get_matches_from_mut(args)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// The command with everything below it.
+fn command() -> clap::Command {
+    help::arrange(with_negative_numbers(Cli::command()))
 }
 
 fn with_negative_numbers(command: clap::Command) -> clap::Command {

@@ -131,7 +131,7 @@ impl Outputs {
             return Err(Failure::usage(format!("{shown}: {why}")));
         }
         if self.standard.as_ref().is_some_and(|out| out.is(&named)) {
-            let why = "standard output goes to this file too, expected two different files, or `-` for both";
+            let why = "standard output also goes to this file, expected two different files, or `-` for both";
             return Err(Failure::usage(format!("{shown}: {why}")));
         }
         if let Some((other, _)) = self.claimed.iter().find(|(_, other)| other.is(&named)) {

@@ -463,8 +463,8 @@ impl ConfigSpace {
     }
 
     /// Handles a write to Uncorrectable Error Status or Control. If it cleared the error that the pointer names, the
-    /// next waiting header appears in the log, and its status bit is set again. If no header waits, the pointer names
-    /// no error, as after reset: it is zero, and bit 0 of the status is never set. The previously named bit may be set
+    /// next waiting header appears in the log, and its status bit is set again. If no header waits, the pointer has
+    /// the value zero, as after reset. Zero names no error, because bit 0 of the status is never set. The previously named bit may be set
     /// again without a header, for example by a masked error.
     pub(crate) fn follow_aer(&mut self, start: u16) {
         let several = self.read(start + aer::CONTROL) & control::MULTIPLE_HEADERS != 0;

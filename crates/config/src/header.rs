@@ -172,7 +172,7 @@ pub mod type1 {
         0x0c _ "Cache Line Size, Latency Timer, Header Type, BIST" (TYPE_0_HEADER.fields(MISC))
         0x10 BAR0 "Base Address Registers (two)" {
             31:0 rw.inert BASE_ADDRESS "Base Address",
-                "a bridge has no memory-mapped registers: requests there are not for it" => BAR;
+                "a bridge has no memory-mapped registers that these BARs could map" => BAR;
         }
         0x18 BUS_NUMBERS "Bus Numbers" {
             7:0   rw.inert PRIMARY_BUS "Primary Bus Number",

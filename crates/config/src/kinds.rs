@@ -67,14 +67,9 @@ const INERT: &[(FunctionKind, Structure, &[&str], &str)] = &[
         Endpoint,
         pcie::TABLE,
         &["Target Link Speed"],
-        "below a link it only sets the speed of compliance tests, which are not modelled (§7.5.3.19)",
+        "in an endpoint it only sets the speed of compliance tests, which are not modelled (§7.5.3.19)",
     ),
-    (
-        Endpoint,
-        pcie::TABLE,
-        &["LTR Mechanism Enable"],
-        "devices send LTR messages themselves; a clear bit does not stop them",
-    ),
+    (Endpoint, pcie::TABLE, &["LTR Mechanism Enable"], "devices send LTR messages even if the bit is clear"),
     (SwitchPort, msi::TABLE, &["Multiple Message Enable"], ONE_VECTOR),
     (RootPort, msi::TABLE, &["Multiple Message Enable"], ONE_VECTOR),
     (
@@ -87,7 +82,7 @@ const INERT: &[(FunctionKind, Structure, &[&str], &str)] = &[
         RootPort,
         TYPE_1_HEADER,
         &["Parity Error Response", "Master Data Parity Error"],
-        "the primary side of a root port is inside the root complex: no poisoned TLP crosses it",
+        "the primary side of a root port is inside the root complex; no poisoned TLP passes there",
     ),
     (
         RootPort,
@@ -98,7 +93,7 @@ const INERT: &[(FunctionKind, Structure, &[&str], &str)] = &[
             "MRL Sensor Changed Enable",
             "MRL Sensor Changed",
         ],
-        "slots of a fabric have no latch, and their power never fails",
+        "simulated slots have no latch, and their power never fails",
     ),
     (
         RootPort,

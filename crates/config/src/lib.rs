@@ -28,8 +28,8 @@
 //! # Ok::<(), riser_config::BuildError>(())
 //! ```
 //!
-//! This crate only stores state and never acts: it does not know clocks, TLPs or devices. The owner of a `ConfigSpace`
-//! implements its settings.
+//! This crate only holds state: it does not depend on clocks, TLPs or devices. The owner of a `ConfigSpace` implements its
+//! settings.
 
 pub mod bar;
 pub mod bridge;

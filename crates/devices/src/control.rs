@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Registers of devices that perform one operation on command: parameters, then Control, then Status. Status and all
-//! registers after it are read-only. This module does not know the operation.
+//! registers after it are read-only. This module does not depend on the operation.
 //!
 //! | register | value |
 //! |---|---|

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! At the end, the device raises vector 0. The three [`Method`]s increment by FetchAdd, by CAS, or by a plain read and
-//! write under a lock of CAS and Swap. The device knows other devices only through the counter.
+//! write under a lock of CAS and Swap. The only connection to other devices is the counter.
 
 use crate::control::{self, Registers, Who};
 use crate::{device_id, registers_of};

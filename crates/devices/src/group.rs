@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tasks that end together: after their group is dropped, each ends at its next poll. This module does not know the
-//! executor.
+//! Tasks that end together: after their group is dropped, each ends at its next poll. This module does not depend
+//! on the executor.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;

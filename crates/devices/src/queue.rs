@@ -2,7 +2,7 @@
 //! A bounded queue between two tasks of one device: one fills it and may wait for room, the other waits for items. The taker
 //! decides when a place becomes free, so items in processing can count too.
 //!
-//! This module does not know clocks or hosts. Like all parts of a device, it belongs to one thread.
+//! This module does not depend on clocks or hosts. Like all parts of a device, it belongs to one thread.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

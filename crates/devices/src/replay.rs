@@ -5,7 +5,7 @@
 //! Requests keep their recorded sizes, tags, requester IDs and attributes, and the recorded order within each class.
 //! Recorded addresses are folded into host memory. A request waits until its tag is free: until the last completion of
 //! the previous request with that tag. [`Pace`] and [`Dependencies`] define further conditions for sending a request.
-//! Data of writes are only counted.
+//! The data of writes is not carried, only counted.
 //!
 //! The device is below the seam and has no configuration space. It starts when its link is up, completes every request
 //! of the host with UR, and raises an interrupt when all its requests are completed. It does not check the data that it
@@ -84,8 +84,8 @@ impl Replay {
         self.plan.steps.get(step as usize)
     }
 
-    /// Returns when the recorded time allows `step` to be sent. [`Time::MAX`] before the first request, which sets the
-    /// clock.
+    /// Returns the earliest time for sending `step` according to its recorded time. Returns [`Time::MAX`] before the
+    /// first request, which starts the clock.
     fn due(&self, step: &Step) -> Time {
         match (self.settings.pace, self.start) {
             (Pace::Fabric, _) => Time::ZERO,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The interface to the fabric: a port that takes and sends TLPs.
 
+use crate::frames::FramePort;
 use config::{Correctable, DetectedError, Uncorrectable};
 use device::seam::Ready;
 use link::{Notice, UnusedCredits};
@@ -140,6 +141,12 @@ pub trait TlpPort {
 
     /// The clock of a port that has one. Called once before the first other call, and again for each use.
     fn clock(&mut self) -> Option<&mut dyn Clocked> {
+        None
+    }
+
+    /// Returns the frames of a port that has its own data link layer. Asked once before the first call, and again for
+    /// each use.
+    fn frames(&mut self) -> Option<&mut dyn FramePort> {
         None
     }
 

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_by_nearest_rank() {
+    fn quantiles_use_nearest_rank() {
         // Up to 512 ps every bucket is one picosecond wide.
         let b = all((1..=500).rev());
         let at = |per_mille| b.quantile(per_mille).latency().as_ps();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn quantile_is_within_a_512th() {
+    fn quantile_error_is_at_most_a_512th() {
         let b = all((0..10_000).map(|n| 1_000_000 + n * 997 % 9_973 * 331));
         let mut sorted: Vec<u64> = (0..10_000).map(|n| 1_000_000 + n * 997 % 9_973 * 331).collect();
         sorted.sort_unstable();

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The event loop, which moves frames and TLPs between ports and their owners. [`arrive`] moves frames from the wires
 //! to owners, and [`pump`] moves TLPs from [`owners`] onto the wires. A [`fast`] path does both if no rare feature is
-//! in use. [`build`] puts a fabric together, [`hosts`] drive it, [`links`] go up and down, [`ends`] determines when a
-//! run is over, [`quiet`] skips time in which nothing happens.
+//! in use. [`build`] puts a fabric together, [`hosts`] drive it, [`links`] go up and down, [`frames`] serves slots whose
+//! data link layers are not riser's, [`ends`] determines when a run is over, [`quiet`] skips time in which nothing happens.
 
 mod arrive;
 mod build;
 mod ends;
 mod fast;
+mod frames;
 mod hosts;
 mod links;
 mod owners;
@@ -58,6 +59,10 @@ struct Slot {
     device: Box<dyn TlpPort>,
     /// Whether the device has a free-running clock, and may run ahead.
     is_clocked: bool,
+    /// Whether the device has its own data link layer.
+    has_frames: bool,
+    /// Whether the device has neither a free-running clock nor its own data link layer.
+    is_plain: bool,
     /// Whether the device displays the credits of its link.
     shows_credits: bool,
     timer: TimerEvents,
@@ -134,6 +139,8 @@ pub struct Fabric {
     queue: SortedQueue,
     ports: Vec<PortState>,
     slots: Vec<Slot>,
+    /// The ends of links whose data link layers are not riser's.
+    frame_ends: Vec<frames::FrameEnd>,
     switches: Vec<SwitchState>,
     /// Reasons that keep each link down, by link.
     held: Vec<links::Held>,
@@ -212,7 +219,11 @@ impl Fabric {
 
     /// Counters of the device in slot `n`.
     pub fn slot_counts(&self, n: usize) -> Vec<(&'static str, u64)> {
-        self.slots[n].device.counts()
+        let mut counts = self.slots[n].device.counts();
+        if let Some(end) = self.frame_end(self.slots[n].port) {
+            counts.push(("unreadable_frames", end.unreadable()));
+        }
+        counts
     }
 
     /// Returns the time that finished transactions of `kind` on link `n` have spent in each stage; `None` if there are none.
@@ -383,7 +394,15 @@ impl Fabric {
             slot.device.handle_timeout(self.now);
         }
         let port = slot.port;
-        if slot.is_clocked { self.pump_ahead(n, port) } else { self.pump(port) }
+        if slot.is_plain { self.pump(port) } else { self.pump_special(n, port) }
+    }
+
+    /// Pumps the port of a device with a clock, or with its own data link layer.
+    fn pump_special(&mut self, n: usize, port: usize) {
+        if self.slots[n].has_frames {
+            self.offer_frames(port);
+        }
+        if self.slots[n].is_clocked { self.pump_ahead(n, port) } else { self.pump(port) }
     }
 
     /// Pumps the port of a device with a clock, which then runs ahead to the next event.

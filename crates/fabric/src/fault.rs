@@ -8,7 +8,7 @@ pub use alter::Alteration;
 
 use crate::tap::Direction;
 use crate::topology::LinkId;
-use link::{Damage, Frame, Port};
+use link::{Damage, Ending, Frame, Integrity, Port, WireFrame, tlp_frame};
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use schemars::JsonSchema;
@@ -228,12 +228,42 @@ pub(crate) struct Harm {
     malformed: Option<[u32; 4]>,
     broken_framing: bool,
     internal: Option<InternalError>,
+    /// Its sender has nullified it.
+    nullified: bool,
 }
 
+/// A bit of every frame. A CRC detects each single flip.
+const ANY_BIT: u32 = 0;
+
 impl Harm {
+    /// The damage with which a frame was sent; `None` if it was sent intact. A single flip stands for any wrong CRC.
+    pub(crate) fn of(integrity: Integrity) -> Option<Harm> {
+        match integrity {
+            Integrity::Good => None,
+            Integrity::BadCrc => Some(Harm { damage: [ANY_BIT].into_iter().collect(), ..Harm::default() }),
+            Integrity::Nullified => Some(Harm { nullified: true, ..Harm::default() }),
+            Integrity::Broken => Some(Harm { broken_framing: true, ..Harm::default() }),
+            Integrity::Malformed(header) => Some(Harm { malformed: Some(header), ..Harm::default() }),
+        }
+    }
+
+    /// The bytes that arrive for `frame`, which is [altered](Self::alter) already.
+    #[cold]
+    pub(crate) fn on_the_wire(&self, frame: Frame<&Tlp>) -> WireFrame {
+        let mut wire = WireFrame::of(frame);
+        if let (Some(header), Frame::Tlp { sequence, tlp }) = (self.malformed, frame) {
+            wire.bytes = tlp_frame(sequence, &with_header(tlp, header));
+        }
+        self.damage.apply(&mut wire.bytes);
+        if self.broken_framing {
+            wire.ending = Ending::Broken;
+        }
+        wire
+    }
+
     /// Whether a tap must call the frame damaged.
     pub(crate) fn is_damage(&self) -> bool {
-        !self.damage.is_empty() || self.broken_framing
+        !self.damage.is_empty() || self.broken_framing || self.nullified
     }
 
     /// The header that arrives if it forms no TLP. The CRC of the frame is right.
@@ -252,6 +282,9 @@ impl Harm {
     /// The frame arrives at `port`. True if its TLP must be handed on.
     #[cold]
     pub(crate) fn arrive(&self, port: &mut Port, now: Time, frame: Frame<&Tlp>) -> bool {
+        if self.nullified {
+            return false;
+        }
         if self.broken_framing {
             port.receive_broken_frame(now, matches!(frame, Frame::Tlp { .. }));
             return false;
@@ -272,6 +305,15 @@ impl Harm {
         }
         port.handle_damaged(now, frame, &self.damage)
     }
+}
+
+/// The bytes of `tlp` with another header.
+fn with_header(tlp: &Tlp, header: [u32; 4]) -> Vec<u8> {
+    let mut bytes = vec![0; tlp.wire_len()];
+    tlp.emit(&mut bytes);
+    let dws = bytes[tlp.prefixes.wire_len()..].chunks_exact_mut(4).take(tlp.repr.header_len() / 4);
+    dws.zip(header).for_each(|(dw, value)| dw.copy_from_slice(&value.to_be_bytes()));
+    bytes
 }
 
 /// The effect of one direction of a link on one frame.

@@ -26,18 +26,19 @@ const GENERATIONS: u32 = (1 << (32 - INDEX_BITS)) - 1;
 
 /// The times at which memory serves a request of a transaction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
-    pub(crate) account: Account,
+pub struct Turn {
+    /// The account of the transaction.
+    pub account: Account,
     /// The job of the request.
-    pub(crate) job: u32,
+    pub job: u32,
     /// The request waited for a place in the memory system until now.
-    pub(crate) now: Time,
+    pub now: Time,
     /// Memory begins to serve the request.
-    pub(crate) asked: Time,
+    pub asked: Time,
     /// Memory answers.
-    pub(crate) answered: Time,
+    pub answered: Time,
     /// The answer is at the root port.
-    pub(crate) ready: Time,
+    pub ready: Time,
 }
 
 /// Number of accounts by state: `opened` is the sum of the others.
@@ -76,17 +77,41 @@ struct Entry {
     answering: bool,
 }
 
-/// An update of the ledger by another part. Each variant corresponds to a method of [`Ledger`].
+/// An update of the ledger by another part.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Note {
-    /// See [`Ledger::charge`].
-    Charge { account: Account, stage: Stage, until: Time },
-    /// See [`Ledger::end`].
-    Close { account: Account, status: Status, stage: Stage, end: Time },
-    /// The transaction is an interrupt, and reaches the host at `end`.
-    Interrupt { account: Account, end: Time },
-    /// See [`Ledger::drop`].
-    Drop { account: Account },
+pub enum Note {
+    /// The transaction is in a stage until a time.
+    Charge {
+        /// The account of the transaction.
+        account: Account,
+        /// The stage.
+        stage: Stage,
+        /// End of the stage.
+        until: Time,
+    },
+    /// The transaction has ended.
+    Close {
+        /// The account of the transaction.
+        account: Account,
+        /// Status of its completion.
+        status: Status,
+        /// The stage up to its end.
+        stage: Stage,
+        /// When it ended.
+        end: Time,
+    },
+    /// The transaction is an interrupt.
+    Interrupt {
+        /// The account of the transaction.
+        account: Account,
+        /// When the interrupt reaches the host.
+        end: Time,
+    },
+    /// The transaction has no effect.
+    Drop {
+        /// The account of the transaction.
+        account: Account,
+    },
 }
 
 /// A request of the host: its time of issue, and the time when it reached the root port.
@@ -583,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn wrapped_account_name_never_means_none() {
+    fn generation_of_account_name_is_never_zero_after_wrap() {
         let mut ledger = Ledger::new(1);
         for n in 0..u64::from(GENERATIONS) + 2 {
             let tlp = opened(&mut ledger, at(n));

@@ -34,6 +34,7 @@ pub mod tap;
 pub mod topology;
 
 mod bridge;
+mod effects;
 mod flow;
 mod ledger;
 mod memory_system;
@@ -42,6 +43,8 @@ mod timer;
 mod wire;
 
 pub use breakdown::Breakdown;
+pub use bridge::BridgeOwner;
+pub use effects::{Due, Effect};
 pub use fabric::{
     Above, Fabric, FabricConfig, HostConfig, LinkName, MAX_HOSTS, NoHost, PlacedRefusal, RunTotals,
     SlotConfig, SwitchSlot, TopologyError,
@@ -50,7 +53,7 @@ pub use fault::{
     Alteration, FaultAction, FaultLimit, FaultRule, FrameKind, InternalError, TlpFilter, TlpType,
 };
 pub use flow::Flow;
-pub use ledger::{AccountTotals, MAX_ACCOUNTS};
+pub use ledger::{AccountTotals, MAX_ACCOUNTS, Note, Turn};
 pub use memory_system::MemoryCounters;
 pub use profile::HostProfile;
 pub use progress::{Limits, Stop};

@@ -124,7 +124,7 @@ mod tests {
     use super::lines;
 
     #[test]
-    fn offset_touches_one_more_line() {
+    fn offset_access_touches_one_more_line() {
         assert_eq!([lines(0, 64), lines(1, 64), lines(63, 1), lines(63, 2), lines(0, 65)], [1, 2, 1, 2, 2]);
     }
 }

@@ -107,7 +107,7 @@ mod tests {
         Time::ZERO + Duration::from_us(us)
     }
 
-    /// Rows: now, end of the silence, last progress; then the silence since then, in us, once it is noted.
+    /// Rows: now, end of the silence, last progress; then the silence since that progress, in us, after it was noted.
     #[test]
     fn silence_adds_up_and_overlaps_count_once() {
         let rows = [
@@ -115,7 +115,7 @@ mod tests {
             (12, 20, 9, 10),
             (13, 14, 9, 10),
             (30, 34, 9, 14),
-            // Progress during the silence: the rest of it counts, and any new silence.
+            // Progress during the silence: only the rest of the silence, and any later silence, count.
             (32, 40, 31, 8),
             (50, 53, 45, 3),
         ];

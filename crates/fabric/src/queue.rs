@@ -3,7 +3,7 @@
 
 mod wheel;
 
-use crate::root::Due;
+use crate::effects::Due;
 use crate::topology::{HostId, LinkId, OfHost, PortId};
 use tlp::{Duration, Time};
 use wheel::Wheel;

@@ -40,6 +40,17 @@ impl InFlight {
         InFlight { frame, odd, tail, passed: false }
     }
 
+    /// A frame of a data link layer that is not riser's, with its TLP, which no port holds.
+    pub(crate) fn foreign(frame: &Frame, harm: Option<Harm>) -> InFlight {
+        let (frame, again) = match frame {
+            Frame::Tlp { sequence, tlp } => (Frame::Tlp { sequence: *sequence, tlp: () }, Some(tlp.clone())),
+            Frame::Dllp(dllp) => (Frame::Dllp(*dllp), None),
+        };
+        let is_odd = again.is_some() || harm.is_some();
+        let odd = is_odd.then(|| Box::new(Odd { again, harm: harm.map(Box::new), dropped: false }));
+        InFlight { frame, odd, tail: Duration::ZERO, passed: false }
+    }
+
     /// Drops the frame on its way.
     pub(crate) fn lose(&mut self) {
         self.odd.get_or_insert_default().dropped = true;
@@ -122,10 +133,16 @@ impl PortState {
         sent.frame = verdict.dllp.map_or(sent.frame, Frame::Dllp);
         if verdict.dropped || verdict.harm.is_some() {
             let odd = sent.odd.get_or_insert_default();
-            (odd.harm, odd.dropped) = (verdict.harm, verdict.dropped);
+            // A frame that was damaged when it was sent stays so.
+            (odd.harm, odd.dropped) = (odd.harm.take().or(verdict.harm), verdict.dropped);
         }
         // The sender may have forgotten the TLP when the second copy arrives.
-        let twin = verdict.doubled.then(|| InFlight::new(sent.frame, frame.tlp(), Duration::ZERO));
+        let mut twin = verdict.doubled.then(|| InFlight::new(sent.frame, frame.tlp(), Duration::ZERO));
+        if self.port.rare().contains(Rare::FRAMES) {
+            for frame in std::iter::once(&mut sent).chain(&mut twin) {
+                frame.odd.get_or_insert_default();
+            }
+        }
         self.push_inbound(sent, arrival, queue);
         if let Some(twin) = twin {
             self.push_inbound(twin, arrival, queue);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Translates accesses of a virtual machine into requests of a root complex. Splits an access into requests, issues
-//! them in order, and assembles the results. This module does not know the source of an access or its target.
+//! them in order, and assembles the results. This module does not depend on the source or the target of an access.
 
 use host::{HostError, HostOutput, HostReadId};
 use slab::Slab;

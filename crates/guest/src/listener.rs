@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Unix sockets for riser's own user: checks who connects, and manages the socket's file. This module does not know the
-//! protocol.
+//! Unix sockets for riser's own user: checks who connects, and manages the socket's file. This module does not depend
+//! on the protocol.
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::fs::{Mode, fchmod};

@@ -45,7 +45,7 @@ pub trait VfioDevice<T> {
     /// Writes bytes at `offset` of a region, within it.
     fn write(&mut self, token: T, region: usize, offset: u64, bytes: &[u8]) -> Option<Outcome<T>>;
 
-    /// Handles a change of the client's interrupts: set up, masked or unmasked.
+    /// Handles a change of the client's interrupts: they were set up, masked or unmasked.
     fn irqs(&mut self, event: IrqEvent);
 
     /// Returns which interrupt of this device `interrupt` is, if this is known immediately.

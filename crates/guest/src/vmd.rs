@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An Intel Volume Management Device (VMD): one endpoint of a virtual machine that carries a whole hierarchy. The stock `vmd` driver
 //! uses BAR0 as the ECAM window of a separate PCI domain (`10000:`), and BAR2 and BAR4 as its memory windows. The VMD's vectors
-//! carry interrupts of the domain. Each access to a window becomes a request of a root complex. The VMD does not know the hierarchy.
+//! carry interrupts of the domain. Each access to a window becomes a request of a root complex. The VMD does not depend on the hierarchy.
 //!
 //! | region | contents | requests |
 //! |---|---|---|

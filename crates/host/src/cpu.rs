@@ -149,7 +149,7 @@ impl Cpu {
     /// Reads a little-endian DW of device memory.
     ///
     /// # Errors
-    /// If the device did not answer with its bytes.
+    /// If the device did not answer with the requested bytes.
     pub async fn read_u32(&self, address: u64) -> Result<u32, HostError> {
         let bytes = self.read(address, 4).await?;
         Ok(u32::from_le_bytes(first_bytes(&bytes)?))
@@ -158,7 +158,7 @@ impl Cpu {
     /// Reads a little-endian QW of device memory.
     ///
     /// # Errors
-    /// If the device did not answer with its bytes.
+    /// If the device did not answer with the requested bytes.
     pub async fn read_u64(&self, address: u64) -> Result<u64, HostError> {
         let bytes = self.read(address, 8).await?;
         Ok(u64::from_le_bytes(first_bytes(&bytes)?))
@@ -227,7 +227,7 @@ impl Cpu {
     /// Reads `len` bytes of I/O space, 1 to 4 within one DW, as a little-endian value.
     ///
     /// # Errors
-    /// If the device did not answer with its bytes. `NoDevice` also if the bytes are not within one DW.
+    /// If the device did not answer with the requested bytes. `NoDevice` also if the bytes are not within one DW.
     pub async fn io_read(&self, address: u32, len: u32) -> Result<u32, HostError> {
         let bytes = self.bytes(HostOutput::IoRead { id: HostReadId(0), address, len }).await?;
         let mut value = [0; 4];
@@ -261,7 +261,7 @@ impl Cpu {
     /// Adds to a value in device memory. Returns the value before the addition.
     ///
     /// # Errors
-    /// If the device did not answer with its bytes.
+    /// If the device did not answer with the requested bytes.
     pub async fn fetch_add<V: FetchValue>(&self, address: u64, value: V) -> Result<V, HostError> {
         self.atomic(address, AtomicOp::FetchAdd, &[value]).await
     }
@@ -269,7 +269,7 @@ impl Cpu {
     /// Stores a value in device memory. Returns the value before the write.
     ///
     /// # Errors
-    /// If the device did not answer with its bytes.
+    /// If the device did not answer with the requested bytes.
     pub async fn swap<V: FetchValue>(&self, address: u64, value: V) -> Result<V, HostError> {
         self.atomic(address, AtomicOp::Swap, &[value]).await
     }
@@ -277,7 +277,7 @@ impl Cpu {
     /// Stores `value` in device memory if the current value equals `compare`. Returns the value before.
     ///
     /// # Errors
-    /// If the device did not answer with its bytes.
+    /// If the device did not answer with the requested bytes.
     pub async fn compare_swap<V: AtomicValue>(
         &self,
         address: u64,
@@ -302,7 +302,7 @@ impl Cpu {
     /// to 4096 bytes that do not cross 4 KiB. Only legacy endpoints answer with data.
     ///
     /// # Errors
-    /// If the device did not answer with its bytes. The path is then not locked (`PCIe 5.0 §6.5.2`).
+    /// If the device did not answer with the requested bytes. The path is then not locked (`PCIe 5.0 §6.5.2`).
     pub async fn read_locked(&self, address: u64, len: u32) -> Result<Payload, HostError> {
         self.bytes(HostOutput::MmioRead { id: HostReadId(0), address, len, locked: true }).await
     }

@@ -30,6 +30,10 @@ use tlp::{Duration, PayloadPool};
 /// Extra time after Completion Timeout in which the driver of a lost device may end.
 pub(crate) const DRAIN_MARGIN: Duration = Duration::from_us(10);
 
+/// Error of a data link layer in place of a device.
+pub(crate) const IS_DATA_LINK: &str =
+    "the model is a data link layer, expected a device; a slot names a data link layer as its `data_link`";
+
 /// Join point of the default host, if that host is outside of the lab.
 pub const ROOT_HOST: &str = "host root";
 
@@ -242,6 +246,10 @@ fn plug_slots(
         let point = |place| JoinPoint { name: format!("slot {name}"), place, wakes: Wakes::Slot(n) };
         all.join_points.extend(plugged.place.map(point));
         let device = end(lab, slot, plugged.end, payloads)?;
+        let device = match plugged.data_link {
+            Some(join) => join(device, links[n].device.clone()),
+            None => device,
+        };
         all.ends.push(SlotConfig { link: links[n].clone(), above: tree.slots[n], device });
         let hot_plug = tree.hot_plug[n].then(|| faults::last_event(lab, n));
         let (path, role) = (paths[n].clone(), Role::Device(plugged.task));
@@ -322,6 +330,7 @@ fn end(lab: &Lab, slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<d
         End::Raw(device) => return Ok(Box::new(Gate::new(device.first, device.again))),
         End::Block(block) => return Ok(block),
         End::Function(end) => *end,
+        End::DataLink(_) => return Err(format!("slot `{}`: {IS_DATA_LINK}", slot.name.get_ref())),
     };
     let name = slot.name.get_ref();
     endpoint(name, limits(lab, slot), function, payloads).map_err(|e| format!("slot `{name}`: {e}"))

@@ -10,7 +10,7 @@ use fabric::LinkConfig;
 use host::memory::HostMemory;
 use plug::file::Schema;
 use plug::site::NativeCode;
-use plug::{Fault, Models, Plugged, RunContext, Site};
+use plug::{End, Fault, Models, Plugged, RunContext, Site};
 use tlp::{Bdf, Duration, Mps, Mrrs, PayloadPool, TcSet};
 
 /// Returns the schema of lab files whose slots may have these models.
@@ -89,8 +89,15 @@ impl<'a> Sites<'a> {
             context,
         };
         let plugged = plan.plug(&mut site)?;
-        match &slot.driver_plan {
-            Some(driver) => plugged.driven_as(driver.plug(&mut site)?),
+        if matches!(plugged.end, End::DataLink(_)) {
+            return Err(Fault::from(build::IS_DATA_LINK.to_owned()));
+        }
+        let plugged = match &slot.driver_plan {
+            Some(driver) => plugged.driven_as(driver.plug(&mut site)?)?,
+            None => plugged,
+        };
+        match &slot.data_link_plan {
+            Some(link) => plugged.above(link.plug(&mut site)?),
             None => Ok(plugged),
         }
     }

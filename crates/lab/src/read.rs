@@ -88,7 +88,7 @@ impl LabFile {
             }
             None => Ok(()),
             Some(host) => Err(format!(
-                "host `{}` is external, but no program is above it, expected labs whose slots hang on `{}`",
+                "host `{}` is external, but no program is above it, expected labs whose slots are below `{}`",
                 host.name.get_ref(),
                 tree::ROOT
             )),

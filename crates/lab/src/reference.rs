@@ -241,7 +241,7 @@ The first words of a source are the basis of the figure:
 
 | basis | source begins with |
 |---|---|
-| `fitted` | `fit`, `not seen` (the measurements would show more than this), `not told apart` |
+| `fitted` | `fit`, `not seen` (too small to appear in the measurements), `not told apart` |
 | `assumed` | `assumed`, `guess`, `as ` (another machine), `median of`, `by definition`, `not ` (any other: `not given`, `not measured`) |
 | `measured` | anything else: a measurement, a data sheet, a specification, a record |
 
@@ -272,8 +272,7 @@ pub fn lab(models: &Models) -> Vec<(String, String)> {
     let schema = models::schema(models);
     let sections = Page::of(&schema).sections("", "");
     let of = |file: &'static str| sections.iter().filter(move |section| file_of(section) == file);
-    let mut first =
-        NOTE.to_owned() + &LAB.replace("{ping}", include_str!("../../../labs/ping.toml").trim_end());
+    let mut first = NOTE.to_owned() + &LAB.replace("{ping}", include_str!("../labs/ping.toml").trim_end());
     for part in &PARTS {
         let tables: Vec<String> = of(part.file).map(link).collect();
         // Writing to a string never fails.

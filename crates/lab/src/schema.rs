@@ -361,6 +361,10 @@ pub struct Slot {
     /// whose place another device is driven, such as `nettlp-adapter`. Default: the device's own driver.
     #[schemars(with = "Option<String>")]
     pub driver: Option<Spanned<String>>,
+    /// The model of the data link layer below the device, with its settings in the table of its name: RTL, or another one that is not
+    /// riser's. Default: riser's own.
+    #[schemars(with = "Option<String>")]
+    pub data_link: Option<Spanned<String>>,
     /// The component above the link: `root` for its own root port; the name of an external host, for a root port there; or the
     /// name of a switch.
     #[schemars(with = "Option<String>", extend("default" = "root"))]
@@ -395,6 +399,9 @@ pub struct Slot {
     /// The model of `driver` with its settings.
     #[serde(skip)]
     pub driver_plan: Option<Plan>,
+    /// The model of `data_link` with its settings.
+    #[serde(skip)]
+    pub data_link_plan: Option<Plan>,
 }
 
 /// Owner of the tags.
@@ -421,6 +428,7 @@ impl Slot {
             name: Spanned::new(0..0, name.to_owned()),
             device: Spanned::new(0..0, plan.name().to_owned()),
             driver: None,
+            data_link: None,
             parent: None,
             port: None,
             hot_plug: false,
@@ -431,6 +439,7 @@ impl Slot {
             completion_timeout_us: None,
             plan: Some(plan),
             driver_plan: None,
+            data_link_plan: None,
         }
     }
 

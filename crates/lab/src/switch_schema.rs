@@ -19,7 +19,7 @@ pub struct Switch {
     /// The downstream port of the parent. Default: the first free port.
     #[schemars(with = "Option<u8>", range(min = 1, max = 31))]
     pub port: Option<Spanned<u8>>,
-    /// Number of downstream ports. Default: as many as are used.
+    /// Number of downstream ports. Default: as many as the lab uses.
     #[schemars(with = "Option<u8>", range(min = 1, max = 31))]
     pub downstream_ports: Option<Spanned<u8>>,
     /// The port above is hot-plug capable: when the upstream link returns after an `[[outage]]`, the host sets up the

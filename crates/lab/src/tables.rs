@@ -75,10 +75,12 @@ fn split_slot<'a>(
 }
 
 impl<'a> Tables<'a> {
-    /// Reads the settings of the slot's device, and of the model that provides its driver, into the slot. Returns their errors.
+    /// Reads the settings of the slot's device, of the model that provides its driver, and of its data link layer into the slot. Returns
+    /// their errors.
     pub(crate) fn fill(&mut self, place: &Place<'a>, models: &Models, slot: &mut Slot) -> Vec<FileError> {
         let mut own = self.0.remove(&slot.name.span().start).unwrap_or_default();
-        let [device, driver] = [Some(&slot.device), slot.driver.as_ref()].map(|model| {
+        let named = [Some(&slot.device), slot.driver.as_ref(), slot.data_link.as_ref()];
+        let [device, driver, link] = named.map(|model| {
             let table = own.remove(model?.get_ref().as_str());
             Some(read_plan(place, models, &slot.name, model?, table))
         });
@@ -88,7 +90,8 @@ impl<'a> Tables<'a> {
             place.source.error(at.span(), message)
         });
         let mut errors: Vec<FileError> = foreign.collect();
-        for (read, plan) in [(device, &mut slot.plan), (driver, &mut slot.driver_plan)] {
+        let plans = [&mut slot.plan, &mut slot.driver_plan, &mut slot.data_link_plan];
+        for (read, plan) in [device, driver, link].into_iter().zip(plans) {
             match read {
                 Some(Ok(read)) => *plan = Some(read),
                 Some(Err(wrong)) => errors.extend(wrong),

@@ -328,7 +328,7 @@ fn check_loops(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result
             path.push(above);
             if above == first {
                 let names: Vec<&str> = path.iter().map(|&n| lab.switch[n].name.get_ref().as_str()).collect();
-                let message = format!("a loop: {} hang below each other", names.join(", "));
+                let message = format!("a loop: {} are below each other", names.join(", "));
                 return Err(Wrong { span: hanging[slots + first].name.span(), message });
             }
             if path.len() > lab.switch.len() {
@@ -352,7 +352,7 @@ fn ports(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result<Vec<u
         let Parent::Switch(switch) = parent else {
             let root = h.parent.map_or(ROOT, |name| name.get_ref());
             return error(format!(
-                "port {port} of `{root}`: root ports are not chosen; name a switch as parent"
+                "port {port} of `{root}`: riser chooses root ports; name a switch as parent"
             ));
         };
         let most = lab.switch[switch]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Selects the virtual channel that sends next (`PCIe 5.0 §6.3.3.1`, §7.9.1): strict priority above a low-priority
-//! group, round robin or weighted round robin within the group. The arbiter does not know TLPs or credits.
+//! group, round robin or weighted round robin within the group. The arbiter does not handle TLPs or credits.
 
 use thiserror::Error;
 use tlp::Vc;

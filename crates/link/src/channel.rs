@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A virtual channel of a port (`PCIe 5.0 §2.5`): its initialization, transmit queue and credits of both directions. A
-//! channel does not know the other channels.
+//! channel does not depend on the other channels.
 
 use crate::config::{CREDIT_BYTES, FlowControlMode, PortConfig};
 use crate::credit::{RxCredits, TxCredits};

@@ -308,8 +308,8 @@ impl PortConfig {
         }
     }
 
-    /// Checks that each channel in use has room for the non-posted requests that the receiver takes. A port does not
-    /// know these requests: `bytes` is the maximum length of their data (`PCIe 5.0 §2.6.1`, Table 2-45: minimum initial
+    /// Checks that each channel in use has room for the non-posted requests that the receiver takes. A port cannot
+    /// determine these requests: `bytes` is the maximum length of their data (`PCIe 5.0 §2.6.1`, Table 2-45: minimum initial
     /// advertisements).
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 //!
 //! A frame travels as a value. Only a damaged frame is converted to bytes, so that its real CRC detects the damage.
 
+use crate::wire_form::{LCRC_BYTES, SEQUENCE_BYTES};
 use tlp::{Dllp, Duration, Time, Tlp, crc};
 
 /// Bytes that the wire adds to every TLP (`PCIe 5.0 §4.2.1.2`, §4.2.2.3): STP, sequence number, LCRC and END, or the
@@ -11,8 +12,6 @@ pub const TLP_FRAMING_BYTES: u32 = 8;
 /// Bytes of a DLLP on the wire: six, with SDP and END, or with the SDP token.
 pub const DLLP_WIRE_BYTES: u32 = 8;
 
-const SEQUENCE_BYTES: usize = 2;
-const LCRC_BYTES: usize = 4;
 const DLLP_BYTES: usize = 6;
 
 /// A TLP with its sequence number, or a DLLP. `T` is the TLP itself, a borrowed TLP, or `()` if the TLP stays at its
@@ -30,7 +29,7 @@ pub enum Frame<T = Tlp> {
     Dllp(Dllp),
 }
 
-/// A frame that a port has sent. Its TLP stays in the replay buffer, from where [`Port::lend`](crate::Port::lend) lends it.
+/// A frame that a port has sent. Its TLP stays in the replay buffer; [`Port::lend`](crate::Port::lend) returns a reference to it.
 pub type SentFrame = Frame<()>;
 
 impl<T> Frame<T> {
@@ -104,15 +103,10 @@ impl Frame<&Tlp> {
 }
 
 fn tlp_survives(sequence: u16, tlp: &Tlp, damage: &Damage) -> bool {
-    let len = tlp.wire_len();
-    let mut bytes = vec![0; SEQUENCE_BYTES + len + LCRC_BYTES];
-    bytes[..SEQUENCE_BYTES].copy_from_slice(&sequence.to_be_bytes());
-    tlp.emit(&mut bytes[SEQUENCE_BYTES..SEQUENCE_BYTES + len]);
-    let lcrc = crc::lcrc(sequence, &bytes[SEQUENCE_BYTES..SEQUENCE_BYTES + len]);
-    bytes[SEQUENCE_BYTES + len..].copy_from_slice(&lcrc.to_be_bytes());
+    let mut bytes = Frame::Tlp { sequence, tlp }.write();
     damage.apply(&mut bytes);
     let sequence = u16::from_be_bytes([bytes[0], bytes[1]]);
-    let (tlp, lcrc) = bytes[SEQUENCE_BYTES..].split_at(len);
+    let (tlp, lcrc) = bytes[SEQUENCE_BYTES..].split_at(tlp.wire_len());
     // The four bits before the sequence number are reserved at 8b/10b; at 128b/130b they belong to the STP token's
     // length, which has its own check. A receiver detects any change of them.
     sequence < 4096 && crc::lcrc(sequence, tlp).to_be_bytes() == lcrc
@@ -169,7 +163,8 @@ impl Damage {
         self.0.iter().copied()
     }
 
-    fn apply(&self, bytes: &mut [u8]) {
+    /// Flips the bits in the bytes of a frame.
+    pub fn apply(&self, bytes: &mut [u8]) {
         for bit in self.bits() {
             if let Some(byte) = bytes.get_mut(bit as usize / 8) {
                 *byte ^= 1 << (bit % 8);

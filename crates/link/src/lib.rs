@@ -46,6 +46,7 @@ mod store;
 mod timing;
 mod tx;
 mod update;
+mod wire_form;
 
 pub use arbiter::{PhaseError, PhaseTable, VcArbitration, VcScheme};
 pub use config::{ConfigError, CreditLimit, FlowControlMode, PortConfig, ReplayTimerRule};
@@ -54,7 +55,8 @@ pub use credit::UnusedCredits;
 pub use frame::{DLLP_WIRE_BYTES, Damage, Frame, QueueWait, Sent, SentFrame, TLP_FRAMING_BYTES};
 pub use notice::{Notice, header_log};
 pub use order::{Passing, may_pass};
-pub use port::{Lost, Port, SentTlp};
+pub use port::{CarriedAs, Lost, Port, SentTlp, carried_as};
 pub use rare::Rare;
 pub use replay::TransmitTimes;
 pub use timing::{symbol_times, wire_time};
+pub use wire_form::{Ending, FrameError, Integrity, WireFrame, WireKind, tlp_frame};

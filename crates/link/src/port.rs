@@ -2,12 +2,14 @@
 //! A port combines the parts of this crate, and selects the next frame for the wire. It reads only the lengths, Traffic
 //! Class and ordering attributes in the header of a TLP.
 
+mod carrier;
 mod down;
 mod fast;
 mod receive;
 mod refresh;
 mod transmit;
 
+pub use carrier::{CarriedAs, carried_as};
 pub use down::Lost;
 pub use fast::SentTlp;
 
@@ -43,6 +45,8 @@ mod pending {
     /// First of three bits for each channel, indexed by `Class::index`.
     pub(super) const UPDATE_FC_SHIFT: usize = INIT_FC_SHIFT + 8;
     pub(super) const REPLAY: u64 = 1 << (UPDATE_FC_SHIFT + super::KINDS);
+    /// The owner of a carrier may have a frame.
+    pub(super) const FRAMES: u64 = REPLAY << 1;
 }
 
 /// One port of a link.

@@ -24,5 +24,7 @@ bitflags! {
         const CUT_THROUGH = 1 << 6;
         /// The general path is requested, to compare both.
         const GENERAL_PATH = 1 << 7;
+        /// The data link layer above the port is not riser's: frames cross as bytes.
+        const FRAMES = 1 << 8;
     }
 }

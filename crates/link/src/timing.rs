@@ -264,7 +264,7 @@ impl Serializer {
         done
     }
 
-    /// Returns whether frames and SKPs continue from here as they did from the state `then`, but `span` later.
+    /// Returns whether this state equals `then` with all times later by `span`, so that frames and SKPs continue in the same way.
     fn is_later(&self, then: &Serializer, span: Duration) -> bool {
         let later = |time: WireTime| WireTime { ps: time.ps.saturating_add(span.as_ps()), ..time };
         (self.free, self.skp_due) == (later(then.free), later(then.skp_due))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Schedules UpdateFCs (`PCIe 5.0 §2.6.1.2`). This module knows kinds of credits and times, but not the credits. It
+//! Schedules UpdateFCs (`PCIe 5.0 §2.6.1.2`). This module handles kinds of credits and times, but not the credits. It
 //! does not send DLLPs.
 
 use crate::config::PortConfig;

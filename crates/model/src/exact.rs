@@ -323,7 +323,7 @@ mod tests {
     proptest! {
         /// The bottleneck is full, the other direction is not overloaded, and neither exceeds the raw rate.
         #[test]
-        fn bottleneck_is_full(params in any_params(), transfer in any_transfer()) {
+        fn bottleneck_direction_is_fully_used(params in any_params(), transfer in any_transfer()) {
             let answer = exact(&params, transfer, &Dllps::default()).unwrap();
             prop_assert!(answer.tlp_gbps < answer.raw_gbps);
             for flow in flows(&answer) {
@@ -341,7 +341,7 @@ mod tests {
         /// The payload rate is raw * (1 - SKP) * payload / wire bytes of the full direction. The model gives the same
         /// rate if its own DLLP counts are passed as measured ones.
         #[test]
-        fn agrees_with_its_own_wire_bytes(params in any_params(), transfer in any_transfer()) {
+        fn bandwidths_agree_with_wire_bytes(params in any_params(), transfer in any_transfer()) {
             let answer = exact(&params, transfer, &Dllps::default()).unwrap();
             let [write, read, read_write] =
                 flows(&answer).map(|f| Some(Measured { up: f.up.dllps, down: f.down.dllps }));

@@ -47,7 +47,7 @@ pub enum Fill {
     Count,
 }
 
-/// A step of the host.
+/// One step of the host program.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Step {

@@ -306,8 +306,18 @@ impl Offering {
 }
 
 /// The keys of a slot, which cannot be names of models.
-const SLOT_KEYS: [&str; 9] =
-    ["name", "device", "driver", "parent", "port", "hot_plug", "link", "tags", "completion_timeout_us"];
+const SLOT_KEYS: [&str; 10] = [
+    "name",
+    "device",
+    "driver",
+    "data_link",
+    "parent",
+    "port",
+    "hot_plug",
+    "link",
+    "tags",
+    "completion_timeout_us",
+];
 
 /// True if a model may have this name: small letters, digits and hyphens, starting with a letter, and not a key of a
 /// slot.

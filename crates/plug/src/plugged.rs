@@ -13,6 +13,7 @@ use endpoint::{Endpoint, FunctionConfig, MakeRaw, TlpPort, VirtualFunctions};
 use host::Cpu;
 use host::firmware::FoundFunction;
 use host::os::driver::{DriverFuture, HostTask, Task, boxed};
+use link::PortConfig;
 use std::any::Any;
 use std::fmt::Display;
 use std::rc::Rc;
@@ -25,6 +26,9 @@ pub struct RawEnd {
     /// Makes the devices after the first one.
     pub again: MakeRaw,
 }
+
+/// Puts a data link layer below a device, which is the device side of a link with these settings.
+pub type LinkLayer = Box<dyn FnOnce(Box<dyn TlpPort>, PortConfig) -> Box<dyn TlpPort>>;
 
 /// Wraps an endpoint.
 pub type Wrap = Box<dyn FnOnce(Endpoint) -> Box<dyn TlpPort>>;
@@ -45,6 +49,8 @@ pub enum End {
     Block(Box<dyn TlpPort>),
     /// A raw-TLP device in place of the endpoint; enumeration does not find it.
     Raw(RawEnd),
+    /// A data link layer, to be put below a device.
+    DataLink(LinkLayer),
 }
 
 /// A function with an endpoint.
@@ -75,6 +81,8 @@ pub struct Plugged {
     pub warnings: Vec<String>,
     /// Basis of the figures of the device profile; `None` without a profile.
     pub basis: Option<Basis>,
+    /// Data link layer below the device, if it is not riser's.
+    pub data_link: Option<LinkLayer>,
     /// Registers of the device itself, for captures. A model's registers are in [`Model::REGISTERS`](crate::Model::REGISTERS).
     pub registers: OwnRegisters,
 }
@@ -190,6 +198,7 @@ impl Plugged {
             stand_in: None,
             warnings,
             basis: None,
+            data_link: None,
             registers: OwnRegisters::default(),
         }
     }
@@ -203,6 +212,27 @@ impl Plugged {
             })
         }));
         Plugged::at(End::Raw(device), task)
+    }
+
+    /// Returns a data link layer that is not riser's. A slot names it as its `data_link`, and has another model as its device.
+    pub fn data_link(
+        join: impl FnOnce(Box<dyn TlpPort>, PortConfig) -> Box<dyn TlpPort> + 'static,
+    ) -> Plugged {
+        let task = Task::Host(Box::new(|_| Box::pin(std::future::ready(Ok(())))));
+        Plugged::at(End::DataLink(Box::new(join)), task)
+    }
+
+    /// Puts `link` below this device, with its warnings.
+    ///
+    /// # Errors
+    /// If `link` is not a data link layer, or this device is one.
+    pub fn above(mut self, link: Plugged) -> Result<Plugged, Fault> {
+        let End::DataLink(join) = link.end else {
+            return Err(Fault::at("data_link", "the model is a device, expected a data link layer"));
+        };
+        self.data_link = Some(join);
+        self.warnings.extend(link.warnings);
+        Ok(self)
     }
 
     /// Wraps the endpoint with `around`.
@@ -323,7 +353,7 @@ impl End {
         match self {
             End::Function(end) => end.function.config.longest_non_posted(),
             End::Block(block) => block.longest_non_posted(),
-            End::Raw(_) => 0,
+            End::Raw(_) | End::DataLink(_) => 0,
         }
     }
 }

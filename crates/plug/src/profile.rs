@@ -43,7 +43,7 @@ pub enum Basis {
 /// First words of the sources of figures that are not measured.
 const BEGINNINGS: [(&str, Basis); 9] = [
     ("fit", Basis::Fitted),
-    // The measurements would show more than this.
+    // Too small to appear in the measurements.
     ("not seen", Basis::Fitted),
     ("not told apart", Basis::Fitted),
     ("not ", Basis::Assumed),

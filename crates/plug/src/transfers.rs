@@ -68,13 +68,13 @@ pub enum Pattern {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheState {
-    /// No line of the window: the host has written much other memory.
+    /// No line of the window is in the cache: the host has written much other memory.
     Cold,
-    /// The window, up to the size of the cache: the host has written it.
+    /// The host has written the window: its lines are in the cache, up to the size of the cache.
     HostWarm,
-    /// The window, up to the size that writes of devices may allocate in the cache: the device has written it twice.
+    /// The device has written the window twice: its lines are in the part of the cache that device writes may use.
     DeviceWarm,
-    /// Random lines that the device has written in 64 MiB, of which the window is the first part.
+    /// The device has written random lines of 64 MiB. The window is the start of these 64 MiB.
     DeviceThrash,
 }
 
@@ -108,7 +108,7 @@ pub struct Workload {
     pub profile: Option<String>,
     /// Bytes of the window of host memory that the transfers access.
     pub window_bytes: Option<u64>,
-    /// Offset of each transfer from a cache line.
+    /// Offset of each transfer from the start of a cache line.
     pub host_offset_bytes: Option<u32>,
     /// The order of the units.
     pub pattern: Option<Pattern>,
@@ -170,7 +170,7 @@ pub struct Offer {
     pub outstanding: u16,
     /// Bytes of host memory that the transfers access.
     pub window_bytes: u64,
-    /// Offset of each transfer from a cache line.
+    /// Offset of each transfer from the start of a cache line.
     pub host_offset_bytes: u32,
     /// The order of the units.
     pub pattern: Pattern,

@@ -6,6 +6,7 @@
 //! the table, from bit 0. riser returns the values of all [`Role::Driven`] ports as another vector.
 
 pub(crate) mod descriptor;
+pub(crate) mod link_frames;
 pub(crate) mod seven_series;
 pub(crate) mod tlp_stream;
 
@@ -84,6 +85,9 @@ pub enum BlockKind {
     /// Plain TLPs, on one stream per direction: `riser_tlp_stream`, riser's own module.
     #[serde(rename = "tlp-stream")]
     TlpStream,
+    /// Frames of a link, for a data link layer below a device: `riser_link_frames`, riser's own module. Only for the model `rtl-link`.
+    #[serde(rename = "link-frames")]
+    LinkFrames,
 }
 
 impl BlockKind {
@@ -95,6 +99,7 @@ impl BlockKind {
             BlockKind::UltraScale => "pcie3_ultrascale_0",
             BlockKind::UltraScalePlus => "pcie4_uscale_plus_0",
             BlockKind::TlpStream => "riser_tlp_stream",
+            BlockKind::LinkFrames => "riser_link_frames",
         }
     }
 
@@ -103,7 +108,7 @@ impl BlockKind {
         match self {
             BlockKind::SevenSeries => 128,
             BlockKind::Virtex7Gen3 | BlockKind::UltraScale => 256,
-            BlockKind::UltraScalePlus | BlockKind::TlpStream => 512,
+            BlockKind::UltraScalePlus | BlockKind::TlpStream | BlockKind::LinkFrames => 512,
         }
     }
 
@@ -113,13 +118,15 @@ impl BlockKind {
             BlockKind::SevenSeries => Rate::Gt5,
             BlockKind::Virtex7Gen3 | BlockKind::UltraScale => Rate::Gt8,
             BlockKind::UltraScalePlus => Rate::Gt16,
-            BlockKind::TlpStream => Rate::Gt32,
+            BlockKind::TlpStream | BlockKind::LinkFrames => Rate::Gt32,
         }
     }
 
     /// Returns the largest number of lanes of its link.
     pub(crate) fn most_lanes(self) -> u16 {
-        if matches!(self, BlockKind::UltraScalePlus | BlockKind::TlpStream) { 16 } else { 8 }
+        let is_wide =
+            matches!(self, BlockKind::UltraScalePlus | BlockKind::TlpStream | BlockKind::LinkFrames);
+        if is_wide { 16 } else { 8 }
     }
 
     /// Returns the number of tags of all functions together (PG023, PG156, PG213: "Tag Management for Non-Posted Transactions").
@@ -127,7 +134,7 @@ impl BlockKind {
         match self {
             BlockKind::Virtex7Gen3 | BlockKind::UltraScale => 64,
             BlockKind::SevenSeries | BlockKind::UltraScalePlus => 256,
-            BlockKind::TlpStream => 768,
+            BlockKind::TlpStream | BlockKind::LinkFrames => 768,
         }
     }
 
@@ -139,7 +146,7 @@ impl BlockKind {
     /// Returns how many physical and virtual functions a design may have.
     pub(crate) fn legal_functions(self) -> [u16; 2] {
         match self {
-            BlockKind::SevenSeries | BlockKind::TlpStream => [1, 0],
+            BlockKind::SevenSeries | BlockKind::TlpStream | BlockKind::LinkFrames => [1, 0],
             BlockKind::Virtex7Gen3 | BlockKind::UltraScale => [2, 6],
             BlockKind::UltraScalePlus => [4, 252],
         }
@@ -148,7 +155,7 @@ impl BlockKind {
     /// Returns for how many physical and virtual functions its ports have room.
     pub(crate) fn functions(self) -> [u16; 2] {
         match self {
-            BlockKind::SevenSeries | BlockKind::TlpStream => [1, 0],
+            BlockKind::SevenSeries | BlockKind::TlpStream | BlockKind::LinkFrames => [1, 0],
             BlockKind::Virtex7Gen3 => [2, 6],
             BlockKind::UltraScale => [4, 8],
             BlockKind::UltraScalePlus => [4, 252],
@@ -162,6 +169,7 @@ impl BlockKind {
             BlockKind::UltraScale => &[descriptor::ALL, descriptor::GEN3, descriptor::ULTRASCALE],
             BlockKind::UltraScalePlus => &[descriptor::ALL, descriptor::ULTRASCALE_PLUS],
             BlockKind::TlpStream => &[tlp_stream::PORTS],
+            BlockKind::LinkFrames => &[link_frames::PORTS],
         };
         tables.iter().flat_map(|table| table.iter())
     }
@@ -301,7 +309,7 @@ mod tests {
     #[test]
     fn port_names_and_numbers_are_unique() {
         use BlockKind::*;
-        for kind in [SevenSeries, Virtex7Gen3, UltraScale, UltraScalePlus, TlpStream] {
+        for kind in [SevenSeries, Virtex7Gen3, UltraScale, UltraScalePlus, TlpStream, LinkFrames] {
             let (mut names, mut read, mut driven) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
             for port in kind.ports() {
                 assert!(names.insert(port.name), "{kind:?}: {}", port.name);

@@ -112,8 +112,8 @@ impl Clocks {
 mod tests {
     use super::*;
 
-    /// A period of 322.265625 MHz is not a whole number of picoseconds. A millisecond has exactly its edges, each at
-    /// its time.
+    /// A period of 322.265625 MHz is not a whole number of picoseconds. A millisecond has the exact number of edges,
+    /// each at the exact time.
     #[test]
     fn every_clock_edge_occurs() {
         let frequencies = [322_265_625u64, 125_000_000];

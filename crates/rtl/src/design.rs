@@ -367,7 +367,7 @@ impl Design {
                 kind.most_lanes()
             ));
         }
-        let is_stream = kind == BlockKind::TlpStream;
+        let is_stream = matches!(kind, BlockKind::TlpStream | BlockKind::LinkFrames);
         if is_stream && self.block.msix_inside {
             return Err(format!(
                 "block.msix_inside = true: expected false for {name}, because the table is in the design"

@@ -68,7 +68,7 @@ pub(crate) enum Rule {
 /// Limit of the number of tags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub(crate) enum TagsOf {
-    #[error("the number of tags of the block")]
+    #[error("the number of tags that the block has")]
     Block,
     #[error("by `tags` of the slot")]
     Slot,

@@ -11,15 +11,21 @@
 //! - [`Recording`]: the inputs of a design, to measure what riser adds; `trail`, `parting`, `vcd`: comparison of two runs of a design.
 //! - `seven_series`, `receive`, `status`: the 7-series block; `descriptor`: the blocks with descriptor streams; `tlp_stream`: plain TLPs, not a vendor's block;
 //!   `transmit`, `common`, `kept`, `registers`: their shared parts.
+//! - [`RtlLink`]: the model `rtl-link`, a data link layer in RTL below any device.
 //! - `space`: configuration spaces; `slot`, `clocks`: a block and the design in time; `shown`: its TLPs in the waves; `trigger`: waves that start at a TLP.
 //!
 //! This crate never parses an expression of Verilog, and does not depend on the function of a design.
+
+// The name that the rigs of the fabric's tests use.
+#[cfg(test)]
+extern crate fabric as riser_fabric;
 
 mod block;
 mod build;
 mod clocks;
 mod common;
 mod complaints;
+mod data_link;
 mod descriptor;
 mod design;
 mod findings;
@@ -50,6 +56,7 @@ mod vcd;
 
 pub use block::BlockKind;
 pub use build::{BuildError, Built, Options, Step, build};
+pub use data_link::RtlLink;
 pub use design::{Alignment, Block, Clock, Design, Function, Msix, Reset, Sriov, Straddle, folder};
 pub use findings::Told;
 pub use model::Settings;

@@ -105,6 +105,12 @@ impl Model for Settings {
         let at = |message: String| Fault::at("design", message);
         let path = site.folder.path().join(&self.design);
         let design = Design::read(&path).map_err(|e| at(e.to_string()))?;
+        if design.block.kind == BlockKind::LinkFrames {
+            return Err(at(format!(
+                "{}: block.kind = \"link-frames\": expected a block with TLPs; a data link layer goes below a device, as data_link = \"rtl-link\"",
+                path.display()
+            )));
+        }
         self.check_functions(&design)?;
         check_link(&design, site)?;
         check_tags(&design, site.tags)?;
@@ -177,7 +183,7 @@ impl Model for Settings {
 }
 
 /// Checks that the block supports the link of its slot.
-fn check_link(design: &Design, site: &Site<'_>) -> Result<(), Fault> {
+pub(crate) fn check_link(design: &Design, site: &Site<'_>) -> Result<(), Fault> {
     let (kind, rate, lanes) = (design.block.kind, site.pcie.rate, site.pcie.width.lanes());
     let (most, most_lanes) = (kind.most_rate(), design.block.lanes);
     if rate <= most && u16::from(lanes) <= most_lanes {
@@ -227,7 +233,7 @@ impl Settings {
             return wrong("waves is missing; expected the file to write them to");
         }
         if [self.waves_from_us, self.waves_to_us] != [0, LAST_US] {
-            return wrong("expected either this, or waves_from_us and waves_to_us");
+            return wrong("expected either waves_when, or waves_from_us and waves_to_us");
         }
         match self.waves_when.parse::<Filter>() {
             Ok(filter) if filter.asks_for_outcome() => {

@@ -78,7 +78,8 @@ pub fn compare_seeds(
         }
         if next.trails.iter().any(|trail| !trail.get().is_whole()) {
             return Err(
-                "the design sends more than is recorded; use a lab with less work, or limit_us".to_owned()
+                "the design sends more TLPs than riser records; use a lab with less work, or limit_us"
+                    .to_owned(),
             );
         }
         let Some(first) = &first else {

@@ -295,7 +295,7 @@ impl Block for SevenSeries {
         if !in_reset {
             self.transmit(inputs);
         }
-        // Once more after the last request, when answers end.
+        // Called once more after the last request, when the answers end.
         let asks = inputs.any(&self.asking);
         if std::mem::replace(&mut self.has_asked, asks) || asks {
             self.answer(inputs, &mut outputs, in_reset);

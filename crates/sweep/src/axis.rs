@@ -196,9 +196,8 @@ fn zipped(file: &File<'_>, one: &Spanned<DeValue<'_>>) -> Result<Axis, Vec<FileE
         match levels(file, place, value)? {
             Levels::Listed(rows) => columns.push((key, place, rows)),
             Levels::Between(..) => {
-                let why = format!(
-                    "`{key}` has values together with other keys: expected a list, or a range with step or points"
-                );
+                let why =
+                    format!("`{key}` is in [[together]]: expected a list, or a range with step or points");
                 return Err(vec![file.error(place.clone(), why)]);
             }
         }

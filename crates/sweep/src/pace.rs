@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_follow_the_cost_of_points() {
+    fn chunk_size_depends_on_cost_of_points() {
         let mut pace = Pace::default();
         assert_eq!(pace.chunk(1000, 2), 1);
         pace.learn(Duration::from_millis(10));

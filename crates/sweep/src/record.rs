@@ -35,7 +35,7 @@ impl From<Point> for (u64, u64, u32) {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The programs of its host are done.
+    /// The programs of the lab's host are done.
     Finished,
     /// The run reached the lab's `limit_us`.
     TimeLimit,

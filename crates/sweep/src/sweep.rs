@@ -237,7 +237,7 @@ impl Sweep {
     /// Runs a point. The record covers all cases: an invalid lab, a failure, or a panic (if panics unwind).
     pub fn run(&self, point: &Point) -> Ran {
         let never = self.run_until(point, || false);
-        never.unwrap_or_else(|| unreachable!("it ends by itself alone"))
+        never.unwrap_or_else(|| unreachable!("the run is never interrupted"))
     }
 
     /// Like [`run`](Self::run), but ends without a record if `stop` returns true. This function is called every few

@@ -16,5 +16,9 @@ use plug::Models;
 
 /// Returns all models that riser contains: those of `devices`, NetTLP's adapter, devices in C and designs in RTL.
 pub fn models() -> Models {
-    devices::models().with::<adapter::NettlpAdapter>().with::<native::Settings>().with::<rtl::Settings>()
+    devices::models()
+        .with::<adapter::NettlpAdapter>()
+        .with::<native::Settings>()
+        .with::<rtl::Settings>()
+        .with::<rtl::RtlLink>()
 }

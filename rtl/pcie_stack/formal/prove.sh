@@ -18,7 +18,7 @@ model() {
         techmap; opt -fast; dffunmap; aigmap; write_aiger -zinit $OUT/$1.aig" >"$OUT/$1.log" 2>&1
 }
 
-# abc NAME COMMAND: what ABC says
+# abc NAME COMMAND: prints the output of ABC
 abc() {
     yosys-abc -c "read_aiger $OUT/$1.aig; fold; strash; scorr; $2" >"$OUT/$1.log" 2>&1
 }

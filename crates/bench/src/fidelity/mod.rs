@@ -41,7 +41,7 @@ pub struct Mechanism {
 /// The mechanisms that are switched off one at a time.
 pub const MECHANISMS: &[Mechanism] = &[
     host("last-level cache", &[(&["llc"], None)]),
-    host("who wrote a line last", &[(&["llc", "core_snoop_latency_ps"], Some(0))]),
+    host("record of the last writer of a line", &[(&["llc", "core_snoop_latency_ps"], Some(0))]),
     host("DDIO's share of the ways", &[(&["llc", "ddio_ways"], Some(15))]),
     host("eviction by device writes", &[(&["llc", "eviction_latency_ps"], Some(0))]),
     host("memory behind the cache", &[(&["dram", "latency_ps"], Some(0))]),
@@ -49,7 +49,7 @@ pub const MECHANISMS: &[Mechanism] = &[
     host("sockets", &[(&["numa"], None)]),
     host("IOMMU", &[(&["iommu"], None)]),
     host("page walks in batches", &[(&["iommu", "walkers"], Some(64))]),
-    host("how completions are cut and spaced", &[(&["completions"], None)]),
+    host("splitting and spacing of completions", &[(&["completions"], None)]),
     card("read slots of the card", &[(&["read_slots"], None)]),
     card("pull engine of the card", &[(&["pull_ps"], None), (&["pull_burst_ps"], None)]),
     card("transmit framer of the card", &[(&["frame_beat_ps"], None), (&["frame_read_ps"], None)]),

@@ -30,8 +30,8 @@ pub(super) fn figure8(sets: &Sets<'_>) -> Figure {
     Figure {
         key: "figure8",
         title: "Figure 8: NUMA: reads of remote memory",
-        text: "Change of the bandwidth of DMA reads if memory is at the other socket instead of the card's own, with the \
-               cache warmed where the memory is.",
+        text: "Change of the bandwidth of DMA reads if memory is at the other socket instead of the card's socket. The \
+               lines are in the cache of the memory's socket.",
         notes,
         plots,
     }

@@ -73,7 +73,9 @@ const fn named(test: Test) -> (&'static str, &'static str) {
         Test::LatDmaWrRd => ("lat-wrrd", "LAT_WRRD: latency of writes followed by a read"),
         Test::BwDmaRd => ("bw-rd", "BW_RD: bandwidth of reads"),
         Test::BwDmaWr => ("bw-wr", "BW_WR: bandwidth of writes"),
-        Test::BwDmaRw => ("bw-rdwr", "BW_RDWR: bandwidth of alternating reads and writes, one way counted"),
+        Test::BwDmaRw => {
+            ("bw-rdwr", "BW_RDWR: bandwidth of alternating reads and writes, one direction counted")
+        }
     }
 }
 
@@ -203,7 +205,7 @@ fn chosen<'a>(
         return lines;
     }
     notes.push(format!(
-        "By {}: {MAX_LINES} of {count} lines, evenly spread; the tables have all.",
+        "By {}: {MAX_LINES} of {count} lines, evenly spread; the tables have all lines.",
         across.words()
     ));
     (0..MAX_LINES).map(|i| lines[i * (count - 1) / (MAX_LINES - 1)]).collect()

@@ -61,7 +61,7 @@ impl Evidence {
     }
 }
 
-/// The evidence for each of [`Parameter::ALL`], in its order. `has` says which figures the profile has.
+/// The evidence for each of [`Parameter::ALL`], in its order. `has` returns whether the profile has a figure.
 pub(super) fn of(
     inputs: &[Input],
     begun: Begun,

@@ -109,7 +109,7 @@ impl Parameter {
         }
     }
 
-    /// Returns the figures that its rows show too. If these are known, its rows depend on the figure alone.
+    /// Returns the figures that also affect these rows. If these are known, its rows depend on the figure alone.
     pub(super) const fn needs(self) -> &'static [Parameter] {
         match self {
             Parameter::RootComplex | Parameter::CompletionGap => &[],

@@ -255,7 +255,7 @@ latency_ps = { value = 7, source = "fit: 3 rows" }
     }
 
     #[test]
-    fn sources_name_the_other_server() {
+    fn sources_name_server_of_kept_figures() {
         assert_eq!(
             attributed(false),
             r#"# SPDX-License-Identifier: Apache-2.0 OR MIT

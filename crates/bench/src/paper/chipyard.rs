@@ -13,10 +13,10 @@ use crate::Row;
 
 /// The lab of Figure 6: its path and its text.
 const LATENCY_LAB: (&str, &str) =
-    ("labs/papers/chipyard-latency.toml", include_str!("../../../../labs/papers/chipyard-latency.toml"));
+    ("labs/papers/chipyard-latency.toml", include_str!("../../labs/papers/chipyard-latency.toml"));
 /// The lab of Figure 7.
 const BANDWIDTH_LAB: (&str, &str) =
-    ("labs/papers/chipyard-bandwidth.toml", include_str!("../../../../labs/papers/chipyard-bandwidth.toml"));
+    ("labs/papers/chipyard-bandwidth.toml", include_str!("../../labs/papers/chipyard-bandwidth.toml"));
 
 /// Link widths of Figure 6.
 const LANES: [u8; 5] = [1, 2, 4, 8, 16];

@@ -11,7 +11,7 @@ use session::TransactionReport;
 use toml::Value;
 
 const LAB: &str = "labs/papers/nvme.toml";
-const TEXT: &str = include_str!("../../../../labs/papers/nvme.toml");
+const TEXT: &str = include_str!("../../labs/papers/nvme.toml");
 /// Tags of the controller in the lab.
 const TAGS: f64 = 256.0;
 const DEPTHS: [i64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];

@@ -256,7 +256,7 @@ fn pci_express_share_falls_with_frame_size() {
 /// §2 and §7: with fewer reads than the least latency divided by the packet time, the NIC does not reach the Ethernet's rate; with 64 it does.
 /// A read is never in flight for less than its latency.
 #[test]
-fn nic_needs_latency_divided_by_packet_time() {
+fn nic_needs_latency_divided_by_packet_time_reads() {
     let report = run("pcie-bench-in-flight");
     let [budget, rates] = &report.tables[..] else { panic!("{}", text(&report)) };
     assert_eq!(column(budget, "needed")[..3], [30.0, 19.0, 23.0]);
@@ -289,7 +289,7 @@ fn dma_engine_predicts_unfitted_figures() {
 
 /// These results follow from the model's own rules, for any host.
 #[test]
-fn dma_engine_beyond_its_paper_obeys_its_limits() {
+fn dma_engine_obeys_model_limits_beyond_the_paper() {
     let report = run("dma-engine-beyond");
     let [shared, reads, pages, small, generations] = &report.tables[..] else { panic!("{}", text(&report)) };
     assert!(column(shared, "spread_percent").iter().all(|spread| *spread <= 15.0), "{}", text(&report));
@@ -306,7 +306,7 @@ fn dma_engine_beyond_its_paper_obeys_its_limits() {
 
 /// The limit of an NVMe controller follows from its queue, its link and its media. Media of a data sheet reach the measured rates.
 #[test]
-fn nvme_names_the_right_limit() {
+fn nvme_names_the_correct_limit() {
     let report = run("nvme-queue-depth");
     for table in &report.tables {
         let (iops, up, down) =

@@ -52,11 +52,11 @@ pub(crate) struct Args {
     #[arg(long)]
     whole: bool,
 
-    /// Write a page with figures: B as lines, A as points
+    /// Write an HTML page to this file: figures with B as lines, A as points
     #[arg(long, value_name = "OUT.html")]
     html: Option<PathBuf>,
 
-    /// Overwrite an existing page
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 

@@ -43,19 +43,19 @@ pub(crate) struct Args {
     #[arg(value_name = "DIR")]
     data: PathBuf,
 
-    /// Also score with each of these left out of the fit
+    /// Score also with each of these left out of the fit
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
     leave_out: Vec<LeftOut>,
 
-    /// Also score with each configuration and each server left out of the fit, and with each mechanism switched off
+    /// Score also with each configuration and each server left out of the fit, and with each mechanism switched off
     #[arg(long, conflicts_with = "leave_out")]
     all: bool,
 
-    /// Only configurations whose names contain one of these texts
-    #[arg(long, value_name = "TEXT", value_delimiter = ',')]
+    /// Use only these configurations: those whose names contain one of these texts
+    #[arg(long = "configurations", alias = "only", value_name = "TEXT", value_delimiter = ',')]
     only: Vec<String>,
 
-    /// Only experiments whose names begin with one of these texts
+    /// Use only these experiments: those whose names begin with one of these texts
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     experiments: Vec<String>,
 
@@ -71,7 +71,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "page")]
     json: bool,
 
-    /// Device profile of the card
+    /// Device profile: that of the card
     #[arg(long, value_name = "PROFILE", default_value = "nfp6000")]
     device: String,
 
@@ -204,7 +204,7 @@ fn select(data: &mut ResultSet, args: &Args) -> Result<(), Failure> {
     let known = data.configurations.keys().any(|name| Configuration::named(name).is_some());
     if !data.configurations.is_empty() && !known {
         return Err(Failure::Run(format!(
-            "{}: {}: not among the published configurations, whose servers are known; `riser compare` accepts any results",
+            "{}: {}: not a published configuration, expected one of a known server; `riser compare` accepts any results",
             args.data.display(),
             data.configurations.keys().cloned().collect::<Vec<_>>().join(", ")
         )));
@@ -213,7 +213,7 @@ fn select(data: &mut ResultSet, args: &Args) -> Result<(), Failure> {
     data.configurations.retain(|name, _| Configuration::named(name).is_some());
     if data.configurations.is_empty() {
         let names = names.join(", ");
-        return Err(Failure::usage(format!("--only and --experiments match nothing in {names}")));
+        return Err(Failure::usage(format!("--configurations and --experiments match nothing in {names}")));
     }
     Ok(())
 }

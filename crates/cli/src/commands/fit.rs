@@ -64,11 +64,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT")]
     server: Option<String>,
 
-    /// Device profile of the card that measured [default: the one named by a table of `riser bench -o`; nfp6000 for the public format]
+    /// Device profile: that of the card that measured [default: the one named by a table of `riser bench -o`; nfp6000 for the public format]
     #[arg(long, value_name = "PROFILE")]
     device: Option<String>,
 
-    /// IOMMU mode, for unknown configurations that do not state it: off, 4k, 2m, 1g
+    /// Mode of the host's IOMMU: off, 4k, 2m or 1g, for unknown configurations that do not state it
     #[arg(long, value_name = "MODE", default_value = "off")]
     iommu: String,
 
@@ -84,7 +84,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = 512)]
     mrrs: u32,
 
-    /// Number of rows to simulate in parallel for the residuals
+    /// Number of rows to simulate in parallel, for the residuals
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
     jobs: usize,
 
@@ -92,7 +92,7 @@ pub(crate) struct Args {
     #[arg(long)]
     no_residuals: bool,
 
-    /// Overwrite an existing profile
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 
@@ -161,7 +161,7 @@ fn paths(of: &[PathBuf]) -> String {
 }
 
 fn residuals(args: &Args, inputs: &[Input], rule: &Rule, profile: &Path) -> Result<Comparison, Failure> {
-    let bar = progress::bar("{pos}/{len} rows for the residuals, {eta} left {wide_bar}");
+    let bar = progress::bar("residuals: {pos}/{len} rows, {eta} left {wide_bar}");
     let compared = fit::residuals(inputs, rule, profile, args.jobs, &mut |done, of| {
         bar.set_length(of as u64);
         bar.set_position(done as u64);

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// Overwrite existing pages
+    /// Overwrite existing files
     #[arg(long, requires = "output")]
     force: bool,
 }

@@ -22,7 +22,7 @@ const RECORD_LIMIT_MIB: u64 = 4096;
 #[derive(clap::Args)]
 #[group(requires = "lab")]
 pub(super) struct Opening {
-    /// Write all TLPs of the lab's links to this pcapng file
+    /// Write all TLPs to this pcapng file
     #[arg(long, value_name = "OUT.pcapng")]
     capture: Option<PathBuf>,
 
@@ -38,7 +38,7 @@ pub(super) struct Opening {
     #[arg(long)]
     force: bool,
 
-    /// Seed that replaces the lab's
+    /// Seed of random numbers [default: the lab's]
     #[arg(long, allow_negative_numbers = true, value_parser = seed)]
     seed: Option<u64>,
 

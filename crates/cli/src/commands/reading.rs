@@ -82,7 +82,7 @@ impl Reading {
             )));
         }
         if !self.dlt.is_empty() {
-            return Err(Failure::usage("--dlt: an option of pcap and pcapng; the arguments are read as hex"));
+            return Err(Failure::usage("--dlt: only for pcap and pcapng; the arguments are read as hex"));
         }
         let options = ReadOptions { format: Some(FileFormat::Hex), ..self.options() };
         Reader::with_options(text, "arguments", &options).map_err(failed)

@@ -81,8 +81,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT.pcapng")]
     capture: Option<PathBuf>,
 
-    /// Place of the tap of --capture on each link
-    #[arg(long, value_parser = one_of(&SIDES), default_value = "device", requires = "capture")]
+    /// Place on each link where --capture sees the TLPs
+    #[arg(long = "capture-at", alias = "tap", value_name = "END", value_parser = one_of(&SIDES), default_value = "device", requires = "capture")]
     tap: Side,
 
     /// Write DLLPs to the capture too
@@ -97,11 +97,11 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "transactions_json")]
     no_latencies: bool,
 
-    /// Overwrite existing files of --capture and --transactions-json
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 
-    /// Seed that replaces the lab's
+    /// Seed of random numbers [default: the lab's]
     #[arg(long, allow_negative_numbers = true, value_parser = seed)]
     seed: Option<u64>,
 

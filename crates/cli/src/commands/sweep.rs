@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE.toml", required_unless_present = "worker")]
     file: Option<PathBuf>,
 
-    /// Folder to write to [default: the name of FILE without its extension, in the current folder]
+    /// Write journal, results and report to this folder [default: the name of FILE without its extension, in the current folder]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
@@ -62,7 +62,7 @@ pub(crate) struct Args {
     #[arg(long)]
     resume: bool,
 
-    /// Start again, and overwrite the files in the folder
+    /// Overwrite existing files: start the sweep again
     #[arg(long, conflicts_with = "resume")]
     force: bool,
 

@@ -20,7 +20,8 @@ fn said(output: &Output) -> String {
 /// Writes results of one small experiment on `configuration`.
 fn results(folder: &Path, configuration: &str) {
     let folder = folder.to_string_lossy();
-    let suite = ["bench", "--format", "pcie-bench", "--only", "lat_cmd_sizes", "--host", configuration];
+    let suite =
+        ["bench", "--format", "pcie-bench", "--experiments", "lat_cmd_sizes", "--host", configuration];
     let output = riser(&[&suite[..], &["-o", &folder]].concat());
     assert!(output.status.success(), "{}", said(&output));
 }
@@ -220,7 +221,7 @@ fn fit_reports_what_data_determine() {
 
 /// Results have their basis in the report, in JSON and in every row of the table.
 #[test]
-fn results_have_their_basis() {
+fn results_name_their_basis() {
     let out = folder("basis").to_string_lossy().into_owned();
     let few = ["bench", "--size", "64", "--transfers", "500", "--warm-up", "100"];
     for (more, expected, words) in [
@@ -262,7 +263,7 @@ fn fit_of_undetermined_figures_writes_no_profile() {
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     for part in [
         &writes,
-        "depends on only one unknown figure",
+        "no figure can be fitted",
         "dram.latency_ps: reads of cold windows above 16 KiB, up to 256 KiB; transfers of at most 64 B at offset 0 (riser bench --suite LAT_RD",
     ] {
         assert!(said(&output).contains(part), "{}", said(&output));
@@ -313,8 +314,18 @@ fn keeps_rows_before_failed_row() {
     assert_eq!(rows.lines().filter(|line| line.contains(",LAT_RD,")).count(), 1, "{rows}");
 
     let other = format!("{at}-none");
-    let sweep =
-        ["bench", "--suite", "LAT_RD", "--size", "64", "--credits", "default", "32:64:1:1", "-o", &other];
+    let sweep = [
+        "bench",
+        "--suite",
+        "LAT_RD",
+        "--size",
+        "64",
+        "--root-credits",
+        "default",
+        "32:64:1:1",
+        "-o",
+        &other,
+    ];
     let output = riser(&sweep);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(said(&output).contains("NonPosted data credits 1; expected 2 to 2047"), "{}", said(&output));
@@ -433,7 +444,7 @@ fn rejects_invalid_arguments() {
         (&["fit", &one, "-o", &out, "--mrrs", "64"], 2, "--mrrs: "),
         (&["fit", &one, "-o", &out, "--iommu", "3k"], 2, "--iommu 3k: expected off, 4k"),
         (&["fit", &one, "-o", &out, "--sockets", "0,2,0"], 2, "--sockets: expected three numbers"),
-        (&["fidelity", &two, "--only", "nothing-such"], 2, "match nothing in"),
+        (&["fidelity", &two, "--configurations", "nothing-such"], 2, "match nothing in"),
         (&["fidelity", &two, "--page", &out], 1, "x.toml"),
     ] {
         let output = riser(args);

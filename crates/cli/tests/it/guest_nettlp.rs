@@ -229,7 +229,7 @@ fn iommu_keeps_peers_out() {
     let _alone = THERE.lock().unwrap_or_else(PoisonError::into_inner);
     for (by, expected) in [(&[][..], false), (&["--dma-messages"], true)] {
         let folder = tempfile::tempdir().unwrap();
-        let iommu = ["--direct", "--iommu", "--append", "intel_iommu=on"];
+        let iommu = ["--direct", "--vtd", "--append", "intel_iommu=on"];
         let (mut guest, _) = guest_with_processes(&folder, &[&iommu, by].concat());
         let refused = riser(&[&["nettlp", "ps"], &WAY[..]].concat());
         assert_eq!(refused.code, 1);
@@ -259,14 +259,14 @@ fn rejects_peers_without_adapter() {
     let run = |more: &[&str]| riser(&[&["guest", "run", &lab], more, &["--", "true"]].concat());
     for (more, why) in [
         (&["--nettlp-allow", "127.0.0.2,all,rw"][..], "no slot of the lab has a NetTLP adapter"),
-        (&["--nettlp-device", "127.0.0.2"], "--nettlp-allow"),
+        (&["--nettlp-device-peer", "127.0.0.2"], "--nettlp-allow"),
         (
             &["--nettlp-allow", "127.0.0.2,all,rw", "--nettlp-listen", "0.0.0.0"],
             "--nettlp-listen 0.0.0.0: expected one",
         ),
         (
-            &["--nettlp-allow", "127.0.0.2,all,rw", "--nettlp-device", "127.0.0.3"],
-            "--nettlp-device 127.0.0.3: needs a rule, such as --nettlp-allow",
+            &["--nettlp-allow", "127.0.0.2,all,rw", "--nettlp-device-peer", "127.0.0.3"],
+            "--nettlp-device-peer 127.0.0.3: needs a rule, such as --nettlp-allow",
         ),
     ] {
         let refused = run(more);

@@ -296,7 +296,7 @@ fn captures_sessions_and_fragments_over_cable() {
         let mut served = Served::start(nets.command(0, &serve));
         let captured = nets.command(0, &["trace", "-i", "eth0", "--json"]);
         let Some(live) = Live::capturing(captured, "eth0") else { return };
-        let write = ["nettlp", "write", "8", "--hex", "0102030405060708", "--verify", "--scheme", "session"];
+        let write = ["nettlp", "write", "8", "--data", "0102030405060708", "--verify", "--scheme", "session"];
         let output =
             nets.command(1, &[&write[..], &["-r", adapter, "-l", device]].concat()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

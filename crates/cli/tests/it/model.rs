@@ -79,7 +79,7 @@ fn several_sizes_give_rows() {
 /// Measured DLLPs replace the rule only for the kind that they name: 62.847344 * 256/(280 + 8).
 #[test]
 fn measured_dllps_replace_rule_of_their_kind() {
-    let (with, without) = (bw("--size 256 --dllps write=1,0"), bw("--size 256"));
+    let (with, without) = (bw("--size 256 --measured-dllps write=1,0"), bw("--size 256"));
     assert!((number(&with, "write_gbps") - 55.864_305).abs() < 1e-6);
     assert_eq!(with["read_gbps"], without["read_gbps"]);
 }
@@ -99,7 +99,7 @@ fn errors_name_expected_values() {
         ("--size 0", "expected 1 to 16777216"),
         ("--size 64 --gen 8", "expected 1, 2, 3, 4, 5, 6, 7"),
         ("--size 64 --gen 6 --form published", "expected 1 to 5 in the published form"),
-        ("--size 64 --gen 7 --dllps write=1,0", "counted DLLPs at generation 7"),
+        ("--size 64 --gen 7 --measured-dllps write=1,0", "counted DLLPs at generation 7"),
         ("--size 64 --lanes 5", "expected 1, 2, 4, 8, 12, 16, 32"),
         ("--size 64 --mps 100", "128, 256, 512"),
         ("--size 64 --rcb 32", "expected 64, 128"),
@@ -109,9 +109,9 @@ fn errors_name_expected_values() {
         ("--size 1..16777216:1", "more than 100000 sizes"),
         ("--size 64 --offset 4096", "expected 0 to 4095"),
         ("--size 64 --offset 4 --form published", "only the exact form has offsets"),
-        ("--size 64 --dllps write=1", "expected KIND=UP,DOWN with KIND write, read or read_write"),
-        ("--size 64 --dllps write=-1,0", "expected a finite number from 0 on"),
-        ("--size 64 --dllps write=1,0 --form published", "requires --form exact"),
+        ("--size 64 --measured-dllps write=1", "expected KIND=UP,DOWN with KIND write, read or read_write"),
+        ("--size 64 --measured-dllps write=-1,0", "expected a finite number from 0 on"),
+        ("--size 64 --measured-dllps write=1,0 --form published", "requires --form exact"),
     ] {
         let all: Vec<&str> = ["model", "bw"].into_iter().chain(args.split_whitespace()).collect();
         let outcome = riser(&all);
@@ -352,7 +352,7 @@ fn inflight_names_source_of_latency() {
         rows[0]["source"].as_str().unwrap().contains("§2")
             && rows[1]["source"].as_str().unwrap().contains("§7")
     );
-    assert!(rows[1]["note"].as_str().unwrap().contains("the paper says 30"), "{answer}");
+    assert!(rows[1]["note"].as_str().unwrap().contains("the paper gives 30"), "{answer}");
     // 64 + 20 B at 100 Gb/s: 6.72 ns. 330 more ns of an IOMMU: 1230 / 30 and 996 / 29.6.
     let given = ask(&["--size", "64", "--ethernet", "100", "--latency", "500"]);
     assert_eq!(needed(&given["rows"][0]), (75, 75));

@@ -283,7 +283,11 @@ fn rejects_labs_and_memory_it_cannot_serve() {
         (&["--memory", "zero:1M", "--capture", "x.pcapng", allow[0], allow[1]], 2, "--capture needs a lab"),
         (&["--memory", "zero:1M", "--record", "x.rec", allow[0], allow[1]], 2, "--record needs a lab"),
         (&["--memory", "zero:1M", "--seed", "7", allow[0], allow[1]], 2, "--seed needs a lab"),
-        (&["--memory", "zero:1M", "--device", "127.13.60.9", allow[0], allow[1]], 2, "--device needs a lab"),
+        (
+            &["--memory", "zero:1M", "--device-peer", "127.13.60.9", allow[0], allow[1]],
+            2,
+            "--device-peer needs a lab",
+        ),
         (&["--memory", "zero:1M", "--force", allow[0], allow[1]], 2, "expected with --memory: --write-back"),
         (&[LAB, "--write-back", allow[0], allow[1]], 2, "--write-back needs --memory"),
         (&[LAB, "--bus", "1b:00.0", allow[0], allow[1]], 2, "--bus needs --memory"),

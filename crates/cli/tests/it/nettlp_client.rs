@@ -82,7 +82,7 @@ fn read_shows_bytes_or_writes_them_to_a_file() {
 #[test]
 fn write_changes_no_other_bytes() {
     let served = adapter(42, "rw");
-    assert_eq!(ok(42, &["write", "0x20002", "--hex", "de ad be", "--verify"]), "");
+    assert_eq!(ok(42, &["write", "0x20002", "--data", "de ad be", "--verify"]), "");
     let mut found = [0xee; 8];
     Arc::clone(&served.image).read(0x2_0000, &mut found);
     assert_eq!(found, [0, 0, 0xde, 0xad, 0xbe, 0, 0, 0]);
@@ -105,7 +105,7 @@ fn reports_refusals_of_adapter() {
         "{}",
         beyond.stderr
     );
-    let read_only = run(43, &["write", "0x20000", "--hex", "ff", "--verify"]);
+    let read_only = run(43, &["write", "0x20000", "--data", "ff", "--verify"]);
     assert_eq!(read_only.code, 1);
     assert!(read_only.stderr.contains("byte 0x20000 is 0x00 after 0xff was written"), "{}", read_only.stderr);
     let nobody = run(44, &["read", "0", "4", "--bus", "1a:00.0"]);
@@ -252,7 +252,7 @@ fn uses_session_if_supported() {
         assert_eq!((&object["scheme"], &object["requests"]), (&"session".into(), &300.into()));
     }
     // Acknowledged data is in memory.
-    let outcome = unnamed(52, &["write", "0x40001", "--hex", "abcdef", "--json"]);
+    let outcome = unnamed(52, &["write", "0x40001", "--data", "abcdef", "--json"]);
     let object: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!(object["acknowledged"], true);
     let mut found = [0; 5];
@@ -264,7 +264,7 @@ fn uses_session_if_supported() {
 }
 
 #[test]
-fn perf_reports_ceiling() {
+fn perf_reports_loopback_ceiling() {
     let _served = adapter(50, "rw");
     let object = json(50, &["perf", "read", "-c", "10", "-t", "60", "--ceiling"]);
     let ceiling = &object["ceiling"];
@@ -281,7 +281,7 @@ fn rejects_wrong_usage_with_valid_values() {
         (&["read", "0xffffffffffffffff", "2"], "exceed the address space"),
         (&["read", "0", "17M"], "use -o FILE"),
         (&["read", "zero", "4"], "decimal or with 0x"),
-        (&["write", "0", "--hex", "abc"], "pairs of hexadecimal digits"),
+        (&["write", "0", "--data", "abc"], "pairs of hexadecimal digits"),
         (&["write", "0"], "required"),
         (&["read", "0", "4", "--mrrs", "300"], "128, 256, 512, 1024, 2048, 4096"),
         (&["read", "0", "4", "--tags", "5-1024"], "within 0 to 1023"),
@@ -375,7 +375,7 @@ fn ctrl_c_during_read_keeps_complete_transfers() {
 
 #[test]
 fn ctrl_c_during_write_reports_sent_bytes() {
-    let args = ["write", "0x10000", "--hex", "0102030405", "--verify", "--json"];
+    let args = ["write", "0x10000", "--data", "0102030405", "--verify", "--json"];
     let (status, out, says) = interrupted(43, 1, &args);
     let expected = "riser: 127.63.43.1: interrupted: 5 of 5 bytes were sent, from 0x10000 on, not all of them read back\n";
     assert_eq!((status, &*says), (Some(130), expected));

@@ -56,7 +56,7 @@ fn bash_completes_commands_flags_and_values() {
         ("riser ru", "run rules"),
         ("riser model in", "inflight"),
         ("riser run --trans", "--transactions-json"),
-        ("riser run --tap r", "root"),
+        ("riser run --capture-at r", "root"),
         ("riser completions el", "elvish"),
     ] {
         let last = words.split(' ').next_back().unwrap();

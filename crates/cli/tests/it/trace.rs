@@ -150,7 +150,7 @@ fn prints_statistics_of_each_file() {
 }
 
 #[test]
-fn names_each_of_several_files() {
+fn output_names_file_of_each_record() {
     let a = capture("several-a.pcap", &[MRD]);
     let b = capture("several-b.pcap", &[CPLD]);
     let (a, b) = (a.to_str().unwrap(), b.to_str().unwrap());
@@ -208,7 +208,7 @@ fn prints_one_line_per_transaction() {
 
 /// The replays that the links count equal the retries that the transactions count.
 #[test]
-fn retries_equal_replays_counted_by_links() {
+fn number_of_retries_equals_replays_of_links() {
     let file = lab_capture("errors.toml", "trace-errors.pcapng");
     let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/errors.toml").display().to_string();
     let report: Value = serde_json::from_str(&riser_ok(&["run", &labs, "--json"])).unwrap();
@@ -350,7 +350,7 @@ fn credits_never_fall_below_zero() {
 }
 
 #[test]
-fn writes_perfetto_file_only_once() {
+fn perfetto_output_is_not_overwritten_without_force() {
     let file = lab_capture("ping.toml", "trace-perfetto.pcapng");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trace-perfetto.json");
     let _ = fs::remove_file(&out);
@@ -524,7 +524,7 @@ fn check_prints_violations_and_fails() {
         (["--rule", "nosuch"], "`riser rules` lists the rules"),
         (["--rule=length", "--ignore=length"], "no rule left to judge by"),
         (["--mps", "100"], "128, 256, 512, 1024, 2048, 4096"),
-        (["--tags", "33"], "expected 32, 256 or 1024"),
+        (["--tag-count", "33"], "expected 32, 256 or 1024"),
     ] {
         let output = riser(&["trace", "--check", arguments[0], arguments[1], path]);
         assert!(output.code == 2 && output.stderr.contains(says), "{}", output.stderr);

@@ -160,7 +160,7 @@ fn lab_serves_programs_and_replays_them() {
 
 /// Either end may start first, and may be restarted: a call ends with an error, and the next one finds the new adapter.
 #[test]
-fn either_end_may_start_first_and_restart() {
+fn either_nettlp_end_may_start_first_or_restart() {
     let Some(read) = program("libtlp/examples/dma_read.c") else { return };
     let net = Loopback::new(4);
     let refused = || {

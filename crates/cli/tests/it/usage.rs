@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rules for every command: help with an example, exit statuses, destination of errors. Never tests a result.
 
-use crate::common::{riser, riser_ok};
+use crate::common::{listed_commands, riser, riser_ok};
 use std::process::Command;
 
 /// Adds a command, and all commands below it that its help lists.
 fn commands(path: &[&str], found: &mut Vec<Vec<String>>) {
     let help = riser_ok(&[path, &["--help"]].concat());
     found.push(path.iter().map(|s| (*s).to_owned()).collect());
-    let listed =
-        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    for name in listed.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+    for name in listed_commands(&help) {
         commands(&[path, &[name]].concat(), found);
     }
 }
@@ -60,7 +58,6 @@ fn each_command_has_json_option() {
 fn wrong_usage_has_status_2_and_one_prefix() {
     for args in [
         &["nonsense"][..],
-        &[],
         &["model"],
         &["model", "bw"],
         &["model", "bw", "--size", "64", "--lane", "8"],
@@ -125,6 +122,16 @@ fn errors_shorten_long_arguments() {
         let outcome = riser(args);
         assert!(outcome.code != 0 && outcome.stderr.contains(" characters ...]"), "{}", outcome.stderr.len());
         assert!(outcome.stderr.len() < 3_000, "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn riser_alone_prints_a_short_overview() {
+    let overview = riser_ok(&[]);
+    assert!((15..=20).contains(&overview.lines().count()), "{overview}");
+    for task in ["riser new", "riser run", "riser trace", "riser bench", "riser guest run", "riser rtl build"]
+    {
+        assert!(overview.contains(task), "{task}: {overview}");
     }
 }
 
@@ -194,8 +201,8 @@ fn unanswered_read_names_what_to_check() {
 fn negative_values_are_refused_by_their_option() {
     let rows: [(&[&str], &str); 6] = [
         (
-            &["trace", "--check", "--tags", "-1", "x"],
-            "invalid value '-1' for '--tags <COUNT>': expected 32, 256 or 1024",
+            &["trace", "--check", "--tag-count", "-1", "x"],
+            "invalid value '-1' for '--tag-count <COUNT>': expected 32, 256 or 1024",
         ),
         (&["trace", "--check", "--limit", "-1", "x"], "invalid value '-1' for '--limit <COUNT>'"),
         (

@@ -231,7 +231,7 @@ impl Builder {
             let bar: Bar = declared(resizable.index).ok_or(wrong("a resizable BAR is not declared"))?;
             let fits = |n: u32| Bar { size: 1 << (20 + n), ..bar }.size_is_legal();
             if !resizable.supports(bar.size) {
-                return Err(wrong("a resizable BAR's declared size is not among its sizes"));
+                return Err(wrong("a resizable BAR's declared size is not among its supported sizes"));
             }
             if !(0..44).all(|n| resizable.sizes >> n & 1 == 0 || fits(n)) || resizable.sizes >> 44 != 0 {
                 return Err(wrong(

@@ -24,7 +24,7 @@ structure! {
         12    ro      DL_ACTIVE_SUPPORTED "DL_Active ERR_COR Signaling Supported";
         17:16 rw      TRIGGER "DPC Trigger Enable", "errors that trigger DPC" => DPC;
         18    rw      COMPLETION_UR "DPC Completion Control",
-            "UR or CA for requests to the contained part" => DPC;
+            "completion status (UR or CA) of requests to components below a contained port" => DPC;
         19    rw      INTERRUPT "DPC Interrupt Enable", "a trigger interrupts" => DPC;
         20    rw      ERR_COR "DPC ERR_COR Enable", "a trigger sends ERR_COR" => DPC;
         21    rw      POISONED_EGRESS "Poisoned TLP Egress Blocking Enable",

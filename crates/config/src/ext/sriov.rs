@@ -36,7 +36,7 @@ structure! {
         31:0 ro SIZES "Supported Page Sizes";
     }
     0x20 SYSTEM_PAGE_SIZE in system_page_size "System Page Size" {
-        31:0 rw SIZE "System Page Size", "VF BAR sizes are rounded up to it" => SRIOV;
+        31:0 rw SIZE "System Page Size", "VF BAR sizes are rounded up to this page size" => SRIOV;
     }
     0x24 VF_BAR0 in vf_bar "VF BAR0 to VF BAR5" {
         31:0 rw BASE "VF BAR", "start address of the VFs' memory" => SRIOV;

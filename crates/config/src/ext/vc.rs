@@ -207,7 +207,7 @@ fn arbitration(select: u32, offered: bool) -> Arbitration {
 /// Arbitration between channels or between ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Arbitration {
-    /// Hardware fixed: round robin. The selection of an unsupported arbitration means this one.
+    /// Hardware fixed: round robin. Also used if software selects an unsupported arbitration.
     #[default]
     Fixed,
     /// Weighted round robin by the table, 32 phases.

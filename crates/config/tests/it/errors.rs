@@ -102,7 +102,7 @@ const ROWS: [Row; 14] = {
 };
 
 #[test]
-fn each_uncorrectable_error_takes_its_branch() {
+fn uncorrectable_errors_follow_severity_mask_and_enables() {
     // A port never aborts a request, and never blocks multicast.
     let others = [Uncorrectable::McBlockedTlp, Uncorrectable::CompleterAbort];
     let real = Uncorrectable::ALL.into_iter().filter(|e| !others.contains(e));

@@ -160,7 +160,7 @@ proptest! {
 
 /// -vv shows fields by the names in the register tables: one row of each kind.
 #[test]
-fn double_v_lists_fields_by_name() {
+fn vv_lists_fields_by_name() {
     let bytes = bytes(&endpoint());
     let text = function(&Space(&bytes), &[0; 7], Detail { fields: true });
     for line in [

@@ -228,7 +228,7 @@ fn take(rig: &mut Rig, step: &Step) {
 
 /// A script with every kind of step, and the expected events of both forms.
 #[test]
-fn both_forms_follow_the_script() {
+fn async_and_trait_devices_follow_the_script() {
     let script = [
         Step::Write(SOURCE, vec![0x40]),
         Step::Write(TARGET, vec![0x80]),
@@ -271,7 +271,7 @@ fn both_forms_follow_the_script() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn both_forms_behave_alike(script in prop::collection::vec(step(), 0..80)) {
+    fn async_and_trait_devices_behave_alike(script in prop::collection::vec(step(), 0..80)) {
         prop_assert_eq!(play(Copier::new(), &script), play(AsyncDevice::new(copier), &script));
     }
 }

@@ -547,7 +547,7 @@ fn waits_for_lists_pending_operations() {
 
 /// `ready` announces queued outputs and outstanding reads, and nothing else.
 #[test]
-fn ready_announces_pending_outputs() {
+fn ready_reports_classes_of_pending_outputs() {
     let mut rig = Rig::new(AsyncDevice::new(async |io: Io| {
         let device = io.clone();
         io.spawn(async move { device.dma_read(0x1000, 4).await });

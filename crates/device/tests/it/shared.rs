@@ -92,7 +92,7 @@ fn done() -> Input {
 }
 
 #[test]
-fn one_engine_serves_functions_in_the_order_of_their_doorbells() {
+fn one_engine_serves_functions_in_doorbell_order() {
     let engine = SharedEngine::new(Copier::default());
     let mut functions: Vec<Box<dyn Device>> = (0..3).map(|n| engine.function(n)).collect();
     for (n, address) in [(2, 0x2000), (0, 0x1000), (1, 0x3000)] {

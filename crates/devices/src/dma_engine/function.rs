@@ -226,7 +226,7 @@ impl Function {
         self.window.turns.place(self.number, engine as u16, bytes).await
     }
 
-    /// Handles the end of a read that has had its place since `since`.
+    /// Handles the end of a read that took its place in the window at `since`.
     pub(super) fn arrived(&self, since: Time) {
         let Some(window) = self.window.arrived(self.io.now().since(since), self.read_bytes()) else { return };
         self.common.report.change(|report| match self.common.settings.window_of {

@@ -101,10 +101,10 @@ pub struct Settings {
     /// Virtual functions.
     #[schemars(range(min = 0, max = 256))]
     pub vfs: u16,
-    /// Engines of each function that read host memory; 1 to 16 of both kinds together.
+    /// Number of engines of each function that read host memory; 1 to 16 with `d2h_engines`.
     #[schemars(range(min = 0, max = 15))]
     pub h2d_engines: u8,
-    /// Engines of each function that write host memory.
+    /// Number of engines of each function that write host memory.
     #[schemars(range(min = 0, max = 15))]
     pub d2h_engines: u8,
     /// Maximum number of outstanding data reads. 0: as many as fill the link during the round trip of a read, measured by the first reads, and at most `tags`
@@ -196,7 +196,7 @@ pub enum Completion {
 pub enum Drive {
     /// All functions, in parallel.
     All,
-    /// Only the physical function.
+    /// The physical function alone.
     Physical,
     /// Only the virtual functions.
     Virtual,
@@ -229,7 +229,7 @@ pub enum Interrupts {
     /// MSI, one vector per ring, with masking.
     #[serde(rename = "msi")]
     Msi,
-    /// INTA, asserted until the driver clears both bits of its register. The simulated host's driver does not wait for it, but polls every microsecond.
+    /// INTA, asserted until the driver clears both bits of its register. The simulated host's driver does not wait for this interrupt, but polls every microsecond.
     #[serde(rename = "intx")]
     Intx,
 }

@@ -20,7 +20,7 @@ const MAX_WAITING: usize = 1024;
 /// Minimum size that a piece or a descriptor takes in an engine's buffer.
 const LEAST_BYTES: u32 = 64;
 
-/// A data read; without bytes if the logic does not use them.
+/// A data read; it carries no bytes if the logic does not use them.
 type Reading = DmaReadFuture<Data>;
 
 /// A step of a descriptor in an H2D engine, in data order.
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn splits_transfers_at_multiples() {
+    fn splits_transfers_at_address_multiples() {
         let pieces = |address, bytes| pieces(address, bytes, 512).collect::<Vec<_>>();
         assert_eq!(pieces(0x1000, 512), [(0x1000, 512)]);
         assert_eq!(pieces(0x11f8, 1024), [(0x11f8, 8), (0x1200, 512), (0x1400, 504)]);

@@ -179,7 +179,7 @@ pub mod engine {
 pub const DESCRIPTOR: u64 = 0x8000;
 /// Maximum number.
 pub const DESCRIPTOR_COUNT: u64 = 1024;
-/// Bytes from one to the next.
+/// Distance in bytes from one to the next.
 pub const DESCRIPTOR_STRIDE: u64 = 0x20;
 /// Registers of one descriptor.
 pub mod descriptor {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A cable whose other end is outside the lab. Its owner passes frames to the NIC, and receives the NIC's frames. This
-//! module does not know a clock or a transport.
+//! module does not depend on a clock or a transport.
 
 use super::{Arrival, EthernetPort, Inbox, MAX_FRAMES_ON_WIRE, Modes, inbox};
 use crate::queue::Queue;

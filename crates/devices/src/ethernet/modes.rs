@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Speeds and duplex modes of a copper link, and the common modes of two ends. This module does not know PHY registers.
+//! Speeds and duplex modes of a copper link, and the common modes of two ends. This module does not access PHY registers.
 
 /// Speed and duplex of a link that is up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

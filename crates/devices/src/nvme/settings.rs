@@ -125,7 +125,7 @@ impl Block {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Media {
-    /// No time at all: only the link and the host are visible.
+    /// The media take no time, so only the link and the host cost time.
     #[default]
     Ideal,
     /// Intel Optane SSD DC P4800X, 375 GB (Intel's product brief, 2017): reads at 2400 MB/s, writes at 2000 MB/s, and less than 10 us as

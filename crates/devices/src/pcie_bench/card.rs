@@ -93,11 +93,11 @@ pub struct DeviceFile {
     pub push_word_ps: Option<Figure<Picoseconds>>,
     /// Push engine: additional time if exactly one end of the data in the card's memory is not a multiple of 8 bytes.
     pub push_partial_ps: Option<Figure<Picoseconds>>,
-    /// Push engine: minimum total in that case.
+    /// Push engine: minimum total time, if exactly one end is not a multiple of 8 bytes.
     pub push_partial_floor_ps: Option<Figure<Picoseconds>>,
     /// Push engine, if neither end is a multiple of 8 bytes, instead of the above: service time per transfer.
     pub push_shifted_ps: Option<Figure<Picoseconds>>,
-    /// Push engine: service time per burst in that case.
+    /// Push engine, if neither end is a multiple of 8 bytes: service time per burst.
     pub push_shifted_burst_ps: Option<Figure<Picoseconds>>,
     /// Channels between the link and the card's memory, 0 to 8. Each channel serves one write or read at a time. 0:
     /// writes and reads share no channels.

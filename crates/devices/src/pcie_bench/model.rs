@@ -25,15 +25,15 @@ pub struct Bench {
     /// Size of the window in host memory in bytes.
     #[schemars(range(min = 64, max = 1_073_741_824))]
     pub window_bytes: u64,
-    /// Offset of each transfer from a cache line.
+    /// Offset of each transfer from the start of a cache line.
     #[schemars(range(min = 0, max = 63))]
     pub host_offset_bytes: u32,
-    /// Offset of each transfer from a cache line in the card's own memory.
+    /// Offset of each transfer from the start of a cache line, in the card's own memory.
     #[schemars(range(min = 0, max = 63))]
     pub device_offset_bytes: u32,
     /// Interface of the card.
     pub path: CardPath,
-    /// State of the host's caches for the window at the start.
+    /// State of the host's caches at the start, for the lines of the window.
     pub cache: CacheState,
     /// Order of the units.
     pub pattern: Pattern,
@@ -46,12 +46,12 @@ pub struct Bench {
     /// Transfers before the measured ones.
     pub warm_up: u64,
     /// Number of transfers that the host's caches and IOTLB have processed at the start, in addition to `cache`. Their
-    /// state is as if these transfers had come before, but no time has passed. Sequential transfers go to the units
-    /// before the first one; random ones differ from those of the run. Without this, a large window needs a long time
-    /// to reach the state in which lines leave as fast as they enter.
+    /// state is as after these transfers, but no time has passed. If sequential, these transfers go to
+    /// the units before the first one of the run; if random, they differ from those of the run. Without this, a large window needs a long
+    /// time to reach the state in which lines leave as fast as they enter.
     #[schemars(range(max = 1_048_576))]
     pub seen_by_caches: u64,
-    /// Whether bytes are carried or only counted.
+    /// Whether TLPs carry their bytes, or the bytes are only counted.
     pub carry: bool,
     /// Memory for the window.
     pub memory: MemoryKind,

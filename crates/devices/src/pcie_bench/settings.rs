@@ -47,7 +47,7 @@ pub struct Settings {
     /// Number of transfers before all of these that the host's caches have processed at the start; at most
     /// [`MAX_TABLE`].
     pub seen: u64,
-    /// Whether bytes are carried or only counted.
+    /// Whether TLPs carry their bytes, or the bytes are only counted.
     pub carry: bool,
     /// Max_Payload_Size that the firmware will set, by which the card splits writes.
     pub max_payload_bytes: u32,

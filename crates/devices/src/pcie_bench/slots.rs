@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A pool of slots that transfers take and give back. A transfer that finds too few waits, first come, first served.
-//! Allocates only while the number of waiters grows to its maximum. This module does not know a clock.
+//! Allocates only while the number of waiters grows to its maximum. This module does not read a clock.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

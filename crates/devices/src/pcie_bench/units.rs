@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn seen_units_precede_the_first() {
+    fn units_of_earlier_transfers_precede_the_first_unit() {
         let of = |seen, pattern| {
             let settings = Settings { seen, ..settings(64, 0, 512, pattern) };
             Units::seen(&settings).collect::<Vec<u64>>()

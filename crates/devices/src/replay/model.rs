@@ -12,7 +12,7 @@ use tlp::{Duration, Time};
 
 /// Replay of the requests of a capture's devices, with their sizes, tags and attributes. The device is below the transaction
 /// layer of an endpoint: it has no configuration space, and starts when its link is up. A request waits until its tag is
-/// free. Recorded addresses are folded into host memory. Data of writes are only counted.
+/// free. Recorded addresses are folded into host memory. The data of writes is not carried, only counted.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Playback {

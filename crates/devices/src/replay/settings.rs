@@ -20,7 +20,7 @@ pub enum Pace {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dependencies {
-    /// Its tag: the last completion of the previous request with that tag.
+    /// The tag is free: the last completion of the previous request with that tag has arrived.
     #[default]
     Tags,
     /// The tag, and every transaction that had ended before the request was recorded, because only these can have

@@ -33,7 +33,7 @@ pub struct Settings {
     /// Data bytes of each echo request.
     #[schemars(range(min = 0, max = 1472))]
     pub ping_bytes: u16,
-    /// Nanoseconds on the Ethernet wire and in the peer, until its answer is back.
+    /// Nanoseconds on the Ethernet wire and in the peer, until the peer's answer arrives.
     #[serde(rename = "peer_latency_ns", with = "plug::values::ns")]
     #[schemars(with = "u64", range(min = 0, max = 1_000_000_000_000_000_u64))]
     pub peer_latency: Duration,

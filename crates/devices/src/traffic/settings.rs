@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Flows of a traffic generator. This module does not know the targets of the addresses.
+//! Flows of a traffic generator. This module does not depend on the targets of the addresses.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -64,7 +64,7 @@ fn driver_exercises_memory_behind_endpoint() {
 }
 
 #[test]
-fn nic_pings_through_its_endpoint() {
+fn simple_nic_sends_pings_through_its_endpoint() {
     let station = |n| Station { mac: [2, 0, 0, 0, 0, n], ip: Ipv4Addr::new(10, 0, 0, n) };
     let peer = Peer { station: station(2), latency: Duration::from_us(10) };
     let (counters, report) = (Shared::default(), PingReport::default());

@@ -91,7 +91,7 @@ const MAY_RETRY: [u16; 2] = [0x004, 0x10c];
 
 /// Invalid commands get the status of §4.6.1 and the command's own section, with Do Not Retry, and write no data.
 #[test]
-fn invalid_commands_have_their_status() {
+fn invalid_commands_end_with_specified_status() {
     let mut nvme = nvme(&Settings::default());
     let admin = |opcode, nsid, pointer, dw10: u32, dw11: u32| {
         (0, Command { opcode, nsid, pointer, dws: [dw10, dw11, 0, 0, 0, 0] })

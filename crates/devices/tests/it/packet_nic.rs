@@ -55,7 +55,7 @@ fn settings(kind: Kind) -> Settings {
 /// SIGCOMM'18, §3, for each frame in both directions: two tail writes, two descriptor reads, a read and a write of the frame, a
 /// descriptor write, two interrupts, two head reads. In addition, the two ring addresses.
 #[test]
-fn simple_nic_pays_all_costs_for_each_frame() {
+fn simple_nic_makes_all_accesses_for_each_frame() {
     let mut lab = Lab::new(settings(Kind::Simple));
     lab.run().unwrap();
     let expected = BTreeMap::from([
@@ -73,7 +73,7 @@ fn simple_nic_pays_all_costs_for_each_frame() {
 
 /// SIGCOMM'18, §3: 40 descriptors per fetch, 8 per write-back; 1440 / 40 = 36, 1440 / 8 = 180 per direction.
 #[test]
-fn nic_82599_batches_and_dpdk_needs_no_interrupts() {
+fn nic_82599_uses_batches_and_dpdk_uses_no_interrupts() {
     let batches = [
         (("register write", 8), 2),
         (("register write", 4), 72),
@@ -182,7 +182,7 @@ fn the_parts_of_a_round_trip_are_timed() {
 
 /// With PIO, the frame is sent in lines of 64 B, followed by its length.
 #[test]
-fn pio_writes_lines() {
+fn pio_writes_frame_in_cache_lines() {
     let (mode, send) = (Mode::RoundTrip, Send::Pio);
     let settings = Settings {
         kind: Kind::Dpdk,

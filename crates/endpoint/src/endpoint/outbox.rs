@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn older_entry_may_pass_posted_tlp_that_blocks_younger_one() {
+    fn later_entry_of_other_class_passes_blocked_entry() {
         let mut outbox = Outbox::new(4);
         outbox.accept(5, tc(1), "behind a write", false);
         outbox.accept(6, tc(2), "free", false);

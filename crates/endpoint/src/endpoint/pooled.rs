@@ -2,7 +2,7 @@
 //! Functions that draw on one pool of tags. They send one TLP each, round robin, so that every function gets tags. If
 //! software has enabled fewer tags for some functions, these functions may be unable to use any of the free tags. Such
 //! functions are recorded and go first when a tag is freed. Otherwise the others would take it every time. This module
-//! does not know which tags are free.
+//! does not record which tags are free.
 
 use super::Endpoint;
 use device::seam::Ready;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The request that uses each tag of an endpoint, and its part of a transfer. This module does not know which tags are
-//! free.
+//! The request that uses each tag of an endpoint, and its part of a transfer. This module does not record which tags
+//! are free.
 
 use crate::front::findings::Expected;
 use tlp::{

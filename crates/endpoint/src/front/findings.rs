@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Arriving completions (`PCIe 5.0 §2.3.2`): the relation of each to the request of its tag, and the resulting counts
-//! and logs. This module does not know the use of the data.
+//! and logs. This module does not depend on the use of the data.
 
 use super::errors::LoggedTlp;
 use super::settings::Settings;

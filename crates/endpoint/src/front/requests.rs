@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn void_returns_credits_of_requests_not_taken() {
+    fn voiding_requests_returns_their_credits() {
         let mut requests = Requests::new(2);
         let (a, b) = (requests.admit(0, WRITE, None).unwrap(), requests.admit(1, WRITE, None).unwrap());
         requests.void(0);

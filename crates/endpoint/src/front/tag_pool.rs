@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One pool of tags for all functions of an endpoint. The tag alone then identifies the function of a completion, as in
 //! hard blocks with virtual functions. Each function stores its own requests. The pool lends tags to functions. A used
-//! or quarantined tag stays lent, and returns to the pool when it is free. Does not know about requests.
+//! or quarantined tag stays lent, and returns to the pool when it is free. Does not handle requests.
 
 use crate::marks::Marks;
 use tlp::{Tag, TaggedRequests};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The interface between a front and a design that sends and receives TLPs. This trait does not know the front.
+//! The interface between a front and a design that sends and receives TLPs. This trait does not depend on the front.
 
 use crate::port::Clocked;
 use config::ConfigSpace;

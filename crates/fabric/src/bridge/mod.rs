@@ -5,6 +5,7 @@
 //!
 //! - [`routes`]: the claims of the bridge, and the checks of Access Control Services;
 //! - [`answers`]: the TLPs that the bridge makes;
+//! - [`owner`]: what links tell the owner of a bridge;
 //! - [`errors`]: errors, their messages, and containment;
 //! - [`refusals`]: the rules that refused TLPs break;
 //! - [`root`]: the further duties of root ports.
@@ -12,6 +13,7 @@
 pub(crate) mod answers;
 mod errors;
 mod held;
+mod owner;
 pub(crate) mod refusals;
 mod root;
 mod routes;
@@ -19,6 +21,7 @@ mod routes;
 pub(crate) use errors::DeadEnd;
 pub use held::Action;
 pub(crate) use held::Held;
+pub use owner::BridgeOwner;
 use routes::REROUTE;
 pub(crate) use routes::{PeerToPeer, Routes};
 
@@ -131,7 +134,7 @@ impl Bridge {
         Some(answers::slot_power_limit(self.id(), value, scale, payloads))
     }
 
-    /// Takes the limit of a Set_Slot_Power_Limit from above.
+    /// Stores the limit of a Set_Slot_Power_Limit message that the port above has sent.
     pub(crate) fn capture_slot_power_limit(&mut self, data: &Data) {
         if let Some(&[value, scale, ..]) = data.bytes() {
             self.space.set_slot_power_limit(value, scale & 0b11);

@@ -6,7 +6,7 @@ use super::{Fabric, show};
 use crate::stages::Stage;
 use crate::topology::{HostId, Owner, PortId};
 use crate::wire::{InFlight, Odd};
-use link::{Frame, SentFrame};
+use link::{Frame, Rare, SentFrame};
 use tlp::Class;
 
 impl Fabric {
@@ -30,6 +30,9 @@ impl Fabric {
 
     #[cold]
     fn arrive_odd(&mut self, id: PortId, frame: SentFrame, odd: &Odd, passed: bool) {
+        if self.ports[id.index()].port.rare().contains(Rare::FRAMES) {
+            return self.arrive_foreign(id, frame, odd);
+        }
         self.arrive_frame(id, frame, Some(odd), passed);
     }
 
@@ -144,7 +147,9 @@ impl Fabric {
     /// If `id` has sent its link into retraining, silences the other end too.
     pub(super) fn tell_retrain(&mut self, id: PortId) {
         if let Some(until) = self.ports[id.index()].port.poll_retrain() {
-            self.ports[id.peer().index()].port.hold(self.now, until);
+            let peer = id.peer().index();
+            self.ports[peer].port.hold(self.now, until);
+            self.tell_recovery(peer, until);
             self.silence.note(self.now, until, self.last_progress);
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The parts of a fabric, and their assembly. This module runs no events.
 
+use super::frames::FrameEnd;
 use super::hosts::{HostSide, Hosts};
 use super::links::{Held, Recovery};
 use super::{Fabric, RunTotals, Slot, SwitchState};
@@ -20,7 +21,7 @@ use config::ConfigSpace;
 use endpoint::TlpPort;
 use host::HostProgram;
 use host::memory::HostMemory;
-use link::{ConfigError, Port, Rare};
+use link::{ConfigError, FlowControlMode, Port, Rare};
 use std::collections::VecDeque;
 use thiserror::Error;
 use tlp::{PayloadPool, Rcb, Time};
@@ -165,6 +166,9 @@ pub enum TopologyError {
         /// The error of the port's settings.
         error: ConfigError,
     },
+    /// A slot with its own data link layer is on a link without flow control.
+    #[error("{0} has no flow control; expected credits, because its data link layer is not riser's")]
+    FramesWithoutCredits(LinkName),
     /// A switch is connected below itself.
     #[error("switch {0} is connected below itself; expected a path to a root port")]
     Loop(usize),
@@ -307,7 +311,8 @@ impl Fabric {
             links.push(link);
             switches.push(SwitchState { switch, ports: tree.switch_ports(n), timer: TimerEvents::none() });
         }
-        let mut ports = ports(&tree, &links, &config.faults, config.seed);
+        check_frames(&tree, &links, &slots)?;
+        let mut ports = ports(&tree, &links, &slots, &config.faults, config.seed);
         for port in &mut ports {
             if let Owner::Switch { switch, .. } = port.owner {
                 let cuts_through = switches[switch as usize].switch.cuts_through();
@@ -326,9 +331,10 @@ impl Fabric {
             now: Time::ZERO,
             queue: SortedQueue::default(),
             ports,
-            slots,
             switches,
             held: vec![Held::default(); links.len()],
+            frame_ends: frame_ends(&slots),
+            slots,
             hosts,
             ledger: Ledger::new(links.len()),
             tap: None,
@@ -390,8 +396,16 @@ fn check_credits(tree: &Tree, config: &FabricConfig) -> Result<(), TopologyError
     Ok(())
 }
 
+/// A data link layer that is not riser's works only with credits.
+fn check_frames(tree: &Tree, links: &[LinkConfig], slots: &[Slot]) -> Result<(), TopologyError> {
+    let has_credits = |n: usize| links[n].root.flow_control == FlowControlMode::Credits;
+    let wrong = (0..slots.len()).find(|&n| slots[n].has_frames && !has_credits(n));
+    wrong.map_or(Ok(()), |n| Err(TopologyError::FramesWithoutCredits(tree.name(n))))
+}
+
 impl Slot {
     fn new(port: usize, mut device: Box<dyn TlpPort>) -> Slot {
+        let has_frames = device.frames().is_some();
         let clock = device.clock();
         let (is_clocked, shows_credits) = (clock.is_some(), clock.is_some_and(|clock| clock.shows_credits()));
         let held = [const { None }; 3];
@@ -399,6 +413,8 @@ impl Slot {
             port,
             device,
             is_clocked,
+            has_frames,
+            is_plain: !is_clocked && !has_frames,
             shows_credits,
             timer: TimerEvents::none(),
             held,
@@ -425,17 +441,33 @@ fn root_port(link: &LinkConfig, rcb: Rcb, space: Option<ConfigSpace>) -> RootPor
 }
 
 /// Builds both ports of every link.
-fn ports(tree: &Tree, links: &[LinkConfig], faults: &[FaultRule], seed: u64) -> Vec<PortState> {
+fn ports(
+    tree: &Tree,
+    links: &[LinkConfig],
+    slots: &[Slot],
+    faults: &[FaultRule],
+    seed: u64,
+) -> Vec<PortState> {
     let mut ports = Vec::with_capacity(2 * links.len());
     for (n, link) in links.iter().enumerate() {
         for (side, config) in [(Side::Root, &link.root), (Side::Device, &link.device)] {
             let id = PortId::new(LinkId(n as u32), side);
             let faults = faults_into(faults, id, link.bit_error_rate, seed);
             let owner = tree.owner(n, side);
-            ports.push(PortState::new(id, owner, Port::new(config.clone()), link.propagation, faults));
+            let port = match owner {
+                Owner::Slot(n) if slots[n as usize].has_frames => Port::carrier(config.clone()),
+                _ => Port::new(config.clone()),
+            };
+            ports.push(PortState::new(id, owner, port, link.propagation, faults));
         }
     }
     ports
+}
+
+/// The slots with their own data link layers.
+fn frame_ends(slots: &[Slot]) -> Vec<FrameEnd> {
+    let own = slots.iter().enumerate().filter(|(_, slot)| slot.has_frames);
+    own.map(|(n, slot)| FrameEnd::new(slot.port, n)).collect()
 }
 
 /// Returns the faults of the direction into `port`, with their own random draws.

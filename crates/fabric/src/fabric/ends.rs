@@ -207,7 +207,7 @@ impl Fabric {
         }
         for (n, program) in self.programs().filter(|(_, program)| program.stands_still(self.now)) {
             let what = self.of_host(n, &program.waits_for().unwrap_or_else(|| "host program".into()));
-            lines.push(format!("{what}; it hands over requests, or asks to be called, without waiting"));
+            lines.push(format!("{what}; it issues requests or requests calls without waiting"));
         }
         lines.extend(self.errors());
         Stop::NoProgress(lines)

@@ -4,10 +4,11 @@
 
 use super::Fabric;
 use crate::bridge::Action;
+use crate::effects::Effect;
 use crate::host_slot::HostSlot;
 use crate::ledger::{Ledger, Turn};
 use crate::queue::{Event, SortedQueue};
-use crate::root::{Effect, RootComplex};
+use crate::root::RootComplex;
 use crate::topology::{HostId, OfHost};
 use host::memory::HostMemory;
 use std::collections::VecDeque;

@@ -2,8 +2,9 @@
 //! Links that go down, come up and change their speed, and the notices of ports to their owners. Faults, scheduled
 //! events and the owners of ports request changes of links; this module executes them.
 
-use super::{Fabric, NoHost};
-use crate::bridge::Action;
+use super::{Fabric, NoHost, SwitchState};
+use crate::bridge::{Action, BridgeOwner};
+use crate::effects::Effect;
 use crate::fault::{Cut, FaultRule};
 use crate::queue::Event;
 use crate::tap::Direction;
@@ -152,6 +153,9 @@ impl Fabric {
         }
         for n in ends {
             self.ports[n].port.retrain(self.now, until, rate, width);
+            if !self.ports[n].port.is_down() {
+                self.tell_recovery(n, until);
+            }
             self.pump(n);
         }
     }
@@ -176,13 +180,19 @@ impl Fabric {
     }
 
     fn tell_training(&mut self, above: usize, trains: bool) {
-        match self.ports[above].owner {
-            Owner::Switch { switch, port } => {
-                self.switches[switch as usize].switch.handle_training(port as usize, self.now, trains);
-            }
+        self.call_bridge(above, |bridge, port, now| bridge.handle_training(port, now, trains));
+    }
+
+    /// Calls the owner of the port at `index`, if that is a root complex or a switch, with the number that the port has there.
+    /// The effects of a switch are applied when its ports are pumped.
+    fn call_bridge(&mut self, index: usize, call: impl FnOnce(&mut dyn BridgeOwner, usize, Time)) {
+        match self.ports[index].owner {
             Owner::Root(host, n) => {
-                self.hosts[host].root.handle_training(n as usize, self.now, trains);
+                call(&mut self.hosts[host].root, n as usize, self.now);
                 self.apply_root_effects(host);
+            }
+            Owner::Switch { switch, port } => {
+                call(&mut self.switches[switch as usize].switch, port as usize, self.now);
             }
             Owner::Slot(_) => {}
         }
@@ -218,16 +228,7 @@ impl Fabric {
     /// Notifies the port above `link` of an event of its slot.
     fn tell_slot(&mut self, link: LinkId, event: SlotEvent) {
         let [above, _] = self.ends(link);
-        match self.ports[above].owner {
-            Owner::Switch { switch, port } => {
-                self.switches[switch as usize].switch.handle_slot(port as usize, self.now, event);
-            }
-            Owner::Root(host, n) => {
-                self.hosts[host].root.handle_slot(n as usize, self.now, event);
-                self.apply_root_effects(host);
-            }
-            Owner::Slot(_) => {}
-        }
+        self.call_bridge(above, |bridge, port, now| bridge.handle_slot(port, now, event));
         self.pump(above);
     }
 
@@ -270,11 +271,14 @@ impl Fabric {
     fn take_down(&mut self, link: LinkId, surprise: bool) {
         let ends = self.ends(link);
         let received = ends.map(|index| self.received(index));
-        for (index, at_other_end) in ends.into_iter().zip(received.into_iter().rev()) {
+        for (index, at_other_end) in ends.into_iter().zip(received.iter().rev()) {
             let lost = self.ports[index].port.take_down(self.now, surprise);
             self.ports[index].inbound.iter_mut().for_each(InFlight::lose);
             let is_lost = |lost: &Lost| lost.sequence.is_none_or(|n| !at_other_end.contains(&n));
             lost.into_iter().filter(is_lost).for_each(|lost| self.end_lost(index, &lost));
+        }
+        if let Some(end) = self.frame_end_mut(ends[1]) {
+            end.take_down(&received[0]).into_iter().for_each(|account| self.ledger.drop(account));
         }
         if let Owner::Slot(n) = self.ports[ends[1]].owner {
             for held in self.slots[n as usize].drop_held() {
@@ -287,6 +291,9 @@ impl Fabric {
     /// Returns the sequence numbers of TLPs that have arrived at the port at `index`, whether or not their Acks have
     /// come back: those TLPs live on there. The same holds for TLPs whose header a switch has already sent on.
     fn received(&self, index: usize) -> BTreeSet<u16> {
+        if let Some(end) = self.frame_end(index) {
+            return end.received();
+        }
         let state = &self.ports[index];
         let passed = state.inbound.iter().filter(|coming| coming.passed && !coming.is_lost());
         let passed = passed.filter_map(|coming| match coming.frame {
@@ -299,17 +306,11 @@ impl Fabric {
     /// The port above refuses requests that were never sent. Requests that were sent end by their requester's
     /// Completion Timeout (`PCIe 5.0 §2.9.1`).
     fn end_lost(&mut self, index: usize, lost: &Lost) {
-        let unsent = lost.sequence.is_none();
-        match self.ports[index].owner {
-            Owner::Switch { switch, port } if unsent => {
-                self.switches[switch as usize].switch.handle_lost(port as usize, self.now, &lost.tlp);
-            }
-            Owner::Root(host, n) if unsent => {
-                self.hosts[host].root.handle_lost(n as usize, self.now, &lost.tlp);
-                self.apply_root_effects(host);
-            }
-            _ if lost.tlp.class() != Class::NonPosted => self.ledger.drop(lost.tlp.account),
-            _ => {}
+        let is_slot = matches!(self.ports[index].owner, Owner::Slot(_));
+        if lost.sequence.is_none() && !is_slot {
+            self.call_bridge(index, |bridge, port, now| bridge.handle_lost(port, now, &lost.tlp));
+        } else if lost.tlp.class() != Class::NonPosted {
+            self.ledger.drop(lost.tlp.account);
         }
     }
 
@@ -331,14 +332,13 @@ impl Fabric {
         let owner = self.ports[index].owner;
         while let Some(notice) = self.ports[index].port.poll_notice() {
             match owner {
-                Owner::Root(host, n) => {
-                    self.hosts[host].root.handle_notice(n as usize, self.now, notice);
-                    self.apply_root_effects(host);
+                Owner::Slot(n) => {
+                    self.slots[n as usize].device.handle_notice(self.now, notice);
+                    if self.slots[n as usize].has_frames {
+                        self.offer_frames(index);
+                    }
                 }
-                Owner::Slot(n) => self.slots[n as usize].device.handle_notice(self.now, notice),
-                Owner::Switch { switch, port } => {
-                    self.switches[switch as usize].switch.handle_notice(port as usize, self.now, notice);
-                }
+                _ => self.call_bridge(index, |bridge, port, now| bridge.handle_notice(port, now, notice)),
             }
             self.note_never_sent(index, notice);
             if matches!(notice, Notice::Down { .. }) && self.forgets_what_it_holds(owner) {
@@ -388,14 +388,18 @@ impl Fabric {
 
     /// Carries out the requests of a switch to the links at its ports.
     pub(super) fn apply_switch_actions(&mut self, n: usize) {
-        while let Some(account) = self.switches[n].switch.poll_dropped() {
-            self.ledger.drop(account);
-        }
-        while let Some((port, action)) = self.switches[n].switch.poll_action() {
-            if let Some(index) = self.switches[n].ports[port] {
-                self.apply_action(index, action);
+        let SwitchState { switch, ports, .. } = &mut self.switches[n];
+        for effect in switch.effects().drain(..) {
+            match effect {
+                Effect::Note(note) => self.ledger.take(note),
+                Effect::Act(port, action) => {
+                    self.actions.extend(ports[port as usize].map(|index| (index, action)));
+                }
+                // Only root complexes have these.
+                Effect::Served(_) | Effect::Written { .. } | Effect::Ready(..) | Effect::Wake(..) => {}
             }
         }
+        self.apply_link_actions();
     }
 
     #[cold]

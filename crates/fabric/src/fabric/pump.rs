@@ -7,7 +7,7 @@ use crate::host_slot::HostSlot;
 use crate::queue::Event;
 use crate::topology::{HostId, Owner};
 use crate::wire::InFlight;
-use link::Sent;
+use link::{Rare, Sent};
 
 /// The frame that has gone onto a wire.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,8 +33,8 @@ impl Fabric {
         }
     }
 
-    /// Pumps this port only. One frame makes the wire busy, so a port sends at most one frame. The room that it leaves
-    /// is filled at once.
+    /// Pumps this port only. One frame makes the wire busy, so a port sends at most one frame. The room that becomes
+    /// free is filled at once.
     fn pump_port(&mut self, index: usize) {
         let sent = self.transmit(index);
         let more = self.refill(index);
@@ -114,7 +114,7 @@ impl Fabric {
         let Ok([state, peer]) = self.ports.get_disjoint_mut(ends) else { return Put::Nothing };
         let sent = state.port.poll_transmit(now);
         // The parts just written are read one by one: reading them as a whole would wait for the writes.
-        let Some(Sent { frame, start, end, wait }) = &sent else { return Put::Nothing };
+        let Some(Sent { frame, start, end, wait }) = &sent else { return self.send_foreign(index) };
         let lent = self.ledger.lend(&mut state.port, *frame, id.link(), peer.propagation);
         let Some(lent) = lent else { return Put::Nothing };
         if let Some(tap) = &mut self.tap {
@@ -133,7 +133,7 @@ impl Fabric {
         let tail = peer.tail(*start, *end, tlp);
         let put = if wait.is_some() { Put::NewTlp } else { Put::Other };
         let in_flight = InFlight::new(*frame, again, tail);
-        if peer.faults.none() {
+        if !peer.port.rare().intersects(Rare::FAULTS | Rare::FRAMES) {
             peer.push_inbound(in_flight, arrival, &mut self.queue);
         } else if let Some(cut) = peer.send_by_rules(in_flight, lent, arrival, &mut self.queue) {
             self.cut(id.link(), cut);

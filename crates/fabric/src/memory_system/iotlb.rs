@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A table of translations, looked up by page: the IOTLB, and the page walk cache. This module does not know page
+//! A table of translations, looked up by page: the IOTLB, and the page walk cache. This module does not read page
 //! tables. A key distinguishes requesters.
 
 use crate::profile::Replacement;
@@ -106,7 +106,7 @@ mod tests {
     /// Counts hits of ten rounds over this many pages in order, without the first round. In a cyclic pattern the next
     /// page is always the least recently used one. This is the worst case for LRU, but not for random replacement.
     #[test]
-    fn replacement_policy_shows_in_a_cyclic_access_pattern() {
+    fn cyclic_accesses_distinguish_replacement_policies() {
         let rows = [
             (128, 0, Replacement::Lru, 128, 1280..=1280),
             (128, 0, Replacement::Lru, 129, 0..=0),

@@ -148,7 +148,7 @@ mod tests {
     /// the window, KiB that hit. A cache of 15 MiB and 20 ways, 2 of them for devices, as in `hosts.json` and the data
     /// (DWarm hits fall from 1.5 MB on as 1.5 MB / window; HWarm from 13.5 MB on).
     #[test]
-    fn window_hits_if_it_fits_its_ways() {
+    fn hits_are_limited_by_ways_of_the_writer() {
         let rows = [
             (Writer::Device, 1024, 1024),
             (Writer::Device, 1536, 1536),

@@ -38,7 +38,7 @@ pub struct MemoryCounters {
     pub read_lines_remote: u64,
     /// Lines read from memory.
     pub read_lines_missed: u64,
-    /// Lines written that the cache held.
+    /// Written lines that were in the cache.
     pub write_lines_hit: u64,
     /// Lines written that the cache did not hold. Each has evicted another line.
     pub write_lines_missed: u64,
@@ -215,7 +215,7 @@ impl MemorySystem {
         at
     }
 
-    /// A write through `port` is visible at `at`, but not before earlier ones; returns the time.
+    /// Returns the time when a write through `port` becomes visible: `at`, or later if an earlier write of the port becomes visible later.
     pub(crate) fn show(&mut self, port: usize, at: Time) -> Time {
         let visible_at = &mut self.turns[port].visible_at;
         *visible_at = (*visible_at).max(at);

@@ -260,10 +260,10 @@ fn memory_sleeps_and_read_lines_stay_in_the_cache() {
     assert_eq!(
         system.read(&access(0, 64), at(5000)),
         Duration::ZERO,
-        "the line has stayed, as one written by a device"
+        "the line has stayed, because a device wrote it"
     );
     assert_eq!(system.read(&access(64, 64), at(5050)), ns(80 + 650));
-    assert_eq!(system.read(&access(128, 64), at(5780)), ns(80), "it has just been woken");
+    assert_eq!(system.read(&access(128, 64), at(5780)), ns(80), "the memory has just been woken");
 
     let depth = |idle: u64, wake: u64| PowerProfile { idle: ns(idle), wake: always(wake) };
     profile.power = vec![depth(100, 60), depth(600, 640)];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Non-posted requests of devices that are outstanding in the memory system, and their completions.
 
-use super::effects::Effect;
 use super::memory::{Request, Served, Service};
 use super::{Base, PortSettings, Ready};
+use crate::effects::Effect;
 use crate::ledger::Turn;
 use crate::memory_system::Access;
 use crate::profile::{LONG_READ_LINES, lines};
@@ -419,6 +419,15 @@ impl Completer {
         if ready <= now {
             self.read_ready(base, job, now);
         }
+    }
+
+    /// Starts the job of a read that has its turn in memory; returns its number.
+    #[inline(always)]
+    pub(super) fn start_read(&mut self, base: &mut Base, job: Job) -> u32 {
+        base.counters.memory_reads += 1;
+        base.ports[job.port].reads_under_way[usize::from(job.asked.tc.bits())] += 1;
+        self.in_memory += 1;
+        self.insert(job)
     }
 
     /// Answers a request with UR.

@@ -3,11 +3,11 @@
 //! configuration requests to these functions, and their effects, errors and interrupts. This module does not route
 //! TLPs.
 
-use super::{Base, PortSettings, RootComplex, RootPort, Watch};
+use super::{Base, PortSettings, RootPort, Watch};
 use crate::bridge::{Action, Bridge, Held, Routes};
 use crate::topology::MSI_WINDOW;
 use config::cap::pcie::LINK_CAPABILITIES;
-use config::{ConfigSpace, Effects, Side, SlotEvent, Uncorrectable};
+use config::{ConfigSpace, Effects, Side, Uncorrectable};
 use host::{HostError, HostInput, HostInterrupt, Wire};
 use serde::Serialize;
 use tlp::rules::reasons::unclaimed;
@@ -27,7 +27,7 @@ const SHORT_TAGS: u16 = 32;
 pub struct RootFunctionCounters {
     /// Configuration requests that functions of bus 0 have answered.
     pub config_requests: u64,
-    /// TLPs sent on from one root port to another.
+    /// TLPs forwarded from one root port to another.
     pub peer_to_peer: u64,
     /// Reads between root ports that were split.
     pub split_reads: u64,
@@ -137,16 +137,6 @@ impl RootPort {
             true => Watch::Nothing,
             false => Watch::Everything,
         };
-    }
-}
-
-impl RootComplex {
-    /// Records an event at the slot below root port `port`, and interrupts if that is enabled.
-    pub(crate) fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
-        if let Some(function) = &mut self.base.ports[port].function {
-            function.bridge.slot_event(event);
-            self.base.apply_registers(port, now);
-        }
     }
 }
 

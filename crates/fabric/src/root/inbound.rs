@@ -2,10 +2,10 @@
 //! TLPs that arrive at root ports, and the part that handles each. A TLP without effect has no such part.
 
 use super::completer::Job;
-use super::effects::Due;
-use super::memory::{Service, WriteTurn};
+use super::memory::{ReadTurn, Service, WriteTurn};
 use super::peer::Verdict;
 use super::{Base, ROOT_ID, RootComplex, Watch};
+use crate::effects::Due;
 use crate::memory_system::Access;
 use crate::topology::MSI_WINDOW;
 use config::{Side, Uncorrectable};
@@ -153,7 +153,7 @@ impl RootComplex {
         false
     }
 
-    /// The data of `job` is available. Returns its root port, which must be pumped.
+    /// The data of `job` is available. Returns its root port, whose output must then be polled.
     pub(crate) fn read_ready(&mut self, job: u32, now: Time) -> usize {
         let (port, tc) = self.completer.read_ready(&mut self.base, job, now);
         self.job_left(port, tc, now);
@@ -186,6 +186,20 @@ pub(crate) struct PlannedWrite {
     pub(crate) turn: WriteTurn,
 }
 
+/// Returns the memory request in `tlp` if it has no rare feature, and carries as much data as its header says.
+#[inline(always)]
+fn usual_request(tlp: &Tlp) -> Option<&MemoryRequest> {
+    let repr = &tlp.repr;
+    let Body::Memory(m) = &repr.body else { return None };
+    let is_usual = !(repr.td | repr.ep)
+        && repr.tc == TrafficClass::default()
+        && tlp.flaw == Flaw::None
+        && tlp.prefixes.is_empty()
+        && tlp.is_whole()
+        && !m.span.is_zero_length();
+    is_usual.then_some(m)
+}
+
 impl RootComplex {
     /// Plans the time of a write in memory, at root port `port`. `None` unless memory has fixed latencies and accepts
     /// the write immediately, the port has no TLP to send, and the write has no rare feature.
@@ -193,21 +207,12 @@ impl RootComplex {
     pub(crate) fn plan_write(&self, port: usize, now: Time, tlp: &Tlp) -> Option<PlannedWrite> {
         let base = &self.base;
         let p = base.ports.get(port)?;
-        let (Body::Memory(m), repr) = (&tlp.repr.body, &tlp.repr) else { return None };
+        let m = usual_request(tlp)?;
+        let (address, len, length_dw) = (m.span.first_byte(), m.span.byte_count(), m.span.length_dw());
         if m.op != MemoryOp::Write
-            || (repr.td | repr.ep)
-            || repr.tc != TrafficClass::default()
-            || tlp.flaw != Flaw::None
-            || !tlp.prefixes.is_empty()
             || p.watch == Watch::Everything
             || p.outputs() != 0
             || !p.credits.is_empty()
-        {
-            return None;
-        }
-        let (address, len, length_dw) = (m.span.first_byte(), m.span.byte_count(), m.span.length_dw());
-        if m.span.is_zero_length()
-            || len as usize != tlp.data.len()
             || length_dw * 4 > p.config.mps.bytes()
             || MSI_WINDOW.contains(address, len.into())
         {
@@ -215,6 +220,38 @@ impl RootComplex {
         }
         let turn = base.memory.write_turn(&base.profile, address, len, now)?;
         (turn.taken <= now).then_some(PlannedWrite { data_credits: length_dw.div_ceil(4), turn })
+    }
+
+    /// Plans the turn of a read at root port `port`. `None` unless memory has fixed latencies and room for it, its completions have
+    /// the usual size, and it has no rare feature.
+    #[inline(always)]
+    pub(crate) fn plan_read(&self, port: usize, now: Time, tlp: &Tlp) -> Option<ReadTurn> {
+        let Base { ports, profile, memory, .. } = &self.base;
+        let p = ports.get(port)?;
+        let m = usual_request(tlp)?;
+        let room = p.waiting.is_empty() && p.reads_under_way[0] < profile.max_reads_per_port;
+        if m.op != MemoryOp::Read
+            || p.watch == Watch::Everything
+            || !room
+            || !p.credits.is_empty()
+            || profile.completions.unit_bytes.is_some()
+        {
+            return None;
+        }
+        memory.read_turn(profile, m.span.first_byte(), m.span.byte_count(), now)
+    }
+
+    /// Takes a read at root port `port` that was planned at this time; returns its job. Unless the data is there already, call
+    /// `read_ready` when it is.
+    #[inline(always)]
+    pub(crate) fn take_read(&mut self, port: usize, now: Time, turn: &ReadTurn, tlp: &Tlp) -> Option<u32> {
+        let Body::Memory(m) = &tlp.repr.body else { return None };
+        self.base.memory.take_read_turn(turn);
+        let job = self.completer.start_read(&mut self.base, Job::read(port, tlp, m));
+        if turn.ready <= now {
+            self.completer.read_ready(&mut self.base, job, now);
+        }
+        Some(job)
     }
 
     /// Takes a write that was planned at this time.

@@ -2,7 +2,7 @@
 //! Inputs in transit from the root complex to the host. Their number needs no limit: completions answer requests, and
 //! interrupts and messages arrive no faster than links carry them.
 
-use super::effects::{Due, Effects};
+use crate::effects::{Due, Effects};
 use host::HostInput;
 use std::collections::VecDeque;
 use tlp::Time;

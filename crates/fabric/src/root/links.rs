@@ -3,7 +3,7 @@
 //! link: its effects include [`Action`](crate::bridge::Action)s.
 
 use super::{Base, RootComplex};
-use crate::bridge::{DeadEnd, Held};
+use crate::bridge::{BridgeOwner, DeadEnd, Held};
 use crate::profile::LINE_BYTES;
 use config::{DetectedError, ResetScope, Side, SlotEvent, Uncorrectable};
 use device::CompletionError;
@@ -12,10 +12,10 @@ use host::HostError;
 use link::{Notice, wire_time};
 use tlp::{Class, Rate, Status, Time, Tlp, Width};
 
-impl RootComplex {
-    /// Handles a notice of the link of root port `port`. A bare root port only takes its speed.
+impl BridgeOwner for RootComplex {
+    /// A bare root port only takes its speed.
     #[cold]
-    pub(crate) fn handle_notice(&mut self, port: usize, now: Time, notice: Notice) {
+    fn handle_notice(&mut self, port: usize, now: Time, notice: Notice) {
         if let Notice::Up { rate, width } | Notice::Retrained { rate, width } = notice {
             self.base.ports[port].line_time = wire_time(LINE_BYTES, rate, width);
         }
@@ -34,14 +34,34 @@ impl RootComplex {
         }
     }
 
-    /// The link of root port `port` goes through Recovery, or has come out of it.
+    fn handle_lost(&mut self, port: usize, now: Time, tlp: &Tlp) {
+        let status = self.base.refuse_closed(port, now, tlp);
+        if tlp.class() != Class::NonPosted {
+            return self.base.effects.drop(tlp.account);
+        }
+        if tlp.repr.transaction().0 == super::ROOT_ID {
+            self.refuse(port, now, tlp, status);
+        } else {
+            self.answer(port, now, tlp, status);
+        }
+    }
+
     #[cold]
-    pub(crate) fn handle_training(&mut self, port: usize, now: Time, trains: bool) {
+    fn handle_training(&mut self, port: usize, now: Time, trains: bool) {
         let Some(function) = &mut self.base.ports[port].function else { return };
         function.bridge.space_mut().set_link_training(trains);
         self.base.apply_registers(port, now);
     }
 
+    fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
+        if let Some(function) = &mut self.base.ports[port].function {
+            function.bridge.slot_event(event);
+            self.base.apply_registers(port, now);
+        }
+    }
+}
+
+impl RootComplex {
     /// Handles a link that went down. The link starts again with all its credits. Requests that were sent below it get
     /// no answer.
     fn link_down(&mut self, port: usize, now: Time, surprise: bool) {
@@ -87,21 +107,6 @@ impl RootComplex {
         }
     }
 
-    /// A TLP of root port `port` was not sent before its link went down (`PCIe 5.0 §2.9.1`).
-    pub(crate) fn handle_lost(&mut self, port: usize, now: Time, tlp: &Tlp) {
-        let status = self.base.refuse_closed(port, now, tlp);
-        if tlp.class() != Class::NonPosted {
-            return self.base.effects.drop(tlp.account);
-        }
-        if tlp.repr.transaction().0 == super::ROOT_ID {
-            self.refuse(port, now, tlp, status);
-        } else {
-            self.answer(port, now, tlp, status);
-        }
-    }
-}
-
-impl RootComplex {
     /// Root port `port`, whose link is down, is reset as by a fundamental reset (`PCIe 5.0 §6.6.1`).
     #[cold]
     pub(crate) fn reset_port(&mut self, port: usize, now: Time) {

@@ -6,7 +6,7 @@
 //! of their own port. Root ports share service times in the order of arrival, so a request that waits for a page walk
 //! at one port does not delay requests of another.
 
-use super::effects::{Effect, Effects};
+use crate::effects::{Effect, Effects};
 use crate::memory_system::{Access, MemoryCounters, MemorySystem};
 use crate::profile::HostProfile;
 use host::memory::{DmaAccess, HostMemory};
@@ -49,6 +49,18 @@ pub(super) struct Served {
     pub(super) ready: Time,
     /// Extra time that its lines took over a hit in the cache.
     pub(super) late: Duration,
+}
+
+/// The times of a read in memory with fixed latencies.
+pub(crate) struct ReadTurn {
+    /// When the read reaches the memory system.
+    pub(crate) asked: Time,
+    /// When memory takes the next read.
+    taken: Time,
+    /// When memory has answered.
+    pub(crate) answered: Time,
+    /// When the data is back at the root port.
+    pub(crate) ready: Time,
 }
 
 /// The times of a write in memory with fixed latencies.
@@ -156,9 +168,34 @@ impl Memory {
     /// Returns the times of the next write; `None` unless it goes to pages of memory with fixed latencies.
     #[inline(always)]
     pub(super) fn write_turn(&self, p: &HostProfile, address: u64, len: u32, now: Time) -> Option<WriteTurn> {
-        let is_usual =
-            self.system.is_none() && self.granted.is_empty() && self.contents.has_page(address, len);
-        is_usual.then(|| self.fixed_turn(p, address, len, now))
+        self.is_fixed(address, len).then(|| self.fixed_turn(p, address, len, now))
+    }
+
+    /// Returns the times of the next read; `None` unless it goes to pages of memory with fixed latencies.
+    #[inline(always)]
+    pub(super) fn read_turn(&self, p: &HostProfile, address: u64, len: u32, now: Time) -> Option<ReadTurn> {
+        self.is_fixed(address, len).then(|| self.fixed_read_turn(p, p.read_service(address, len), now))
+    }
+
+    /// Returns the times of the next read in memory with fixed latencies, for which memory is busy for `service`.
+    #[inline(always)]
+    fn fixed_read_turn(&self, p: &HostProfile, service: Duration, now: Time) -> ReadTurn {
+        let asked = now + p.root_complex_latency;
+        let taken = asked.max(self.write_visible_at).max(self.read_free_at) + service;
+        let answered = taken + p.memory_read_latency;
+        ReadTurn { asked, taken, answered, ready: answered + p.root_complex_latency }
+    }
+
+    /// Notes that memory serves a read at these times.
+    #[inline(always)]
+    pub(super) fn take_read_turn(&mut self, turn: &ReadTurn) {
+        self.read_free_at = turn.taken;
+    }
+
+    /// True if these bytes are pages of memory with fixed latencies, the same for all requesters.
+    #[inline(always)]
+    fn is_fixed(&self, address: u64, len: u32) -> bool {
+        self.system.is_none() && self.granted.is_empty() && self.contents.has_page(address, len)
     }
 
     /// Returns the times of the next write in memory with fixed latencies.
@@ -215,9 +252,9 @@ impl Memory {
         let mut taken = asked.max(self.write_visible_at);
         let mut answered = taken;
         if let Some(service) = service.read {
-            taken = taken.max(self.read_free_at) + service;
-            self.read_free_at = taken;
-            answered = taken + p.memory_read_latency;
+            let turn = self.fixed_read_turn(p, service, now);
+            self.take_read_turn(&turn);
+            (taken, answered) = (turn.taken, turn.answered);
         }
         if let Some(service) = service.write {
             taken = taken.max(self.write_free_at) + service;

@@ -2,7 +2,7 @@
 //! The root complex: one root port per link, host memory with its timing, and the host's own requests.
 //!
 //! Each root port behaves like any other owner of a port: TLPs come in, TLPs and credits are polled out. Sans-IO: the
-//! driver takes the effects of each call outside the root complex ([`effects`]).
+//! driver takes the effects of each call outside the root complex ([`effects`](crate::effects)).
 //!
 //! - [`inbound`]: arriving TLPs, and the part that takes each;
 //! - [`completer`]: requests of devices that need an answer: jobs, and their completions;
@@ -20,7 +20,6 @@
 //! the addresses below it, and its link always counts as up. A bare port is sufficient for studies of links alone.
 
 mod completer;
-mod effects;
 mod function;
 mod inbound;
 mod inbox;
@@ -32,14 +31,13 @@ mod peer;
 mod refusals;
 mod requester;
 
+use crate::effects::{Due, Effect, Effects};
 use crate::ledger::Asked;
 use crate::memory_system::MemoryCounters;
 use crate::profile::HostProfile;
 use crate::topology::AddressMap;
 use completer::Completer;
 use config::ConfigSpace;
-use effects::Effects;
-pub(crate) use effects::{Due, Effect};
 use endpoint::CreditReturn;
 use function::Function;
 pub use function::{MAX_ROOT_FUNCTIONS, RootFunctionCounters};
@@ -49,7 +47,7 @@ use host::{HostInput, HostOutput};
 use inbox::Inbox;
 use lanes::{Lanes, Stamped};
 use memory::Memory;
-pub(crate) use memory::WriteTurn;
+pub(crate) use memory::{ReadTurn, WriteTurn};
 use peer::Peers;
 pub use peer::SPLIT_BYTES;
 use requester::{Pending, Requester};

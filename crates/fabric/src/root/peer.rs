@@ -3,15 +3,15 @@
 //! not handle requests to memory.
 //!
 //! A forwarded TLP keeps its credits until it is sent, so that the number of waiting TLPs is bounded. A split read
-//! ([`PeerToPeer::Split`]) takes a place in the memory system instead, and returns its credits. Reads of the host
+//! ([`PeerToPeer::Split`]) returns its credits at once, and takes a place in the memory system. Reads of the host
 //! beyond Max_Read_Request_Size are split in the same way.
 
 use super::completer::Job;
-use super::effects::Effect;
 use super::requester::{Asker, memory};
 use super::{Base, Outbound, PeerToPeer, RootComplex};
 use crate::bridge::refusals::violation;
 use crate::bridge::{self, Held, answers};
+use crate::effects::Effect;
 use crate::stages::Stage;
 use crate::topology::MSI_WINDOW;
 use config::{Side, Uncorrectable};

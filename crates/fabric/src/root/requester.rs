@@ -3,10 +3,10 @@
 
 mod endings;
 
-use super::effects::{Due, Effects};
 use super::function::config_header;
 use super::links::host_error;
 use super::{Base, MAX_POSTED_OUT, MAX_READ_BYTES, Outbound, ROOT_ID, RootComplex, RootPort};
+use crate::effects::{Due, Effects};
 use crate::timer::TimerEvents;
 use device::OutMessage;
 use host::{HostError, HostInput, HostOutput, HostReadId};

@@ -25,8 +25,8 @@ pub(super) struct Arrival {
 impl Switch {
     /// Handles a TLP that has arrived at `port`. With [`Forwarding::StoreAndForward`](super::Forwarding) the whole TLP has arrived at `tail_at`, which
     /// is `now`. With [`Forwarding::CutThrough`](super::Forwarding) its header arrives at `now` and its last symbol at
-    /// `tail_at`. The caller then polls [`poll_touched`](Self::poll_touched), [`poll_action`](Self::poll_action) and
-    /// [`poll_dropped`](Self::poll_dropped).
+    /// `tail_at`. The caller then takes the [`effects`](Self::effects) and polls
+    /// [`poll_touched`](Self::poll_touched).
     pub fn handle_tlp(&mut self, port: usize, now: Time, tail_at: Time, tlp: &Tlp) {
         let arrival = Arrival { port, now, tail_at: tail_at.max(now) };
         if self.links[port].held.contains(Held::CONTAINED) {
@@ -110,7 +110,7 @@ impl Switch {
 
     /// `tlp` of `port` ends here without an answer.
     pub(super) fn end(&mut self, port: usize, tlp: &Tlp) {
-        self.dropped.push_back(tlp.account);
+        self.effects.drop(tlp.account);
         self.return_credit(port, CreditReturn::of(tlp));
     }
 
@@ -192,7 +192,7 @@ impl Switch {
             self.slot_power(port);
         }
         if effects.contains(Effects::RETRAIN_LINK) {
-            self.actions.push_back((port, Action::Retrain));
+            self.effects.act(port, Action::Retrain);
         }
         self.send_errors(now, now + self.timing.latency, port, None);
     }

@@ -75,7 +75,7 @@ impl Switch {
             Body::Message(Message { routing: MessageRouting::Local | MessageRouting::Gathered, .. })
                 if entry.source == GONE =>
             {
-                self.dropped.push_back(entry.tlp.account);
+                self.effects.drop(entry.tlp.account);
                 None
             }
             Body::Message(Message { routing: MessageRouting::Local, code, .. }) => {

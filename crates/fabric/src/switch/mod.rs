@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A switch (`PCIe 5.0 §1.3.3`): one upstream port, up to 31 downstream ports, each a type 1 function, and an internal
-//! bus between them on which downstream port `k` is device `k - 1`. Sans-IO: the switch knows neither links nor an
-//! event loop, and never reads a clock.
+//! bus between them on which downstream port `k` is device `k - 1`. Sans-IO: the switch depends neither on links
+//! nor on an event loop, and never reads a clock.
 //!
 //! ```text
 //!            port 0 (upstream)
@@ -36,6 +36,7 @@ pub use arbiter::PortArbitration;
 
 pub use crate::bridge::Action;
 use crate::bridge::{Bridge, Held, Routes};
+use crate::effects::{Effect, Effects};
 use config::ConfigSpace;
 use crossbar::{Crossbar, Entry};
 use device::Ready;
@@ -47,7 +48,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use thiserror::Error;
 use tlp::rules::Refusals;
-use tlp::{Account, Bdf, Body, Class, Duration, PayloadPool, Rate, TcSet, Time, Tlp, Width};
+use tlp::{Bdf, Body, Class, Duration, PayloadPool, Rate, TcSet, Time, Tlp, Width};
 
 /// Maximum number of downstream ports. With the upstream port there are 32 ports, each an input of the crossbar. With a
 /// second input per port for the TLPs of the switch itself, the inputs fill a word of 64 bits.
@@ -200,8 +201,7 @@ pub struct Switch {
     /// Ports whose PME_TO_Ack is awaited.
     gathering: u64,
     payloads: PayloadPool,
-    actions: VecDeque<(usize, Action)>,
-    dropped: VecDeque<Account>,
+    effects: Effects,
     counters: SwitchCounters,
     refusals: Refusals,
 }
@@ -237,8 +237,7 @@ impl Switch {
             places: Default::default(),
             gathering: 0,
             payloads,
-            actions: VecDeque::new(),
-            dropped: VecDeque::new(),
+            effects: Effects::default(),
             counters: SwitchCounters::default(),
             refusals: Refusals::default(),
             bridges,
@@ -332,14 +331,10 @@ impl Switch {
         self.crossbar.poll_touched()
     }
 
-    /// Returns the next action requested of the link at a port.
-    pub fn poll_action(&mut self) -> Option<(usize, Action)> {
-        self.actions.pop_front()
-    }
-
-    /// The account of the next TLP that was dropped here: a posted request or completion.
-    pub fn poll_dropped(&mut self) -> Option<Account> {
-        self.dropped.pop_front()
+    /// The effects of calls, in order: actions of links, and accounts of posted requests and completions that were dropped here.
+    /// The caller must take all of them after each call.
+    pub fn effects(&mut self) -> &mut Vec<Effect> {
+        &mut self.effects.all
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) next.

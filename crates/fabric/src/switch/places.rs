@@ -38,7 +38,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Makes requests keep their places from now on, for `timeout` at most.
+    /// From now on, requests keep their places, for at most `timeout`.
     pub(super) fn keep_all(&mut self, timeout: Duration) {
         self.timeout = Some(timeout);
     }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn place_is_freed_immediately_or_by_the_answer() {
+    fn place_is_freed_when_request_leaves_or_is_answered() {
         let mut places = Places::default();
         assert_eq!(places.left(&read(1), place(2), 0, at(0)), Some(place(2)), "as in the specification");
         assert_eq!(places.answered(&answer(1)), None);

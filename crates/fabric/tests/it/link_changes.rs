@@ -138,7 +138,7 @@ fn silent_link_sends_no_missed_skps_later() {
 
 /// A host program and a device go on across changes of their link, with errors on it: every byte is right.
 #[test]
-fn traffic_goes_on_across_changes_with_errors() {
+fn traffic_continues_across_link_changes_and_errors() {
     let mut flaky = link(Rate::Gt8, 8, 256);
     flaky.bit_error_rate = u64::MAX / 200_000;
     let mut fabric = System::new()
@@ -219,7 +219,7 @@ fn dead_direction_retrains_at_the_pace_of_the_timer() {
 /// The time at which a lost TLP is replayed (`PCIe 5.0 §3.6.2.1`), with REPLAY_TIMER by either rule. Revision 3 sets
 /// three times the table's Ack latency, revision 4 sets 24,000 to 31,000 symbol times.
 #[test]
-fn replay_timer_follows_either_rule() {
+fn replay_timer_follows_rev3_and_rev4_rules() {
     // Gen3 x8, MPS 256: (256 + 28) * 2.5 / 8 + 115 = 203 symbol times of 16.25 / 16 ns.
     let rows = [
         (ReplayTimerRule::Rev3, 3 * 203),

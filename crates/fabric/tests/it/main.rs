@@ -9,6 +9,7 @@ mod endings;
 mod fault_actions;
 mod faults;
 mod flow_control;
+mod frame_ports;
 mod hard_block;
 mod host_memory;
 mod hosts;

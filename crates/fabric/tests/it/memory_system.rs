@@ -155,7 +155,7 @@ fn lines_after_the_eighth_are_fetched_while_completions_leave() {
 }
 
 #[test]
-fn read_latency_follows_the_figure_of_its_line() {
+fn read_latency_depends_on_state_of_its_line() {
     use CachePreparation::{ThrashByHost, WriteByDevice, WriteByHost};
     let by_host = || WriteByHost { address: BUFFER, bytes: 4096 };
     let by_device = || WriteByDevice { requester: requester(0), address: BUFFER, bytes: 4096, passes: 2 };
@@ -178,7 +178,7 @@ fn read_latency_follows_the_figure_of_its_line() {
 
 /// Reads do not allocate lines, writes do. A preparation overwrites the earlier state.
 #[test]
-fn cache_states_follow_one_another() {
+fn line_changes_between_cache_states() {
     let warm = || CachePreparation::WriteByHost { address: BUFFER, bytes: 4096 };
     let read = |at, address| (0, at, MemoryOp::Read, address, 64);
     let write = |at, address| (0, at, MemoryOp::Write, address, 64);
@@ -379,7 +379,7 @@ fn gap_after_completions_leaves_the_wire_idle() {
 
 /// After the last completion of a request the gap is longer, if completions are shorter than Max_Payload_Size.
 #[test]
-fn requests_are_followed_by_their_own_gap() {
+fn request_gap_follows_each_request() {
     let second = |unit_bytes, request_gap| {
         let completions =
             CompletionProfile { unit_bytes: unit(unit_bytes), request_gap, ..CompletionProfile::default() };
@@ -458,7 +458,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     /// Parts with zero costs change nothing, to the picosecond.
     #[test]
-    fn parts_without_cost_change_nothing(
+    fn mechanisms_without_cost_change_nothing(
         asks in prop::collection::vec((0..3u64, 0..60u64, 1..256u32, 0..2000u64), 1..40),
         service in 0..40u64,
     ) {

@@ -3,7 +3,7 @@
 
 use crate::{root_rig, switch_rig};
 use config::ext::{acs, dpc};
-use riser_fabric::PlacedRefusal;
+use riser_fabric::{BridgeOwner as _, PlacedRefusal};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tlp::*;

@@ -145,8 +145,8 @@ const ROWS: &[Row] = &[
 
     (E, PM, PM_CONTROL, &["PowerState"], POWER, "d3hot_refuses_memory_and_answers_configuration_requests"),
     (E, PM, PM_CONTROL, &["PME_En", "PME_Status"], POWER, "pme_is_sent_if_enabled"),
-    (S, PM, PM_CONTROL, &["PowerState"], BRIDGES, "a_port_in_d3hot_claims_and_forwards_no_memory"),
-    (R, PM, PM_CONTROL, &["PowerState"], ROOT_BRIDGES, "a_port_in_d3hot_claims_no_memory"),
+    (S, PM, PM_CONTROL, &["PowerState"], BRIDGES, "a_port_in_d3hot_claims_and_forwards_no_memory_requests"),
+    (R, PM, PM_CONTROL, &["PowerState"], ROOT_BRIDGES, "a_port_in_d3hot_claims_no_memory_requests"),
 
     (E, MSI, "Message Control", &["MSI Enable", "Multiple Message Enable"],
         REGISTERS, "msi_address_and_data_follow_its_registers"),
@@ -169,7 +169,7 @@ const ROWS: &[Row] = &[
         ROOT_REGISTERS, "host_messages_have_only_enabled_attributes"),
     (E, PCIE, DEVICE_CONTROL, &["Max_Payload_Size"], INBOUND, "answers_are_split_at_mps_and_rcb"),
     (S, PCIE, DEVICE_CONTROL, &["Max_Payload_Size"], ROUTING, "egress_port_blocks_atomics_and_prefixes"),
-    (R, PCIE, DEVICE_CONTROL, &["Max_Payload_Size"], PEERS, "long_writes_are_split_or_malformed_at_smaller_mps"),
+    (R, PCIE, DEVICE_CONTROL, &["Max_Payload_Size"], PEERS, "writes_above_mps_of_peer_port_are_split_or_malformed"),
     (E, PCIE, DEVICE_CONTROL, &["Extended Tag Field Enable"], KINDS, "only_enabled_tags_are_used"),
     (R, PCIE, DEVICE_CONTROL, &["Extended Tag Field Enable"], ROOT_REGISTERS, "host_has_32_tags_without_extended_tags"),
     (E, PCIE, DEVICE_CONTROL, &["Max_Read_Request_Size"], VFS, "virtual_functions_use_sizes_of_the_physical_function"),
@@ -204,7 +204,7 @@ const ROWS: &[Row] = &[
         ROOT_BRIDGES, "slot_commands_complete_and_switch_power"),
     (R, PCIE, "Root Control, Root Capabilities", &["PME Interrupt Enable"],
         ROOT_REGISTERS, "root_status_reports_one_pme_at_a_time"),
-    (R, PCIE, "Root Control, Root Capabilities", &["CRS Software Visibility Enable"], ROOT, "crs_is_visible_or_retried"),
+    (R, PCIE, "Root Control, Root Capabilities", &["CRS Software Visibility Enable"], ROOT, "crs_is_returned_to_software_or_retried"),
     (R, PCIE, "Root Status", &["PME Status"], ROOT_REGISTERS, "root_status_reports_one_pme_at_a_time"),
 
     (E, PCIE, DEVICE_CONTROL_2, TIMEOUT, REGISTERS, "read_timeout_follows_device_control_2"),
@@ -241,13 +241,13 @@ const ROWS: &[Row] = &[
 
     (S, ACS, ACS_CONTROL, &["ACS Source Validation Enable", "ACS Translation Blocking Enable",
         "ACS P2P Request Redirect Enable", "ACS P2P Completion Redirect Enable", "ACS Upstream Forwarding Enable",
-        "ACS P2P Egress Control Enable", "ACS Direct Translated P2P Enable"], ROUTING, "acs_bits_select_the_path"),
-    (S, ACS, "Egress Control Vector", &["Egress Control Vector"], ROUTING, "acs_bits_select_the_path"),
+        "ACS P2P Egress Control Enable", "ACS Direct Translated P2P Enable"], ROUTING, "acs_bits_select_path_of_peer_requests"),
+    (S, ACS, "Egress Control Vector", &["Egress Control Vector"], ROUTING, "acs_bits_select_path_of_peer_requests"),
     (R, ACS, ACS_CONTROL, &["ACS Source Validation Enable", "ACS Translation Blocking Enable",
         "ACS P2P Request Redirect Enable", "ACS P2P Egress Control Enable", "ACS Direct Translated P2P Enable"],
-        PEERS, "acs_bits_select_the_path"),
+        PEERS, "acs_bits_select_path_of_peer_requests"),
     (R, ACS, ACS_CONTROL, &["ACS Upstream Forwarding Enable"], PEERS, "upstream_forwarding_allows_return_to_the_same_port"),
-    (R, ACS, "Egress Control Vector", &["Egress Control Vector"], PEERS, "acs_bits_select_the_path"),
+    (R, ACS, "Egress Control Vector", &["Egress Control Vector"], PEERS, "acs_bits_select_path_of_peer_requests"),
 
     (E, SRIOV, SRIOV_CONTROL, &["VF Enable"], VFS, "clearing_vf_enable_removes_functions_and_drops_late_completions"),
     (E, SRIOV, SRIOV_CONTROL, &["VF MSE"], VFS, "vf_mse_gates_memory_of_all_virtual_functions"),
@@ -371,7 +371,7 @@ fn witnesses() -> Witnesses {
     }
     for (kind, file) in [(S, BRIDGES), (R, ROOT_BRIDGES)] {
         let windows = WINDOWS.iter().flat_map(|(register, fields)| fields.iter().map(move |f| (register, f)));
-        let test = (file, "each_register_moves_one_end_of_a_window");
+        let test = (file, "each_register_sets_one_end_of_a_window");
         all.extend(windows.map(|(register, field)| (key(kind, TYPE_1, register, field), test)));
     }
     let msi = [

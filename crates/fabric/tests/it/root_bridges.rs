@@ -60,7 +60,7 @@ fn reaches(setting: &[(u16, u8, u32)], what: Asks) -> bool {
 /// Rows: the register, the value written to it; a request at that end, and whether the port claims it before and after
 /// the write.
 #[test]
-fn each_register_moves_one_end_of_a_window() {
+fn each_register_sets_one_end_of_a_window() {
     // The prefetchable window: 10_0000_0000 to 10_0fff_ffff.
     const PREFETCHABLE: [(u16, u8, u32); 3] = [(9, 0xf, 0x0ff0_0000), (10, 0xf, 0x10), (11, 0xf, 0x10)];
     use Asks::{Bus, Io, Memory};
@@ -116,7 +116,7 @@ fn isa_and_vga_enable_select_claimed_addresses() {
 
 /// PowerState (`PCIe 5.0 §5.3.1.4.1`): in D3hot a root port claims no memory and no I/O, and configuration requests pass.
 #[test]
-fn a_port_in_d3hot_claims_no_memory() {
+fn a_port_in_d3hot_claims_no_memory_requests() {
     let pm = space(0).capability(1).unwrap() + 1;
     for (asks, passes) in
         [(Asks::Memory(window(0)), false), (Asks::Io(0x1000), false), (Asks::Bus(0x10), true)]

@@ -77,7 +77,7 @@ fn ari_forwarding_opens_the_secondary_bus() {
 
 /// An answer of a function of bus 0 takes the root complex latency twice, and crosses no link.
 #[test]
-fn functions_of_bus_0_answer_after_two_latencies() {
+fn functions_of_bus_0_answer_after_two_root_complex_latencies() {
     let rig = Rig::new();
     let fabric = rig.run(|cpu| async move {
         let before = cpu.now();
@@ -390,7 +390,7 @@ fn pme_raises_an_interrupt() {
 /// CRS (`PCIe 5.0 §2.3.2`): with CRS Software Visibility a read of Vendor ID returns ffff0001h. Otherwise the root
 /// complex repeats the request by itself until the function is ready or the retry time is over.
 #[test]
-fn crs_is_visible_or_retried() {
+fn crs_is_returned_to_software_or_retried() {
     // Visible, register, CRS completions before the answer, the value that the program reads, number of requests.
     let rows: [(bool, u16, u32, u32, usize); 5] = [
         (true, 0, 3, 0xffff_0001, 1),
@@ -447,7 +447,7 @@ fn configuration_write_is_retried() {
 
 /// INTx messages are levels: the host receives changes, and a link that is down asserts no wire (`PCIe 5.0 §2.2.8.1`).
 #[test]
-fn interrupt_wires_are_levels() {
+fn interrupt_wires_are_reported_as_levels() {
     let rig = Rig::new();
     let codes = [0x20, 0x20, 0x22, 0x24, 0x24];
     for (at, code) in (40..).step_by(10).zip(codes) {

@@ -200,7 +200,7 @@ fn split_reads_end_at_multiples_of_64_bytes() {
 /// Parts have the Traffic Class (`PCIe 5.0 §2.2.6.6`), attributes and prefixes of the read, but not ID-based Ordering,
 /// which would let them pass writes of the read's requester. The completions of the read have the same.
 #[test]
-fn parts_keep_traffic_class_attributes_and_prefixes() {
+fn split_requests_keep_traffic_class_attributes_and_prefixes() {
     let rig = Rig { mode: PeerToPeer::Split, ..Rig::new() };
     let (tc, prefixes) =
         (TrafficClass::from_bits(3), Prefixes::new(&[Prefix::pasid(5, false, false)]).unwrap());
@@ -260,7 +260,7 @@ fn len_of(body: &Body) -> Option<u32> {
 
 /// If a part is refused, the complete read is refused.
 #[test]
-fn one_failed_part_fails_the_split_read() {
+fn one_failed_request_fails_the_split_read() {
     let rows = [(Status::UnsupportedRequest, "UR"), (Status::CompleterAbort, "CA")];
     for (status, name) in rows {
         let rig = Rig { mode: PeerToPeer::Split, ..Rig::new() };
@@ -281,7 +281,7 @@ fn one_failed_part_fails_the_split_read() {
 
 /// Writes longer than Max_Payload_Size of the other root port: split if the host splits, otherwise malformed there.
 #[test]
-fn long_writes_are_split_or_malformed_at_smaller_mps() {
+fn writes_above_mps_of_peer_port_are_split_or_malformed() {
     for (mode, expected, malformed) in [
         (
             PeerToPeer::Split,
@@ -307,7 +307,7 @@ fn long_writes_are_split_or_malformed_at_smaller_mps() {
 /// Access Control Services of the root port that a request comes in through (`PCIe 5.0 §6.12.1.1`): bits of ACS
 /// Control, the requester, and the result of a read of 64 B. A redirected request is validated, and goes on.
 #[test]
-fn acs_bits_select_the_path() {
+fn acs_bits_select_path_of_peer_requests() {
     let (own, foreign) = (below(0), bdf(0x30, 0, 0));
     const VALIDATION: u32 = 1 << 0;
     const TRANSLATION_BLOCKING: u32 = 1 << 1;
@@ -355,7 +355,7 @@ fn acs_bits_select_the_path() {
 
 /// A refused read is completed with CA (`PCIe 5.0 §6.12.1.1`).
 #[test]
-fn a_blocked_read_aborts() {
+fn a_blocked_read_ends_with_completer_abort() {
     let rig = Rig::new();
     let fabric = run(&rig, 1, vec![mrd(bdf(0x30, 0, 0), window(1), 64)]);
     assert_eq!(rig.ends[0].lines(), ["Cpl CA of 00:00.0 to 30:00.0 tag 7"]);
@@ -427,7 +427,7 @@ fn requests_to_a_peer_below_a_down_link_fail() {
 /// the same time has passed again. Then the read ends, once. Rows: whether the link is cut; parts that arrive; how the
 /// read is completed: by the first of its parts that fails.
 #[test]
-fn part_without_tag_is_sent_later() {
+fn split_request_without_tag_is_sent_later() {
     for (cut, parts, status) in [(true, 1, "UR"), (false, 4, "CA")] {
         let mut rig = Rig { mode: PeerToPeer::Split, ..Rig::new() };
         rig.host.max_host_requests_per_port = 1;

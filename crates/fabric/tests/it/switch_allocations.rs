@@ -19,7 +19,7 @@ fn round(rig: &mut Rig, tlps: &[(usize, Tlp)]) -> usize {
         }
         while rig.switch.poll_credits(port).is_some() {}
     }
-    while rig.switch.poll_dropped().is_some() {}
+    rig.switch.effects().clear();
     sent
 }
 

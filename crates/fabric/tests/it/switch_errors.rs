@@ -7,6 +7,7 @@ use config::PortType;
 use config::ext::{acs, aer, dpc};
 use config::register::put;
 use link::Notice;
+use riser_fabric::BridgeOwner as _;
 use riser_fabric::switch::{Forwarding, PortArbitration, Switch};
 use tlp::*;
 
@@ -191,7 +192,7 @@ fn a_blocked_request_signals_target_abort() {
     }
 }
 
-/// How a TLP meets a link that is down.
+/// Way in which a TLP is affected by a link that is down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Comes {
     /// The TLP arrives when the link is down.

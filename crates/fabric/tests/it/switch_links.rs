@@ -5,6 +5,7 @@ use crate::switch_rig::*;
 use config::SlotEvent;
 use config::ext::{aer, dpc};
 use link::Notice;
+use riser_fabric::BridgeOwner as _;
 use riser_fabric::switch::{
     Action, Forwarding, PortArbitration, Switch, SwitchConfig, SwitchError, SwitchPortConfig,
 };
@@ -74,7 +75,7 @@ fn interrupt_message_follows_earlier_writes() {
 
 /// `PCIe 5.0 §2.9.1`: a link that is down asserts no wire.
 #[test]
-fn wires_of_a_lost_link_are_deasserted() {
+fn interrupt_wires_of_a_lost_link_are_deasserted() {
     let mut rig = Rig::new();
     rig.arrive(2, &message(MessageRouting::Local, function(4), 0x20));
     assert_eq!(notice(&mut rig, 2, down(false)), ["0: Deassert_INTB of 01:00.0"]);

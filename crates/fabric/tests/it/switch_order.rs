@@ -6,6 +6,7 @@ use crate::switch_rig::*;
 use link::{Notice, Passing, may_pass};
 use proptest::prelude::*;
 use riser_fabric::switch::{Forwarding, PortArbitration, Switch};
+use riser_fabric::{BridgeOwner as _, Effect, Note};
 use std::collections::{BTreeMap, VecDeque};
 use tlp::*;
 
@@ -370,7 +371,8 @@ proptest! {
             }
         }
         left += rig.drain().iter().filter(|(_, tlp)| tlp.account == Account(1)).count();
-        let dropped = std::iter::from_fn(|| rig.switch.poll_dropped()).filter(|a| *a == Account(1)).count();
+        let is_drop = |effect: &Effect| matches!(effect, Effect::Note(Note::Drop { account: Account(1) }));
+        let dropped = rig.switch.effects().iter().filter(|effect| is_drop(effect)).count();
         prop_assert!(rig.switch.is_empty(), "nothing is stuck: {:?}", rig.switch.waits_for());
         prop_assert_eq!(arrived, left + dropped);
     }

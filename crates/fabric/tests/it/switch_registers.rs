@@ -6,6 +6,7 @@ use crate::switch_rig::*;
 use config::ext::{aer, dpc};
 use config::{Builder, Identity, PcieLayout, PortType, SlotEvent, SlotLayout};
 use link::Notice;
+use riser_fabric::BridgeOwner as _;
 use riser_fabric::switch::{Action, Forwarding, PortArbitration, Switch};
 use tlp::*;
 
@@ -65,7 +66,7 @@ fn to_bus(bus: u8) -> Tlp {
 /// Rows: the register, the value written to it; a request just at that end, and whether port 1 claims it before and
 /// after the write.
 #[test]
-fn each_register_moves_one_end_of_a_window() {
+fn each_register_sets_one_end_of_a_window() {
     let rows: [(&str, u16, u8, u32, Tlp, bool, bool); 20] = [
         ("Secondary Bus Number", 6, 0b0010, 0x0700, to_bus(3), true, false),
         ("Subordinate Bus Number", 6, 0b0100, 0x0006_0000, to_bus(6), false, true),
@@ -208,7 +209,7 @@ fn each_slot_event_depends_on_its_enable_bit() {
         for (control, interrupts) in [
             (enable | HOT_PLUG_INTERRUPT, true),
             (enable, false),
-            // All others, except the event that the write itself causes.
+            // All other fields, except the event that the write itself causes.
             (ALL & !enable & !(1 << 4), false),
         ] {
             let mut rig = with_full_slot();
@@ -365,7 +366,7 @@ fn error_without_room_in_the_header_log_is_reported() {
 
 /// PowerState (`PCIe 5.0 §5.3.1.4.1`): in D3hot a port claims no memory and no I/O, and forwards no requests upstream.
 #[test]
-fn a_port_in_d3hot_claims_and_forwards_no_memory() {
+fn a_port_in_d3hot_claims_and_forwards_no_memory_requests() {
     let rows = [
         (0, to_memory(0x1000_0000), false),
         (0, to_io(0x1000), false),

@@ -179,7 +179,7 @@ fn egress_port_blocks_atomics_and_prefixes() {
 /// 1 Translation Blocking, 2 Request Redirect, 3 Completion Redirect, 4 Upstream Forwarding, 5 Egress Control,
 /// 6 Direct Translated. The vector names port 2.
 #[test]
-fn acs_bits_select_the_path() {
+fn acs_bits_select_path_of_peer_requests() {
     let to_b = || write(id(A), 0x2000_0000, 4);
     let to_c = || write(id(A), 0x3000_0000, 4);
     let back = || write(id(A), 0x1000_0000, 4);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The basis of results: how reliably the figures of the host's profile are known that a result depends on.
+//! The basis of results: how reliably the figures of the host's profile that affect a result are known.
 
 use super::HOSTS;
 use crate::schema::{Host, IommuPages};

@@ -28,8 +28,8 @@ pub struct LlcTable {
     pub core_snoop_latency_ps: Figure<Picoseconds>,
     /// Lines that devices read from memory are allocated in the cache. Default: false.
     pub read_allocate: Option<Figure<bool>>,
-    /// Extra time until a write of a whole line that misses is visible: it evicts another line, which is first written to
-    /// memory.
+    /// Extra time until a write of a whole line is visible, if the line misses: the write evicts another line, which is
+    /// first written to memory.
     pub eviction_latency_ps: Figure<Picoseconds>,
 }
 
@@ -37,8 +37,8 @@ pub struct LlcTable {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DramTable {
-    /// Extra latency of a read from memory compared with a cache hit. Also the extra time until a partial write of a missing
-    /// line is visible.
+    /// Extra latency of a read from memory compared with a cache hit. This is also the extra time until a partial write is
+    /// visible, if its line misses.
     pub latency_ps: Figure<Picoseconds>,
     /// Banks, if lines of one bank are served one after another.
     pub banks: Option<BanksTable>,
@@ -70,7 +70,7 @@ pub struct NumaTable {
     pub remote_snoop_latency_ps: Figure<Picoseconds>,
     /// Extra latency of a read of the other socket's memory whose line is not in the local cache.
     pub remote_memory_latency_ps: Figure<Picoseconds>,
-    /// Extra time until a write is visible that evicts a line of the other socket's memory.
+    /// Extra time until a write is visible, if it evicts a line of the other socket's memory.
     pub remote_eviction_latency_ps: Figure<Picoseconds>,
 }
 

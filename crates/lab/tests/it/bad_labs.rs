@@ -105,11 +105,11 @@ fn reports_errors_with_place_and_valid_values() {
         (memory("[[link.vc]]\nid = 1\n[[link.vc]]\nid = 1\n"), (5, 1), &["second table of VC1", "each has one"]),
         (memory("[[link.vc]]\nid = 1\ntcs = [8]\n"), (5, 1), &["traffic classes of VC1", "0 to 7"]),
         (memory("[[link.vc]]\nid = 1\ntcs = []\n"), (5, 1), &["VC1 without traffic classes", "leave its table out"]),
-        (memory("[[link.vc]]\nid = 1\ntcs = [0, 1]\n[[link.vc]]\nid = 0\ntcs = [2]\n"), (5, 1), &["TC0 on VC1", "always on VC0"]),
+        (memory("[[link.vc]]\nid = 1\ntcs = [0, 1]\n[[link.vc]]\nid = 0\ntcs = [2]\n"), (5, 1), &["TC0 on VC1", "expected on VC0"]),
         (
             memory("[[link.vc]]\nid = 1\ntcs = [1, 2]\n[[link.vc]]\nid = 2\ntcs = [2]\n"),
             (5, 1),
-            &["TC2 on VC1 and VC2", "one channel at most"],
+            &["TC2 on VC1 and VC2", "at most one channel"],
         ),
         (memory("[[slot.link.vc]]\nid = 1\nphases = 129\n"), (5, 1), &["129 phases of VC1", "1 to 128"]),
         (

@@ -91,6 +91,8 @@ impl Port {
             pending::ACK => self.transmit_ack(now),
             pending::FEATURE => self.transmit_feature(now),
             pending::REPLAY => self.transmit_replay(now),
+            // Only its owner can send.
+            pending::FRAMES => None,
             _ if first < pending::UPDATE_FC_SHIFT => {
                 self.transmit_init_fc(now, first - pending::INIT_FC_SHIFT)
             }

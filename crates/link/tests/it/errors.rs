@@ -360,7 +360,7 @@ fn unknown_dllps_are_ignored() {
 }
 
 #[test]
-fn state_lines_name_what_is_missing() {
+fn state_lines_name_missing_dllps_and_credits() {
     let mut port = Port::new(config());
     assert_eq!(port.state_line(), "link not started");
     port.start(Time::ZERO);

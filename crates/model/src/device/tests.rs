@@ -211,7 +211,7 @@ fn register_accesses_use_downstream_bandwidth() {
 
 /// A transaction per 2^20 packets: 28 B up, so the link carries 2^20 packets in the time of 28 B (and of some DLLPs).
 #[test]
-fn rare_transactions_share_the_link() {
+fn throughput_includes_rare_transactions() {
     let mut device = nic("simple");
     device.transactions.retain(|t| t.side == Side::Tx && t.kind == Kind::Interrupt);
     device.transactions[0].per = 1 << 20;

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_contents_of_first_read() {
+    fn folder_keeps_contents_of_first_read() {
         let path = std::env::temp_dir().join(format!("riser-lab-folder-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         fs::write(path.join("a"), b"first").unwrap();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_kept_files() {
+    fn size_of_kept_files_is_limited() {
         let mut files = KeptFiles::new();
         assert!(check_room(&files, MAX_KEPT_BYTES).is_ok());
         let error = check_room(&files, MAX_KEPT_BYTES + 1).unwrap_err().to_string();

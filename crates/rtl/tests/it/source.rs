@@ -5,7 +5,7 @@ use crate::checks_rtl as checks;
 use testkit::seeds;
 
 #[test]
-fn properties_hold_for_seeds() {
+fn seeds_pass_fuzz_checks() {
     let seeds = seeds("rtl_source");
     let seed = |name: &str| checks::source(&seeds.iter().find(|seed| seed.0 == name).expect(name).1);
     // For the other sources, the error names a line in them.

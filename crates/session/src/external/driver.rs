@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Drives a lab that an outside program joins: inputs join at their times and are recorded, and the fabric advances
-//! according to its clock. The driver does not know transports and reads no clock: its caller passes the time.
+//! according to its clock. The driver does not depend on a transport and reads no clock: its caller passes the time.
 
 use super::clock::{Clock, LOOK_EVENTS, Lag, SLICE_EVENTS};
 use super::host::HostPlace;

@@ -133,7 +133,7 @@ fn told(a: &Answer) -> String {
         Answered::WriteFailed => "a write that failed",
         Answered::Atomic => "the value before an AtomicOp",
         Answered::AtomicFailed => "an AtomicOp that failed",
-        Answered::Awaited => "bytes that were requested elsewhere",
+        Answered::Awaited => "bytes that another program must provide",
     };
     format!("{what}, {} bytes at {:#x} of place {}", a.bytes.len(), a.address, a.place)
 }

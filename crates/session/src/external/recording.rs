@@ -387,7 +387,7 @@ mod tests {
 
         /// The reader returns the entries that fit, then the mark that the record is full. The limit is never exceeded.
         #[test]
-        fn stops_at_size_limit_and_marks_the_record_as_full(entries in entries(), limit in 0..600_u64) {
+        fn record_never_exceeds_limit_and_marks_its_end(entries in entries(), limit in 0..600_u64) {
             let (bytes, begins, size) = written(&entries, limit);
             let (read, error) = all(&bytes);
             prop_assert_eq!(error, None);

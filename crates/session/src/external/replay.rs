@@ -36,8 +36,10 @@ pub enum ReplayError {
         /// Path of the lab to compare with.
         path: String,
     },
-    /// The lab lacks a place of the record.
-    #[error("the record was made with another lab: it joins at `{name}`, places here are {there}")]
+    /// The record has a place that the lab lacks.
+    #[error(
+        "the record was made with another lab: it uses the place `{name}`, but this lab has the places {there}"
+    )]
     Place {
         /// Name of the missing place.
         name: String,

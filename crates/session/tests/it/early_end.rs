@@ -57,7 +57,7 @@ fn running_flows_have_rates_at_an_early_end() {
 
 /// Rates of finished flows cover the time up to their own end, the other rates the time up to the end of the run.
 #[test]
-fn finished_flow_keeps_its_own_time() {
+fn finished_flow_reports_time_of_its_end() {
     let devices = run_to(&shipped("vcs.toml"), 1_000_000);
     let of = |slot: &str| &devices.iter().find(|(name, _)| name == slot).unwrap().1;
     let (going, ended) = (of("weighted"), of("strict"));

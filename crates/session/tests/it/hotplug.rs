@@ -69,7 +69,7 @@ fn reinserted_card_starts_again() {
 /// The host reads a register of the card when it is removed, at twelve times. A read that was sent ends by Completion
 /// Timeout, 10 ms later (the `ideal` host). The port above immediately rejects an unsent read (`PCIe 5.0 §2.9.1`).
 #[test]
-fn outstanding_read_ends_with_right_error() {
+fn outstanding_read_ends_with_correct_error() {
     for place in ["root", "switch"] {
         let slot = slot(place, "mmio", reads(place));
         let (mut timeouts, mut refusals) = (0, 0);

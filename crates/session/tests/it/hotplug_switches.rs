@@ -60,9 +60,9 @@ fn restarts_everything_below_switch_after_link_up() {
     let devices = [(READS, LONG.to_owned()), (LONG, raw()), (LONG, READS.to_owned())];
     for (card, fixed) in devices {
         for (link, upper, lower) in [("upper", true, false), ("upper", true, true), ("lower", false, true)] {
+            let tree = tree(upper, lower, card, &fixed);
+            let calm = run(&file(&tree, ""));
             for kind in ["cut", "removal"] {
-                let tree = tree(upper, lower, card, &fixed);
-                let calm = run(&file(&tree, ""));
                 let stormy = run(&file(&tree, &outage(link, kind, 300, Some(600))));
                 let told = lines(&stormy);
                 let context = format!("{card}, {link} {kind}, {upper} {lower}: {told:#?}");
@@ -255,7 +255,7 @@ fn a_tree_of_switches_alone_is_enumerated() {
 /// Max_Payload_Size of everything below a root port is 128 B if a switch there has a hot-plug capable slot. A device
 /// that enumeration does not find does not get this value, so it must not need more.
 #[test]
-fn raw_devices_keep_to_the_payload_of_their_path() {
+fn flows_are_limited_to_max_payload_size_of_their_path() {
     let flow = |size: u32| {
         format!(
             "device = \"traffic\"\n[[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\nsize_bytes = {size}\ncount = 9\n"

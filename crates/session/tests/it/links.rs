@@ -87,7 +87,7 @@ fn channel_credits_override_link_credits() {
 
 /// The same writes arrive with every kind of flow control, and the report names each.
 #[test]
-fn labs_run_with_channels_with_scales_and_without_credits() {
+fn same_writes_arrive_with_each_kind_of_flow_control() {
     let plain = run("");
     let of = |report: &Report| {
         let up = report.links[0].directions[1].clone();

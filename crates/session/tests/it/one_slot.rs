@@ -133,7 +133,7 @@ fn replays_lost_write() {
 
 /// The tutorial shows the error if no interrupt comes.
 #[test]
-fn names_interrupt_that_never_comes() {
+fn run_without_progress_names_awaited_interrupt() {
     let mut lab = plug(OneSlot::default(), false).unwrap();
     let Stop::NoProgress(lines) = lab.fabric.run(Limits::default()) else { panic!("it went on") };
     assert!(lines.iter().any(|l| l.contains("waiting for interrupts of vector")), "{lines:?}");

@@ -61,7 +61,7 @@ fn equal_functions_get_equal_shares() {
 
 /// For writes, and for reads of a shared window, each function gets the share of its weight.
 #[test]
-fn functions_get_their_weights() {
+fn bandwidth_of_functions_follows_weights() {
     for directions in ["h2d", "d2h"] {
         let text = lab(3, 400, 4096, 32);
         let session = run(&format!("{text}weights = [1, 2, 4, 1]\ndirections = \"{directions}\"\n"));

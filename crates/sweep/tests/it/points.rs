@@ -35,7 +35,7 @@ fn grid_has_all_combinations_last_key_first() {
 }
 
 #[test]
-fn ranges_have_their_spacing() {
+fn ranges_have_configured_spacing() {
     let key = "slot.a.memory.exercise_bytes";
     for (range, wanted) in [
         ("{ from = 16, to = 64, step = 20 }", "16 36 56"),
@@ -51,7 +51,7 @@ fn ranges_have_their_spacing() {
 }
 
 #[test]
-fn together_tables_move_keys_as_one() {
+fn keys_of_together_tables_change_together() {
     let file = over(
         "[[together]]\n'link.gen' = [3, 4]\n'link.lanes' = [8, 4]\n[over]\n'link.mps_bytes' = [128, 256]",
     );
@@ -81,7 +81,7 @@ fn samples_are_in_range_and_repeatable() {
 }
 
 #[test]
-fn errors_name_their_place_in_the_file() {
+fn errors_name_their_position() {
     let metrics = "[metrics]\nhops = 'tlp_hops'\n";
     let rows: &[(&str, &str)] = &[
         ("", "sweep.toml: it is empty: expected `version = 1`"),

@@ -387,7 +387,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_alternative_is_the_dependency() {
+    fn first_alternative_of_a_dependency_is_used() {
         let shown = "Package: linux-headers-6.12.117+deb13-amd64\nDepends: linux-base (>= 4.12~), linux-image-6.12.117+deb13-amd64 (= \
             6.12.117-1) | linux-image-6.12.117+deb13-amd64-unsigned (= 6.12.117-1), gcc-14, python3:any\nSize: 3\n";
         let expected = ["linux-base", "linux-image-6.12.117+deb13-amd64", "gcc-14", "python3"];

@@ -99,7 +99,7 @@ impl Parts<'_> {
         self.check_namespaces()?;
         let suite = KERNELS.iter().find(|(known, _)| *known == name).map_or("", |(_, suite)| *suite);
         let instead = format!(
-            "your own headers to `make -C`; or, if Debian only has those of a newer kernel, remove {}, so that riser fetches that",
+            "your own headers to `make -C`; or, if Debian has only headers of a newer kernel, remove {}, so that riser fetches the newer kernel",
             folder.display()
         );
         let what = format!("headers and compiler of Linux {release}");
@@ -172,7 +172,10 @@ impl Parts<'_> {
             let to = fs::canonicalize(to).context(|| to.display().to_string())?;
             let mut command = inside(&builder.root, Some(&to), Some(&archive.folder));
             command.args(["sh", "-c", EXTRACT, "sh", &format!("linux-source-{version}")]).args(&missing);
-            self.watch.step(&format!("looking for {} in the source, half a minute", listed(&missing)))?;
+            self.watch.step(&format!(
+                "looking for {} in the source, which takes half a minute",
+                listed(&missing)
+            ))?;
             let finished = run(command, &mut self.watch, |watch| watch.look())?;
             if !finished.status.success() {
                 let why = finished.complaint();

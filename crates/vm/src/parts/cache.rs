@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime};
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Hint in error messages how to use another cache.
-const OTHER: &str = "--cache DIR or XDG_CACHE_HOME sets another folder";
+const OTHER: &str = "--cache-dir DIR or XDG_CACHE_HOME sets another folder";
 
 /// Lock for adding or removing parts.
 pub(super) const LOCK: &str = "lock";

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_part_in_creation() {
+    fn clean_keeps_part_that_is_being_created() {
         let folder = tempfile::tempdir().unwrap();
         let cache = cache(folder.path(), &[]);
         let sources = Sources { cache: cache.clone(), mirror: None, keyring: None };

@@ -88,6 +88,7 @@ fn ignores_modules_of_another_qemu() {
 
 /// A second kernel, with two CPUs, modules of both kinds, a shared folder, and more input than any buffer holds.
 #[test]
+#[ignore = "of .ci/long guest"]
 fn passes_modules_folder_and_input_to_the_guest() {
     let folder = tempfile::tempdir().unwrap();
     let folder_name = folder.path().join("a, b");

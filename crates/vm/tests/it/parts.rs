@@ -241,7 +241,7 @@ fn rejects_unusable_caches() {
         let cache = folder.path().join(name);
         let said = child_says(&[("VM_CACHE", cache.to_str().unwrap())]);
         let expected = format!(
-            "<the cache {}: expected a path without `:` and `;`, which QEMU's loader does not accept; --cache DIR or XDG_CACHE_HOME sets another folder>",
+            "<the cache {}: expected a path without `:` and `;`, which QEMU's loader does not accept; --cache-dir DIR or XDG_CACHE_HOME sets another folder>",
             cache.display()
         );
         assert!(said.contains(&expected) && !cache.exists(), "{said}");
@@ -249,7 +249,7 @@ fn rejects_unusable_caches() {
     // Not writable, even for root.
     let said = child_says(&[("VM_CACHE", "/proc/riser/cache")]);
     let expected =
-        "<cannot write the cache /proc/riser/cache (--cache DIR or XDG_CACHE_HOME sets another folder): ";
+        "<cannot write the cache /proc/riser/cache (--cache-dir DIR or XDG_CACHE_HOME sets another folder): ";
     assert!(said.contains(expected), "{said}");
 }
 
@@ -273,7 +273,7 @@ fn rejects_cache_on_noexec_file_system() {
     }
     let said = String::from_utf8(output.stdout).unwrap();
     let expected = format!(
-        "<the cache {cache}: its file system is mounted noexec, so riser cannot run programs in it; --cache DIR "
+        "<the cache {cache}: its file system is mounted noexec, so riser cannot run programs in it; --cache-dir DIR "
     );
     assert!(said.contains(&expected), "{said}");
 }

@@ -118,7 +118,7 @@ impl VmHost {
             };
             let written = written.to_vec();
             if self.run(lab, move |cpu| virtual_functions::moves(cpu, site, written)) != Ok(false) {
-                self.lose(n, "the machine with the hierarchy moves it", lab, notify);
+                self.lose(n, "the lab's machine changes its number or address", lab, notify);
             }
         }
     }

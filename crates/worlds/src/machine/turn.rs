@@ -205,7 +205,7 @@ impl VmHost {
         !self.door.place.awaits_fabric() && self.clients.iter().any(|client| client.messages().is_full())
     }
 
-    /// Returns whether a device waits for memory that is reached by messages.
+    /// Returns whether a device waits for memory that riser accesses by messages.
     pub fn is_awaited(&self) -> bool {
         self.clients.iter().any(|client| client.messages().awaits())
     }
@@ -223,8 +223,8 @@ impl VmHost {
     }
 
     fn interrupt(&mut self, interrupt: HostInterrupt) {
-        // The VMD gets the interrupts that no function claims. The client of the hierarchy is the first one, so it is
-        // handled last here.
+        // The VMD gets the interrupts that no function claims. The client of the hierarchy is the first client, so
+        // this loop handles it last.
         let mut clients = self.clients.iter_mut().enumerate().rev();
         let found = clients.find_map(|(n, client)| Some((n, client.device.interrupt(&interrupt)?)));
         let by_wire = matches!(interrupt, HostInterrupt::Wire { .. });

@@ -11,6 +11,7 @@ mod messages;
 mod nettlp;
 mod nettlp_devices;
 mod reference;
+mod rtl_link;
 mod served;
 mod shipped;
 mod vmd;

@@ -10,7 +10,7 @@ use devices::ice_nic;
 use tlp::Duration;
 
 const LAB: &str = "labs/papers/chipyard-nic.toml";
-const TEXT: &str = include_str!("../../../../../labs/papers/chipyard-nic.toml");
+const TEXT: &str = include_str!("../../../labs/papers/chipyard-nic.toml");
 
 /// Figure 9 gives delays of the physical layer in cycles. At 1 GHz these are nanoseconds.
 const CYCLES: [u32; 5] = [0, 100, 250, 500, 1000];
@@ -130,6 +130,6 @@ fn recovered(effort: &Effort, cycles: u32) -> Result<Table, PaperError> {
         rows.push(row(format!("{control}, batch {batch}, {outstanding} reads"), &run(setup, effort)?, None));
     }
     let title =
-        format!("Recovered at PCIe-{cycles}, x16: doorbells and completions in batches, outstanding reads");
+        format!("Gain at PCIe-{cycles}, x16: doorbells and completions in batches, outstanding reads");
     Ok(Table { title, columns: COLUMNS, rows })
 }

@@ -9,9 +9,9 @@ use super::super::{Effort, PaperError};
 use devices::disk::SECTOR_BYTES;
 
 const DIRECT: &str = "labs/papers/gem5-disk.toml";
-const DIRECT_TEXT: &str = include_str!("../../../../../labs/papers/gem5-disk.toml");
+const DIRECT_TEXT: &str = include_str!("../../../labs/papers/gem5-disk.toml");
 const SWITCHED: &str = "labs/papers/gem5-switch.toml";
-const SWITCHED_TEXT: &str = include_str!("../../../../../labs/papers/gem5-switch.toml");
+const SWITCHED_TEXT: &str = include_str!("../../../labs/papers/gem5-switch.toml");
 
 /// Default space of each port, in TLPs (§VI-B).
 const PORT_BUFFER: u16 = 16;

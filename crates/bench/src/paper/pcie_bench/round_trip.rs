@@ -10,7 +10,7 @@ use session::TransactionReport;
 use session::transactions::transactions;
 
 const LAB: &str = "labs/nic/round-trip.toml";
-const TEXT: &str = include_str!("../../../../../labs/nic/round-trip.toml");
+const TEXT: &str = include_str!("../../../labs/nic/round-trip.toml");
 
 /// Sizes of frames in bytes.
 const SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 1500, 1520];

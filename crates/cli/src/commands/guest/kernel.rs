@@ -12,7 +12,7 @@ const EXAMPLE: &str = "\
 Examples:
   riser guest kernel 6.12-debug
   riser guest build drivers/linux --kernel 6.12-debug
-  riser guest run labs/sriov.toml --kernel 6.12-debug --memory 1024 -- dmesg
+  riser guest run labs/sriov.toml --kernel 6.12-debug --memory-mib 1024 -- dmesg
 
 6.12-debug checks itself and its modules: KASAN, UBSAN, lockdep, kmemleak, debugging of DMA mappings, objects, lists and \
 sleep, and fault injection (/proc/self/fail-nth). Debian has no such kernel. riser builds it from Debian's \

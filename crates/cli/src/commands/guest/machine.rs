@@ -53,7 +53,7 @@ pub(super) struct MachineArgs {
     smp: u32,
 
     /// Memory of the guest in MiB
-    #[arg(long, value_name = "MIB", default_value = "512", value_parser = clap::value_parser!(u32).range(128..=1 << 20), help_heading = "Machine")]
+    #[arg(long = "memory-mib", alias = "memory", value_name = "MIB", default_value = "512", value_parser = clap::value_parser!(u32).range(128..=1 << 20), help_heading = "Machine")]
     memory: u32,
 
     /// Run the guest on this machine's processor with KVM, not in QEMU's emulation

@@ -18,7 +18,7 @@ Examples:
   riser guest torture labs/guest/nvme.toml --module nvme --share . --workload /share/test
   riser guest torture labs/guest/nvme.toml --module nvme --set slot.ssd.hot_plug=true \\
       --package nvme-cli --faults 300 --seed 7 --workload 'nvme id-ctrl /dev/nvme0'
-  riser guest torture my.toml --module my.ko --kernel 6.12-debug --memory 1024 \\
+  riser guest torture my.toml --module my.ko --kernel 6.12-debug --memory-mib 1024 \\
       --share . --workload /share/test --json
 
 The workload is a command line for the guest's shell. It runs once before the faults, repeatedly during them, and once after them. The \
@@ -32,9 +32,8 @@ Findings are errors that the kernel reports (BUG, WARNING, Oops, lockups, hung t
 do not come back. A workload that hangs or fails at the end is a finding too, as are slabs that grow by an object for \
 each fault, and reports of kmemleak if the kernel has it.
 A kernel that stops is also a finding. Another machine then takes the remaining faults, unless --capture, --record or \
--- hexdump record one machine. --log FILE is the log of the first machine; the log of the second is FILE.2. json prints
--- one object: seed, faults, seconds, machines, kinds, rounds_well, rounds_failed, rescues, findings, and schedule: for
--- each \
+--write-hexdump record one machine. --log FILE is the log of the first machine; the log of the second is FILE.2.
+--json prints one object: seed, faults, seconds, machines, kinds, rounds_well, rounds_failed, rescues, findings, and schedule: for each \
 fault that occurred a pause in ms, its kind, and its parameters. The exit status is 1 if there \
 are findings. Ctrl-C ends the run with the report so far.";
 

@@ -38,7 +38,7 @@ pub(super) struct VmArgs {
     assign: Vec<String>,
 
     /// Give the machine an emulated IOMMU (VT-d) with interrupt remapping: devices reach only memory that the kernel has mapped for them
-    #[arg(long)]
+    #[arg(long = "vtd", alias = "iommu")]
     iommu: bool,
 
     /// Send each DMA to the machine as a message, instead of using its shared memory: its IOMMU then checks the access, and its kernel logs
@@ -71,12 +71,17 @@ pub(super) struct UplinkArgs {
     #[arg(long, value_parser = one_of(&SERVED_SCHEMES), requires = "nettlp_allow", default_value = "auto")]
     nettlp_scheme: Scheme,
 
-    /// Require peers to prove that they have this key, a file of 64 hexadecimal digits. Serves only sessions
+    /// File with the adapter's key: 64 hexadecimal digits, with which these peers must authenticate; serves only sessions
     #[arg(long, value_name = "FILE", requires = "nettlp_allow")]
     nettlp_key: Option<PathBuf>,
 
     /// Peer that serves the machine's requests [default: the peer of --nettlp-allow, if there is only one]
-    #[arg(long, value_name = "PEER", requires = "nettlp_allow")]
+    #[arg(
+        long = "nettlp-device-peer",
+        alias = "nettlp-device",
+        value_name = "PEER",
+        requires = "nettlp_allow"
+    )]
     nettlp_device: Option<IpAddr>,
 }
 

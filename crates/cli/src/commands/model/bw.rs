@@ -12,7 +12,7 @@ const EXAMPLES: &str = "\
 Examples:
   riser model bw --size 256
   riser model bw --form published --size 64..2048 --gen 3 --lanes 8 --mps 256 --mrrs 512
-  riser model bw --size 256 --dllps write=0,0.17 --json
+  riser model bw --size 256 --measured-dllps write=0,0.17 --json
   riser model bw --size 64..4096 --gen 6 --lanes 16
 
 --json prints one object for one size, and {\"rows\": [OBJECT, ...]} for several.
@@ -28,23 +28,23 @@ carry per transfer; form published adds equations, with bytes per transfer.";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Transfer sizes in bytes: N, A..B (doubling from A to B) or A..B:STEP
+    /// Sizes of transfers in bytes: N, A..B (doubling from A to B) or A..B:STEP
     #[arg(long = "size", value_name = "SIZE", required = true, num_args = 1..)]
     sizes: Vec<Sizes>,
 
     #[command(flatten)]
     link: LinkArgs,
 
-    /// Offset of each transfer from a 4 KiB boundary, in bytes; exact form only
+    /// Offset of each transfer in bytes, from a 4 KiB boundary; exact form only
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     offset: u32,
 
     /// Measured DLLPs per transfer, which replace the model's own rule. UP is from device to host, DOWN from host to
     /// device, for write, read or read_write (per pair); exact form only. Can be given once for each
-    #[arg(long, value_name = "KIND=UP,DOWN")]
+    #[arg(long = "measured-dllps", alias = "dllps", value_name = "KIND=UP,DOWN")]
     dllps: Vec<KindDllps>,
 
-    /// Print JSON
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -98,7 +98,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 impl Args {
     fn dllps(&self) -> Result<Dllps, Failure> {
         if self.link.form() == Form::Published && !self.dllps.is_empty() {
-            return Err(Failure::usage("--dllps: requires --form exact"));
+            return Err(Failure::usage("--measured-dllps: requires --form exact"));
         }
         let mut dllps = Dllps::default();
         for given in &self.dllps {

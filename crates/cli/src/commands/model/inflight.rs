@@ -44,20 +44,20 @@ pub(super) struct Args {
     #[arg(long, value_name = "LATENCY", num_args = 1..)]
     latency: Vec<Latency>,
 
-    /// Also simulate the latency: LAT_RD of this size on a host profile
+    /// Host profile: simulate LAT_RD of this size on it, for the latency
     #[arg(long, value_name = "PROFILE", num_args = 1..)]
     host: Vec<String>,
 
-    /// Device profile of the card in --host [default: nfp6000]. With `ideal`, the device adds no time, so only the host
+    /// Device profile: that of the card in --host [default: nfp6000]. With `ideal`, the device adds no time, so only the host
     /// causes latency
     #[arg(long, value_name = "PROFILE", requires = "host")]
     device: Option<String>,
 
-    /// Generation of the link to --host: 1, 2, 3, 4, 5 [default: from its profile, or 3]
+    /// Generation of the link: that to --host, 1, 2, 3, 4, 5 [default: from its profile, or 3]
     #[arg(long = "gen", value_name = "GEN", requires = "host")]
     generation: Option<i64>,
 
-    /// Lanes of that link: 1, 2, 4, 8, 12, 16, 32 [default: from the profile, or 8]
+    /// Lanes: 1, 2, 4, 8, 12, 16, 32, of the link to --host [default: from the profile, or 8]
     #[arg(long, requires = "host")]
     lanes: Option<i64>,
 
@@ -65,7 +65,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "NS", num_args = 0..=1, default_missing_value = IOMMU_DEFAULT)]
     iommu_miss: Option<f64>,
 
-    /// Print JSON
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }

@@ -60,7 +60,7 @@ pub(crate) struct Args {
     #[arg(long = "device", value_name = "NAME|FILE", num_args = 1..)]
     devices: Vec<String>,
 
-    /// Packet sizes in bytes, 64 to 9216, FCS included: N, A..B (doubling from A to B) or A..B:STEP [default: 64 to 1500]
+    /// Sizes of packets in bytes, 64 to 9216, FCS included: N, A..B (doubling from A to B) or A..B:STEP [default: 64 to 1500]
     #[arg(long = "size", value_name = "SIZE", num_args = 1..)]
     sizes: Vec<Sizes>,
 
@@ -68,26 +68,26 @@ pub(crate) struct Args {
     #[arg(long, value_parser = one_of(&TRAFFIC), default_value = "both")]
     traffic: Packeting,
 
-    /// Rate of the Ethernet to compare with, in Gb/s: 0.001 to 100000
+    /// Rate of the Ethernet in Gb/s, for comparison: 0.001 to 100000
     #[arg(long, value_name = "GBPS", default_value_t = 40.0, value_parser = super::ethernet)]
     ethernet: f64,
 
     #[command(flatten)]
     link: LinkArgs,
 
-    /// Output format: a table, comma-separated values or JSON
+    /// Format of the output: a table, comma-separated values or JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Print JSON, like --format json
+    /// Print one JSON object, like --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
 
-    /// Also write the curves as a chart
+    /// Write an SVG picture to this file: the curves
     #[arg(long, value_name = "OUT.svg")]
     svg: Option<PathBuf>,
 
-    /// Also write the curves as one page that needs no network
+    /// Write an HTML page to this file: the curves; it needs no network
     #[arg(long, value_name = "OUT.html")]
     html: Option<PathBuf>,
 

@@ -80,7 +80,7 @@ enum What {
         #[arg(long)]
         extended: bool,
 
-        /// The function [default: ask the driver of the adapter's host]
+        /// ID of the adapter's function [default: ask the driver of the adapter's host]
         #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION")]
         bus: Option<Bdf>,
 

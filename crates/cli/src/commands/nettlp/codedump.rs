@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
-    /// Overwrite an existing file
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 

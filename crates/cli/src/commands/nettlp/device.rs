@@ -52,7 +52,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE.toml")]
     settings: Option<PathBuf>,
 
-    /// Set a key of the settings, in place of the file's; repeatable
+    /// Set a key of the settings, in place of the file's; can be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
@@ -60,18 +60,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BAR", value_parser = clap::value_parser!(u8).range(0..=5))]
     bar: Option<u8>,
 
-    /// Max_Payload_Size of the adapter's path: limit of writes and of received completions
+    /// Max_Payload_Size in bytes: that of the adapter's path, limit of writes and of received completions
     #[arg(long, value_name = "BYTES", default_value = "256", value_parser = mps)]
     mps: Mps,
 
     #[command(flatten)]
     native: Native,
 
-    /// Seed of the device's random numbers
+    /// Seed of random numbers: those of the device
     #[arg(long, default_value = "0", allow_negative_numbers = true, value_parser = seed)]
     seed: u64,
 
-    /// Print one JSON object at the end
+    /// Print one JSON object, at the end
     #[arg(long)]
     json: bool,
 }

@@ -34,7 +34,7 @@ Examples:
 
 A NetTLP adapter lets its peers read and write memory. The adapter of riser serves only the peers of --allow.";
 
-/// NetTLP: device software that exchanges TLPs over UDP
+/// Exchange TLPs over UDP as NetTLP does: adapters, device software and tools
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {

@@ -82,11 +82,11 @@ pub(crate) struct Args {
     #[arg(short = 'R', long, value_parser = one_of(&REGIONS), default_value = "same", action = ArgAction::Set)]
     regions: bool,
 
-    /// Address pattern of the requests
+    /// Order of the addresses
     #[arg(short = 'P', long, value_parser = one_of(&PATTERNS), default_value = "sequential")]
     pattern: Pattern,
 
-    /// Outstanding requests per thread
+    /// Number of outstanding transfers, per thread
     #[arg(short = 'O', long, value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=4096))]
     outstanding: u64,
 
@@ -103,11 +103,11 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "COUNT", value_parser = number)]
     count: Option<u64>,
 
-    /// Seed of random addresses
+    /// Seed of random numbers: the addresses
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Also measure the datagram rate of this machine's loopback; takes one second and two cores
+    /// Measure also the datagram rate of this machine's loopback; takes one second and two cores
     #[arg(long)]
     ceiling: bool,
 

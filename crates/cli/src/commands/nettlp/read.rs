@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Overwrite an existing file
+    /// Overwrite existing files
     #[arg(long, requires = "output")]
     force: bool,
 

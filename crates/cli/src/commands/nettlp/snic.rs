@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "NAME")]
     tap: String,
 
-    /// Print one JSON object at the end
+    /// Print one JSON object, at the end
     #[arg(long)]
     json: bool,
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
 Examples:
-  riser nettlp write 0x1000 --hex 'de ad be ef' -r 192.168.10.1
+  riser nettlp write 0x1000 --data 'de ad be ef' -r 192.168.10.1
   riser nettlp write 0 memory.bin -r 127.0.0.1 -l 127.0.0.2 --verify
 
 Replaces dma_write. Takes any address and length: writes are split at --mps and 4 KiB, and byte enables cover only the given \
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     file: Option<PathBuf>,
 
     /// Bytes to write, in hexadecimal
-    #[arg(long, value_name = "BYTES", value_parser = hex)]
+    #[arg(long = "data", alias = "hex", value_name = "HEX", value_parser = hex)]
     hex: Option<std::vec::Vec<u8>>,
 
     #[command(flatten)]

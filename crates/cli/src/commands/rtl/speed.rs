@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         return output::json(&Report { lab, speed });
     }
     output::text(&format!(
-        "{lab}: {} cycles of its design; per second of CPU time {:.2} M, without riser {:.2} M: {:.1} %",
+        "{lab}: {} cycles of its design; {:.2} M per second of CPU time, {:.2} M without riser: {:.1} %",
         speed.cycles,
         speed.cycles_per_cpu_second / 1e6,
         speed.bare_cycles_per_cpu_second / 1e6,

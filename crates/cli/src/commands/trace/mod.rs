@@ -82,7 +82,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "IFACE", conflicts_with_all = ["files", "html", "perfetto", "write", "write_hex"])]
     interface: Option<String>,
 
-    /// With -i: also write the captured frames to this file, as pcap
+    /// Write the captured frames to this pcap file too; needs -i
     #[arg(long, value_name = "OUT.pcap", requires = "interface")]
     capture: Option<PathBuf>,
 
@@ -94,7 +94,7 @@ pub(crate) struct Args {
     #[arg(long)]
     transactions: bool,
 
-    /// Also print the data of TLPs, in hexadecimal and as text; with --json as a field
+    /// Print the data of TLPs too, in hexadecimal and as text; with --json as a field
     #[arg(short = 'x', long, conflicts_with = "view")]
     hex: bool,
 
@@ -102,7 +102,7 @@ pub(crate) struct Args {
     #[arg(long)]
     stats: bool,
 
-    /// With --stats: print statistics over time, for intervals of this length, such as 10us, or auto for about 20 intervals
+    /// Print statistics over time, for intervals of this length, such as 10us, or auto for about 20 intervals; needs --stats
     #[arg(long, value_name = "TIME", requires = "stats", value_parser = interval)]
     interval: Option<Interval>,
 
@@ -117,7 +117,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     check: check::CheckArgs,
 
-    /// Write an HTML page with the list, graphs and a filter box to this file; it needs no network
+    /// Write an HTML page to this file: the list, graphs and a filter box; it needs no network
     #[arg(long, value_name = "OUT.html", conflicts_with_all = ["filter", "json"])]
     html: Option<PathBuf>,
 
@@ -129,7 +129,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT.pcapng", conflicts_with = "json")]
     write: Option<PathBuf>,
 
-    /// With --write: the link type
+    /// Link type of the --write file
     #[arg(long, value_name = "TYPE", value_enum, requires = "write", default_value = "125")]
     linktype: write::LinkType,
 
@@ -137,15 +137,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT.txt", conflicts_with = "json")]
     write_hex: Option<PathBuf>,
 
-    /// Overwrite an existing file of --html, --perfetto, --write, --write-hex or --capture
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 
-    /// Link generation, 1 to 5, if the capture does not contain the speed, for utilization
+    /// Generation of the link: 1 to 5, for utilization, if the capture does not contain the speed
     #[arg(long = "gen", value_name = "GEN", requires = "lanes", value_parser = clap::value_parser!(u8).range(1..=5))]
     generation: Option<u8>,
 
-    /// Number of lanes, with --gen
+    /// Lanes: their number, with --gen
     #[arg(long, value_name = "LANES", requires = "generation")]
     lanes: Option<u8>,
 
@@ -153,7 +153,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Format of --stats --interval
+    /// Format of the output: of --stats --interval
     #[arg(long, value_enum, requires = "interval", conflicts_with = "json")]
     format: Option<Format>,
 }

@@ -176,6 +176,6 @@ fn ultrascale_plus_keeps_65_functions_busy() {
 
 #[test]
 #[ignore = "of .ci/long rtl"]
-fn engine_of_512_bits_keeps_two_functions_busy() {
+fn engine_with_512_bits_keeps_two_functions_busy() {
     all_functions_are_busy(&Variant { block: "pcie4_uscale_plus", vfs: 1, tags: 256, bits: 512 }, &SIZES);
 }

@@ -66,7 +66,6 @@ fn scripts() -> Vec<(&'static str, String)> {
         ("python", format!("reload\n{PYTHON}")),
         ("sizes", format!("reload mps=128 mrrs=256\n{SIZES}")),
         ("unbound", format!("reload\n{}", unbound())),
-        ("pulled-out", format!("reload\n{}", pulled_out())),
     ]
 }
 
@@ -85,7 +84,8 @@ fn shared(script: &str, usual_kernel: &str, scripts: &[(&'static str, String)]) 
     let kernel = kernel(usual_kernel);
     let module = module(&kernel)?;
     let name = format!("dma_driver-boot-{usual_kernel}");
-    let arguments = ["--kernel", &kernel, "--memory", "1024", "--module", &module, "--package", "python3"];
+    let arguments =
+        ["--kernel", &kernel, "--memory-mib", "1024", "--module", &module, "--package", "python3"];
     let scripts: Vec<_> =
         scripts.iter().map(|(name, text)| (*name, format!("{BEGIN}{text}\n{END}"))).collect();
     let boot = SharedBoot { name: &name, lab: LAB, arguments: &arguments, scripts: &scripts };
@@ -144,7 +144,7 @@ fn guest(lab: &str, usual_kernel: &str, parameters: &str, script: &str, argument
     let module = module(&kernel)?;
     let loaded = format!("{module}{parameters}");
     let arguments =
-        [&["--kernel", &kernel, "--memory", "1024", "--module", loaded.trim_end()], arguments].concat();
+        [&["--kernel", &kernel, "--memory-mib", "1024", "--module", loaded.trim_end()], arguments].concat();
     let script = format!("{BEGIN}{script}\n{END}");
     let guest = Guest::with_files(lab, &script, &arguments, compile);
     check_log(&guest);
@@ -201,7 +201,7 @@ fn assert_calls(guest: &Guest) {
 }
 
 #[test]
-fn kernel_6_1_answers_calls() {
+fn driver_answers_calls_on_kernel_6_1() {
     let Some(guest) = shared("calls", "6.1", &scripts()) else { return };
     assert_calls(&guest);
 }
@@ -244,14 +244,14 @@ fn imports_dmabufs() {
 
 #[test]
 #[ignore = "of .ci/long kernel"]
-fn kernel_6_12_on_two_processors_answers_calls() {
+fn driver_answers_calls_on_kernel_6_12_with_two_processors() {
     let Some(guest) = guest(LAB, "6.12", "", &call_script(), &["--smp", "2"]) else { return };
     assert_calls(&guest);
 }
 
 #[test]
 #[ignore = "of .ci/long guest"]
-fn answers_calls_with_small_device_ring() {
+fn driver_answers_calls_with_small_device_ring() {
     let Some(guest) = shared("few-places", "6.12", &newer_scripts()) else { return };
     assert_calls(&guest);
 }
@@ -316,7 +316,7 @@ const MANY: &str = "echo == whole\n/share/many /dev/riser_dma0 50\n\
 /// time.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn fabric_keeps_running_after_fifty_processes() {
+fn fabric_still_works_after_fifty_processes() {
     let lab = include_str!("../../../../../labs/sriov.toml");
     for processors in ["1", "2"] {
         let Some(guest) = guest(lab, "6.1", "", MANY, &["--smp", processors]) else { return };
@@ -370,8 +370,9 @@ fn pulled_out() -> String {
 
 /// A card is pulled out, and its link is cut, under load. After a poisoned doorbell the driver rings again, and after a reset the function works again.
 #[test]
+#[ignore = "of .ci/long guest"]
 fn handles_removal_cut_link_and_reset_under_load() {
-    let Some(guest) = shared("pulled-out", "6.1", &scripts()) else { return };
+    let Some(guest) = guest(LAB, "6.1", "", &pulled_out(), &[]) else { return };
     for heading in ["remove", "cut"] {
         guest.has(heading, ": No such device\n1\n");
     }
@@ -433,7 +434,7 @@ fn each_requested_interrupt_arrives() {
         let lab = format!("{ALONE}[slot.dma-engine]\nvfs = 0\ninterrupts = '{means}'\n");
         let script = "echo == moved\n$I --small -s 8192 -n 7 /dev/riser_dma0; $I --small -s 8192 -n 32 -b /dev/riser_dma0\n\
             echo == interrupts\ngrep riser_dma /proc/interrupts";
-        let Some(guest) = guest(&lab, "6.1", "", script, &["--direct", "--iommu"]) else { return };
+        let Some(guest) = guest(&lab, "6.1", "", script, &["--direct", "--vtd"]) else { return };
         assert_rates(&guest, "moved", 4);
         let counted = lines(&guest, "interrupts");
         assert!(counted.iter().all(|l| l.contains(line)), "{counted:#?}");

@@ -107,7 +107,7 @@ fn testpmd_of_dpdk_circulates_packets() {
         for mode in io mac; do (sleep 20; echo) | {testpmd}=$mode 2>&1 | grep -A 2 Accumulated | tail -n 2; done"
     );
     let arguments =
-        ["--direct", "--iommu", "--smp", "2", "--memory", "2048", "--cpu", "Nehalem", "--cable", "a0=b0"];
+        ["--direct", "--vtd", "--smp", "2", "--memory-mib", "2048", "--cpu", "Nehalem", "--cable", "a0=b0"];
     let arguments = [&arguments[..], &["--cable", "a1=b1"]].concat();
     let packages = ["dpdk-dev", "librte-net-e1000-25"];
     let said = guest(&nics(), &["vfio-pci"], &packages, &arguments, &script).stdout;
@@ -189,7 +189,7 @@ fn groups_nvme_and_block_of_blktests_pass() {
         &nvme("foreign-blktests", 1024),
         &["nvme"],
         &packages,
-        &["--share", &folder, "--memory", "2048"],
+        &["--share", &folder, "--memory-mib", "2048"],
         script,
     )
     .stdout;
@@ -218,7 +218,7 @@ fn compliance_tests_of_spdk_pass() {
         "libfuse3-4",
         "libkeyutils1",
     ];
-    let arguments = ["--direct", "--iommu", "--memory", "2048", "--cpu", "max", "--share", &folder];
+    let arguments = ["--direct", "--vtd", "--memory-mib", "2048", "--cpu", "max", "--share", &folder];
     let said = guest(&nvme("foreign-spdk", 64), &["vfio-pci"], &packages, &arguments, &script).stdout;
     check(
         &said,

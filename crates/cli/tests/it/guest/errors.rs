@@ -73,6 +73,7 @@ fn without_tag(mut line: String) -> String {
 /// The stock kernel names each error of a port or device by its bit in the status registers of AER. It counts the error
 /// at the function and at the root port, and recovers from it.
 #[test]
+#[ignore = "of .ci/long guest"]
 fn kernel_names_counts_and_recovers_from_each_error() {
     let all = || [CORRECTABLE, NON_FATAL, FATAL].into_iter().flatten();
     let cases: String = all().map(Case::script).collect();

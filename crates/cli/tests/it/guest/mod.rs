@@ -46,7 +46,7 @@ fn kernel_finds_same_hierarchy_as_riser() {
         echo == resources\nfor f in $d/10000*; do echo ${f##*/} $(head -1 $f/resource); done\necho == end";
     let folder = tempfile::tempdir().unwrap();
     let hexdump = folder.path().join("dump");
-    let guest = Guest::run(deep, script, &["--hexdump", hexdump.to_str().unwrap()]);
+    let guest = Guest::run(deep, script, &["--write-hexdump", hexdump.to_str().unwrap()]);
     let (theirs, ours) = (dump(&guest.shared("dump")), dump(&fs::read_to_string(&hexdump).unwrap()));
     // Two root ports, three upstream ports, five downstream ports, and four devices.
     assert_eq!(ours.len(), (2 + 3 + 5 + 4) * 256);
@@ -132,7 +132,7 @@ fn enables_and_disables_virtual_functions() {
     );
     let folder = tempfile::tempdir().unwrap();
     let hexdump = folder.path().join("dump");
-    let arguments = ["--module", "pci-pf-stub", "--hexdump", hexdump.to_str().unwrap()];
+    let arguments = ["--module", "pci-pf-stub", "--write-hexdump", hexdump.to_str().unwrap()];
     let guest = Guest::run(text, &script, &arguments);
     // A port, the physical function, and three virtual functions.
     let ours = dump(&fs::read_to_string(&hexdump).unwrap());

@@ -255,9 +255,9 @@ fn simple_nic_driver_works() {
 
 #[test]
 #[ignore = "of .ci/long nic"]
-fn simple_nic_driver_loses_none_of_ten_thousand() {
+fn simple_nic_driver_loses_none_of_ten_thousand_pings() {
     simple(&[], 10_000);
-    simple(&["--direct", "--iommu"], 10_000);
+    simple(&["--direct", "--vtd"], 10_000);
 }
 
 /// Script that sends TCP to the NIC in the other namespace, and then back.
@@ -279,7 +279,7 @@ fn show_rates(what: &str, stdout: &str) {
 #[test]
 #[ignore = "of .ci/long nic"]
 fn iperf3_works_both_ways_between_simple_nics() {
-    for mode in [&[][..], &["--direct", "--iommu"]] {
+    for mode in [&[][..], &["--direct", "--vtd"]] {
         let outcome = run_simple(mode, &iperf_both_ways());
         show_rates(&format!("{mode:?}"), &outcome.stdout);
     }

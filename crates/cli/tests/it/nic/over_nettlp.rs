@@ -188,7 +188,7 @@ fn simple_nic_driver_works_over_nettlp() {
 
 #[test]
 #[ignore = "of .ci/long nic"]
-fn simple_nic_driver_over_nettlp_loses_none_of_ten_thousand() {
+fn simple_nic_driver_over_nettlp_loses_none_of_ten_thousand_pings() {
     nothing_is_lost("session-10k", "session", DIRECT, "", 10_000);
     nothing_is_lost("tagged-10k", "tagged", DIRECT, "", 10_000);
     nothing_is_lost("many-10k", "session", &[], MANY, 10_000);

@@ -206,7 +206,7 @@ fn every_setting_moves_every_byte() {
 }
 
 #[test]
-fn each_function_interrupts_with_its_own_vectors() {
+fn each_function_uses_its_own_vectors() {
     let mut bench = Bench::new(&Settings { vfs: 2, window: 8, ..Settings::default() });
     // A ring of 8: one interrupt per four transfers.
     assert_eq!(bench.run(&load(16, 64, 8)), Ok(()));

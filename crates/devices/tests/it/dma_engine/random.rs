@@ -153,7 +153,7 @@ async fn round(cpu: &Cpu, function: FoundFunction, memory: [u64; 3], random: &mu
 
 /// `RISER_ROUNDS` rounds of each function; the default is 60.
 #[test]
-fn every_byte_is_right_after_random_operations() {
+fn every_byte_is_correct_after_random_operations() {
     let rounds = std::env::var("RISER_ROUNDS").map_or(60, |rounds| rounds.parse().unwrap());
     for (seed, window_of) in [(1, WindowOf::All), (2, WindowOf::Function)] {
         let mut bench =

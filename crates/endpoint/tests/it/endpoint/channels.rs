@@ -116,10 +116,10 @@ fn refusals_use_the_traffic_class_of_the_request() {
     assert_eq!([of(only(0)), of(only(0)), of(only(4))], [Some(0), None, Some(4)]);
 }
 
-/// The number of parked outputs is bounded. At the limit the device is not polled for this class, and it continues when
+/// The number of outputs that wait for room is bounded. At the limit the device is not polled for this class, and it continues when
 /// there is room.
 #[test]
-fn parked_outputs_are_bounded() {
+fn outputs_without_room_are_bounded() {
     let mut bench = Bench::new(EndpointLimits::default());
     for n in 0..100 {
         bench.probe().push(Class::Posted, write_of(6, 0x1000 * n, 4));

@@ -430,7 +430,7 @@ fn reads_time_out() {
     assert!(block.poll(Class::NonPosted).is_some());
 }
 
-/// A Function Level Reset voids the outstanding requests of one function. Requests of the other continue.
+/// A Function Level Reset voids the outstanding requests of one function. Requests of the other function continue.
 #[test]
 fn reset_is_reported_and_voids_requests() {
     let mut block = Block::of(vec![resettable(), resettable()], EndpointLimits::default());

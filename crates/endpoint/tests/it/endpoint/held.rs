@@ -158,7 +158,7 @@ fn answers_that_cannot_be_sent_are_bounded() {
 
 /// The limit also applies to a device that answers before it accepts a request.
 #[test]
-fn answers_before_acceptance_are_bounded() {
+fn answers_to_unaccepted_requests_are_bounded() {
     let mut bench = few(4);
     bench.probe().0.borrow_mut().takes = false;
     for tag in 0..8 {

@@ -50,7 +50,7 @@ fn status(bench: &Bench) -> bool {
 }
 
 #[test]
-fn level_is_reported_when_it_changes() {
+fn intx_level_is_reported_when_it_changes() {
     for pin in 1..=4 {
         let mut bench = pins(&[pin]);
         assert_eq!(level(&mut bench, 0, true), [ASSERT + pin - 1]);
@@ -86,7 +86,7 @@ fn intx_does_not_need_bus_master_enable() {
 }
 
 #[test]
-fn msi_replaces_the_level() {
+fn msi_replaces_the_intx_level() {
     let mut bench = pins(&[1]);
     assert_eq!(level(&mut bench, 0, true), [ASSERT]);
     bench.write_capability(0, MSI_ID, 0, 1 << 16);
@@ -107,7 +107,7 @@ fn functions_with_one_pin_share_it() {
 }
 
 #[test]
-fn resets_deassert_the_level() {
+fn resets_deassert_the_intx_level() {
     let mut bench = pins(&[1]);
     assert_eq!(level(&mut bench, 0, true), [ASSERT]);
     bench.endpoint.reset(Time::ZERO, ResetKind::FunctionLevel);
@@ -120,7 +120,7 @@ fn resets_deassert_the_level() {
 }
 
 #[test]
-fn level_change_follows_earlier_writes() {
+fn intx_change_follows_earlier_writes() {
     let mut bench = pins(&[1]);
     bench.probe().push(Class::Posted, write(0x1000, Data::Counted(400)));
     bench.probe().push(Class::Posted, Output::Intx { asserted: true });
@@ -137,7 +137,7 @@ fn level_change_follows_earlier_writes() {
 }
 
 #[test]
-fn function_without_a_pin_reports_no_level() {
+fn function_without_a_pin_reports_no_intx_level() {
     let mut bench = pins(&[0]);
     assert_eq!(level(&mut bench, 0, true), []);
     assert!(!status(&bench));

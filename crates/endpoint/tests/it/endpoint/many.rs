@@ -337,7 +337,7 @@ fn many_functions_take_turns_and_reads_wait_for_split_writes() {
 }
 
 #[test]
-fn first_deadline_of_many_functions_counts() {
+fn endpoint_has_earliest_deadline_of_its_functions() {
     let probes: Vec<Probe> = (0..MANY).map(|_| Probe::default()).collect();
     for (n, probe) in (1..).zip(&probes) {
         probe.0.borrow_mut().timeout = Some(us(100 - n));
@@ -354,7 +354,7 @@ fn first_deadline_of_many_functions_counts() {
 
 /// Every physical function reports the link's rate and width of the last notice (`PCIe 5.0 §7.5.3.8`).
 #[test]
-fn link_status_follows_notices() {
+fn link_status_follows_link_notices() {
     let probes = (0..3).map(|_| -> Box<dyn Device> { Box::new(Probe::default()) });
     let mut endpoint = endpoint(probes.collect());
     let status = |endpoint: &Endpoint, n: u8| {

@@ -113,7 +113,7 @@ proptest! {
         prop_assert_eq!(bench.endpoint.tags(0), Some((0, tags)));
     }
 
-    /// Answers of any length, cut by the endpoint: byte-exact, each but the last ending at the boundary.
+    /// Answers of any length, split by the endpoint: all bytes are correct, and each completion except the last ends at the boundary.
     #[test]
     fn answers_return_exact_bytes(offset in 0u64..8192, len in 1u32..4096, sizes in sizes()) {
         let len = len.min(4096 - (offset & 0xfff) as u32);

@@ -639,7 +639,7 @@ fn take(vfs: &mut Vfs, step: Step) -> [(u32, u32); 3] {
                 probe.push(Class::Posted, Output::Interrupt { vector: n });
             }
         }
-        // The link stays: credits are still owed.
+        // The link stays up, so credits must still be returned.
         Step::Resets(true) => vfs.bench.endpoint.reset(Time::ZERO, ResetKind::FunctionLevel),
         Step::Resets(false) => vfs.bench.endpoint.handle_notice(Time::ZERO, link::Notice::BadTlp),
     }

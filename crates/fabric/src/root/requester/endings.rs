@@ -4,7 +4,7 @@
 
 use super::{Asker, Pending};
 use crate::bridge::refusals::violation;
-use crate::root::effects::Due;
+use crate::effects::Due;
 use crate::root::links::host_error;
 use crate::root::{Base, ROOT_ID, RootComplex};
 use crate::stages::Stage;

@@ -16,6 +16,7 @@ use link::Notice;
 use riser_fabric::switch::{
     Forwarding, PortArbitration, Switch, SwitchConfig, SwitchPortConfig, SwitchTiming,
 };
+use riser_fabric::{BridgeOwner as _, Effect};
 use tlp::*;
 
 pub(crate) const LATENCY: Duration = Duration::from_ns(100);
@@ -129,7 +130,11 @@ impl Rig {
     }
 
     pub(crate) fn actions(&mut self) -> Vec<(usize, riser_fabric::switch::Action)> {
-        std::iter::from_fn(|| self.switch.poll_action()).collect()
+        let action = |effect| match effect {
+            Effect::Act(port, action) => Some((port as usize, action)),
+            _ => None,
+        };
+        self.switch.effects().drain(..).filter_map(action).collect()
     }
 
     /// ID of the function of `port`.

@@ -134,7 +134,7 @@ fn simulated_host_can_be_outside() {
 
 /// An outside program cuts a card's link and injects a fault, by commands that are recorded.
 #[test]
-fn commands_reach_the_links_and_run_again() {
+fn link_commands_are_recorded_and_replayed() {
     let (mut lab, kept) = Kept::begin(u64::MAX);
     let mut machines = run_pair(&mut lab);
     let links: Door<Commands> = lab.door_named("links").unwrap();
@@ -429,7 +429,7 @@ fn replays_full_record_to_its_limit() {
     assert!(end == RecordEnd::Full && inputs > 100 && part.len() < capture.len());
 }
 
-/// The same inputs with other answers of memory make another run. The error has the position.
+/// With the same inputs but other answers of memory, the run is different. The error has the position.
 #[test]
 fn reports_differences_from_record() {
     let (record, _) = live(u64::MAX);
@@ -474,7 +474,7 @@ fn rejects_record_of_another_lab() {
     let why = Replay::new(&renamed, &models()).err().unwrap().to_string();
     assert_eq!(
         why,
-        "the record was made with another lab: it joins at `host wrong`, places here are host left, host right, links"
+        "the record was made with another lab: it uses the place `host wrong`, but this lab has the places host left, host right, links"
     );
 }
 
@@ -536,7 +536,7 @@ fn lists_hosts_of_lab() {
             "device = \"memory\"\nparent = \"b\"\nmemory.address = 0x80000000",
             "address of slot `b1`: no effect, because its host is outside",
         ),
-        ("parent = \"left\"", "parent = \"left\"\nport = 2", "port 2 of `left`: root ports are not chosen"),
+        ("parent = \"left\"", "parent = \"left\"\nport = 2", "port 2 of `left`: riser chooses root ports"),
     ] {
         let text = PAIR.replacen(from, to, 1);
         let error = parse(&models(), Path::new("pair.toml"), &text).unwrap_err().to_string();

@@ -70,7 +70,7 @@ impl Draw {
                 let frames = self.one(&["completion", "posted"]);
                 self.frame(slot, "poisoned", None, frames, "action = \"poison\"")
             }
-            // No function has this ID, so the requester waits in vain.
+            // No function has this ID, so the requester gets no completion.
             5 => {
                 let astray = "action = \"set-requester\", new_requester = \"fe:1f.7\"";
                 self.frame(slot, "withheld", Some("downstream"), "completion", astray)

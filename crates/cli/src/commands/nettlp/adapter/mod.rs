@@ -66,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE|zero:SIZE")]
     memory: Option<MemoryName>,
 
-    /// Write the memory back to the file of --memory, at the end and on SIGUSR1
+    /// Write the memory back to its file, at the end and on SIGUSR1
     #[arg(long, requires = "memory")]
     write_back: bool,
 
@@ -74,16 +74,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS", value_parser = address, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     listen: IpAddr,
 
-    /// Serve PEER within WINDOW, for reads, writes or both; repeatable. WINDOW is BASE+SIZE, such as 0x40000000+256M, `memory` for all
+    /// Serve PEER within WINDOW, for reads, writes or both; can be given several times. WINDOW is BASE+SIZE, such as 0x40000000+256M, `memory` for all
     /// addresses, `cfg` for configuration space and the adapter's registers, or `all` for both
     #[arg(long, value_name = "PEER,WINDOW,r|w|rw", required = true)]
     allow: Vec<Rule>,
 
-    /// Ways of sending TLPs that are served
+    /// Way of sending TLPs: the one that is served
     #[arg(long, value_parser = one_of(&SERVED_SCHEMES), default_value = "auto")]
     scheme: Scheme,
 
-    /// Require that peers authenticate with this key, a file of 64 hexadecimal digits; serves only sessions and messaging
+    /// File with the adapter's key: 64 hexadecimal digits, with which peers must authenticate; serves only sessions and messaging
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
 
@@ -92,16 +92,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", default_value = "16", value_parser = clap::value_parser!(u8).range(1..=64))]
     sessions_per_peer: u8,
 
-    /// With --memory: Requester and Completer ID of the adapter [default: 1b:00.0]; with a lab it is the ID of the slot
+    /// ID of the adapter's function, with --memory [default: 1b:00.0]; with a lab it is the ID of the slot
     #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION")]
     bus: Option<Bdf>,
 
-    /// Maximum data of a completion to a peer [default: 1024, which fits an Ethernet frame; with a lab the
+    /// Max_Payload_Size in bytes: limit of the data of a completion to a peer [default: 1024, which fits an Ethernet frame; with a lab the
     /// Max_Payload_Size of the slot's path]
     #[arg(long, value_name = "BYTES", value_parser = mps)]
     mps: Option<Mps>,
 
-    /// With --memory: Read Completion Boundary, at which completions of one read may be split [default: 64]; a lab has its own
+    /// With --memory: Read Completion Boundary, at which completions of one read may be split [default: 64]; a lab sets its own
     #[arg(long, value_name = "BYTES", value_parser = rcb)]
     rcb: Option<Rcb>,
 
@@ -110,7 +110,7 @@ pub(crate) struct Args {
     timing: Option<Timing>,
 
     /// Peer that serves the requests of the lab's host [default: the peer of --allow, if there is only one]
-    #[arg(long, value_name = "PEER", requires = "lab")]
+    #[arg(long = "device-peer", alias = "device", value_name = "PEER", requires = "lab")]
     device: Option<IpAddr>,
 
     /// End when the program of the lab's host ends
@@ -124,7 +124,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
 
-    /// Poll the sockets instead of sleeping: lowest latency, but each thread occupies a core
+    /// Poll instead of sleeping: lowest latency, but each thread occupies a core
     #[arg(long)]
     busy_poll: bool,
 
@@ -132,7 +132,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     report: Option<u64>,
 
-    /// Print one JSON object at the end
+    /// Print one JSON object, at the end
     #[arg(long)]
     json: bool,
 }
@@ -310,11 +310,13 @@ impl Args {
             ("--threads", self.threads.is_some_and(|threads| threads != 1)),
             ("--report", self.report.is_some()),
         ];
-        let of_labs = [("--device", self.device.is_some()), ("--until-done", self.until_done)];
+        let of_labs = [("--device-peer", self.device.is_some()), ("--until-done", self.until_done)];
         let of_labs = [&self.opening.given()[..], &of_labs].concat();
         let idle = |of: &[(&'static str, bool)]| of.iter().find(|(_, given)| *given).map(|(name, _)| *name);
         let why = match (&self.lab, &self.memory) {
-            (Some(_), _) => idle(&of_memory).map(|name| format!("{name} needs --memory: a lab has its own")),
+            (Some(_), _) => {
+                idle(&of_memory).map(|name| format!("{name} needs --memory: with a lab, the lab sets it"))
+            }
             (None, Some(_)) => {
                 let legal = "expected with --memory: --write-back, --bus, --mps, --rcb, --threads, --busy-poll or --report";
                 idle(&of_labs).map(|name| format!("{name} needs a lab; {legal}"))

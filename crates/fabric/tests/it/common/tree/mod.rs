@@ -16,7 +16,7 @@ use host::HostProgram;
 use host::memory::HostMemory;
 use link::{CreditLimit, PortConfig};
 use riser_fabric::{
-    Above, Fabric, FabricConfig, FaultRule, Forwarding, HostConfig, HostId, HostProfile, LinkConfig,
+    Above, Effect, Fabric, FabricConfig, FaultRule, Forwarding, HostConfig, HostId, HostProfile, LinkConfig,
     LinkEvent, PortArbitration, SlotConfig, Switch, SwitchConfig, SwitchPortConfig, SwitchSlot, SwitchTiming,
 };
 use std::collections::BTreeMap;
@@ -514,7 +514,7 @@ impl Setup<'_> {
         assert!(done, "register {register_dw:#x} of {completer} is written: {status:?}");
         while self.switch.poll_credits(0).is_some() {}
         while self.switch.poll_touched().is_some() {}
-        while self.switch.poll_dropped().is_some() {}
-        assert!(self.switch.poll_action().is_none());
+        let acts = |effect: &Effect| matches!(effect, Effect::Act(..));
+        assert!(!self.switch.effects().drain(..).any(|effect| acts(&effect)));
     }
 }
