@@ -48,7 +48,7 @@ fn copied(name: &str) -> PathBuf {
 }
 
 #[test]
-fn pictures_are_those_that_make_pictures_makes() {
+fn pictures_match_the_output_of_make_pictures() {
     if let Some(checked) = check(&root()) {
         checked.unwrap_or_else(|why| panic!("{why}"));
     }

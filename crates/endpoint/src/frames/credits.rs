@@ -349,7 +349,7 @@ mod tests {
 
     /// A posted TLP without credits stops those after it. Older ones go.
     #[test]
-    fn nothing_passes_a_posted_tlp() {
+    fn no_tlp_passes_a_posted_tlp() {
         let mut sender = Credits::new(&config());
         sender.activate(Vc::VC0);
         let fc = |class, header| FlowControl::new(FlowControlKind::InitFc1, class, Vc::VC0, header, 1);

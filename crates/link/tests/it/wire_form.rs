@@ -63,7 +63,7 @@ fn literal_frames_are_read_and_written() {
 
 /// The file is what the script writes; without a python3 nothing is compared, and the test says so.
 #[test]
-fn corpus_of_frames_is_that_of_the_script() {
+fn corpus_of_frames_matches_the_script() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/corpus/make_corpus.py");
     let Ok(run) = Command::new("python3").arg(&script).arg("frames").output() else {
         println!("skipped: no python3 to run {}", script.display());
