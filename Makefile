@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Commands of this project. `make` alone lists them.
+# Commands of this project. `make` without a target lists them.
 
 FUZZ_SECONDS ?= 60
-# One more than the number of cores, because many tests wait for sockets and clocks.
+# The number of threads is one more than the number of cores, because many tests wait for sockets and clocks.
 TEST_THREADS ?= $(shell expr $$(nproc) + 1)
 PREFIX ?= /usr/local
 # Port of `make docs`.
@@ -11,7 +11,7 @@ DOCS_PORT ?= 3000
 .DEFAULT_GOAL := help
 # With `make -j`, tests would start before set-up ends.
 .NOTPARALLEL:
-.PHONY: help setup demo guest-demo rtl-demo test wheels ci long check check-format deny advisories lint unit benches bench hops fuzz fmt doc docs site check-docs reference libtlp registers device-header
+.PHONY: help setup demo guest-demo rtl-demo test wheels ci long check check-format check-prose deny advisories lint unit benches bench hops fuzz fmt doc docs site check-docs pictures reference libtlp registers device-header release
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ rtl-demo: ## run an FPGA design in a slot, with its own Linux driver
 # Compiles riser's own crates with clippy. `make lint` would check all dependencies again, which takes minutes.
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/scripts/test-rustc.sh
 test: export CLIPPY_ARGS = -Dwarnings__CLIPPY_HACKERY__
-test: setup wheels check-format check-docs deny unit ## set up, then run every test; warnings are errors
+test: setup wheels check-format check-prose check-docs deny unit ## set up, then run every test; warnings are errors
 
 # Python tests report that they are skipped if their wheels cannot be installed.
 wheels:
@@ -49,6 +49,10 @@ check: ## compile everything without running it
 
 check-format:
 	cargo fmt --all --check
+
+check-prose: ## check that texts are plain English; SINCE=COMMIT checks only the lines that differ from COMMIT
+	@scripts/prose.py --self-test
+	@scripts/prose.py $(if $(SINCE),--since $(SINCE))
 
 deny: ## check dependencies for licences, banned crates and sources
 	cargo deny --locked check licenses bans sources
@@ -94,6 +98,9 @@ site: ## build the documentation site in target/book, and check its links
 check-docs:
 	@scripts/site.sh --optional
 
+pictures: ## make the pictures of docs/pictures; needs chromium
+	@scripts/pictures.sh
+
 reference: ## regenerate the parts of docs/ and README.md that come from code and commands
 	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-tlp --test it reference::
 	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-worlds --test it reference::
@@ -111,3 +118,6 @@ device-header: ## install riser_device.h (devices in C and C++) and riser-device
 
 libtlp: ## install LibTLP for C (library, headers and libtlp.pc) below PREFIX
 	crates/libtlp/install.sh $(PREFIX)
+
+release: ## build wheel, Debian packages and tarball of this commit in target/dist
+	@scripts/release.sh

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host for one function without endpoint or link: memory from address 0 on, and the registers of BAR 0. The function's TLPs arrive
-//! immediately and are checked: reads and writes have a maximum size, and writes may be restricted to given ranges. A violation panics.
+//! A host for one function without endpoint or link. It has memory from address 0 on, and accesses the registers of
+//! BAR 0. The function's TLPs arrive immediately and are checked: reads and writes have a maximum size, and writes
+//! may be restricted to certain ranges. A violation panics.
 
 use riser_device::{BarIndex, Device, DmaError, Input, Output, Request, RequestOp, ResetKind, Token};
 use riser_tlp::{Class, Data, Duration, PayloadPool, Span, Time};
@@ -15,14 +16,14 @@ pub(crate) struct Host {
     memory: Vec<u8>,
     pool: PayloadPool,
     now: Time,
-    /// Register reads without an answer.
+    /// Register reads that are not completed yet.
     asked: BTreeMap<Token, u32>,
     answer: u64,
     next: u32,
     pub(crate) interrupts: BTreeMap<u16, u64>,
-    /// Ranges that the device may write, or `None` for all of memory.
+    /// Ranges that the device may write; `None` for all of memory.
     pub(crate) allowed: Option<Vec<Range<u64>>>,
-    /// Maximum bytes of one read or write.
+    /// Maximum number of bytes of one read or write.
     most: usize,
 }
 
@@ -104,7 +105,7 @@ impl Host {
         self.now = end;
     }
 
-    /// Takes outputs until the device has none at the current time.
+    /// Processes outputs until the device has none at the current time.
     pub(crate) fn settle(&mut self) {
         for _ in 0..TURNS {
             while self.device.poll_taken().is_some() {}

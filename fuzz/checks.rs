@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of the parsers of TLPs and DLLPs for any bytes. The fuzz targets and the tests of `riser-tlp` call them on every
-//! seed. A failed
-//! check panics.
+//! Checks of the parsers of TLPs and DLLPs for any bytes. The fuzz targets and the tests of `riser-tlp` call them
+//! on every seed. A failed check panics.
 
 use riser_tlp::rules::{self, Limits};
 use riser_tlp::{Dllp, Header, Mps, PayloadPool, Repr, TcSet, Tlp, crc};
 
-/// Checks that bytes accepted as a TLP give the same TLP when written and parsed again, including prefixes and a wrong
-/// digest. Acceptance does not depend on where the bytes after the header are cut. Rejected bytes break a rule that has a
-/// name.
+/// Checks the parser with any bytes. An accepted TLP is the same when written and parsed again, including prefixes
+/// and a wrong digest. Cutting the bytes after the header does not change whether the header is accepted. Rejected
+/// bytes break a named rule.
 #[allow(dead_code, reason = "each fuzz target uses one of the functions")]
 pub(crate) fn tlp(bytes: &[u8]) {
     if let Ok(header) = Header::new(bytes) {
@@ -46,7 +45,7 @@ pub(crate) fn tlp(bytes: &[u8]) {
     assert_eq!(twice, out);
 }
 
-// An accepted TLP breaks only rules about the receiver, and none if the receiver accepts everything.
+// An accepted TLP can only break rules about the receiver's limits, and none if the receiver has the highest limits.
 fn received(tlp: &Tlp) {
     let least = Limits {
         mps: Mps::default(),
@@ -57,13 +56,13 @@ fn received(tlp: &Tlp) {
     if let Err(malformed) = rules::check_received(tlp, &least) {
         assert!(malformed.rule().is_of_receiver(), "{malformed}");
     }
-    // A message may have up to 1024 DW of data, as much as the largest Max_Payload_Size.
+    // A message may have up to 1024 DW of data, as much as the maximum of Max_Payload_Size.
     let mps = Mps::new(4096).expect("a legal Max_Payload_Size");
     let most = Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: true, end_to_end_prefixes: 4 };
     assert_eq!(rules::check_received(tlp, &most), Ok(()));
 }
 
-/// Checks that bytes accepted as a DLLP give the same DLLP when written and parsed again.
+/// Checks that an accepted DLLP is the same when written and parsed again.
 #[allow(dead_code, reason = "each fuzz target uses one of the functions")]
 pub(crate) fn dllp(bytes: &[u8]) {
     let Ok(dllp) = Dllp::parse(bytes) else { return };

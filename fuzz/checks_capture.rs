@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of the capture reader for any bytes. The fuzz target and the tests of `riser-capture` call them on every seed. A
-//! failed check
-//! panics.
+//! Checks of the capture reader for any bytes. The fuzz target and the tests of `riser-capture` call them on every
+//! seed. A failed check panics.
 
 use riser_capture::check::{self, Checker, Settings};
 use riser_capture::credits::Ledgers;
@@ -52,7 +51,7 @@ pub(crate) fn capture(bytes: &[u8]) -> Option<(u64, u64)> {
     }
     assert_eq!(checker.summary().violations, violations);
     let report = stats.report();
-    // Every request gives one transaction.
+    // Every request is one transaction.
     let counts = tracker.matcher().counts();
     assert!(requests <= counts.requests + counts.posted, "{requests} of {counts:?}");
     assert!(requests + counts.repeats + counts.untracked >= counts.requests + counts.posted, "{counts:?}");

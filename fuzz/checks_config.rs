@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of configuration spaces for any writes. The fuzz target and the tests of `riser-config` call them on every seed
-//! and on random
-//! bytes. A failed check panics.
+//! Checks of configuration spaces for any writes. The fuzz target and the tests of `riser-config` call them on
+//! every seed and on random bytes. A failed check panics.
 //!
-//! The first byte selects a function. Each seven bytes after it are a step: register (two bytes, little-endian), byte
-//! enables in bits 3:0
-//! of the third byte, value (four bytes). If bits 7:4 of the third byte are all ones, the step is a hardware event or a
-//! reset instead.
+//! The first byte selects a function. Each seven bytes after it are a step: register (two bytes, little-endian),
+//! byte enables in bits 3:0 of the third byte, value (four bytes). If bits 7:4 of the third byte are all ones, the
+//! step is a hardware event or a reset instead.
 
 use riser_config::cap::pcie::SlotEvent;
 use riser_config::register::Attribute;
@@ -16,7 +14,7 @@ use riser_config::{
     SlotLayout, SriovLayout, Uncorrectable, VcLayout,
 };
 
-/// DWs of a function's configuration space (4 KiB).
+/// Number of DWs in a function's configuration space (4 KiB).
 const REGISTERS: u16 = 1024;
 
 fn identity(class: u32) -> Identity {
@@ -171,7 +169,7 @@ fn consistent(built: &ConfigSpace, space: &ConfigSpace) {
     assert!(space.mps() <= built.mps().max(riser_config::PcieLayout::default().mps_supported));
 }
 
-/// Software reads hardware-initialized fields, reserved bits and triggers with their initial values.
+/// Checks that hardware-initialized fields, reserved bits and triggers still have their initial values.
 fn every_fixed_bit_stays(built: &ConfigSpace, space: &ConfigSpace) {
     for dw in 0..REGISTERS {
         let register = built.register(dw);

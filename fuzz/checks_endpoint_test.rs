@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of the endpoint of `pci_endpoint_test` for any driver. A fuzz target calls them, and the tests of `riser-devices` on
-//! random
-//! scripts. A failed check panics.
+//! Checks of the endpoint of `pci_endpoint_test` for any driver. A fuzz target calls them, and the tests of
+//! `riser-devices` on random scripts. A failed check panics.
 
 use riser_config::PcieLayout;
 use riser_device::{BarIndex, Device, DmaError, Input, Output, Request, RequestOp, Token};
@@ -10,9 +9,9 @@ use riser_plug::Shared;
 use riser_tlp::{Class, Data, PayloadPool, Span, Time};
 use std::collections::BTreeMap;
 
-/// Bytes of host memory, which starts at address 0. Requests beyond it fail.
+/// Size of host memory in bytes, from address 0 on. Requests above it fail.
 pub(crate) const MEMORY: usize = 1 << 17;
-/// Maximum number of outputs in one step: a transfer of every size that is legal here.
+/// Maximum number of outputs in one step. It allows a transfer of any legal size.
 const TURNS: u32 = 1_000_000;
 pub(crate) const COMMAND: u64 = 0x04;
 pub(crate) const STATUS: u64 = 0x08;
@@ -27,7 +26,7 @@ pub(crate) struct Bench {
     pub(crate) memory: Vec<u8>,
     pool: PayloadPool,
     next: u32,
-    /// BAR reads without an answer, and the last answer: the data, or `None` if the read was refused.
+    /// BAR reads that are not completed yet. Then the last result: the data, or `None` if the read was refused.
     asked: BTreeMap<Token, usize>,
     answer: Option<Vec<u8>>,
     pub(crate) interrupts: BTreeMap<u16, u64>,
@@ -98,7 +97,7 @@ impl Bench {
         u32::from_le_bytes(bytes.try_into().expect("four bytes"))
     }
 
-    /// Takes outputs until the device has none.
+    /// Processes outputs until the device has none.
     fn settle(&mut self) {
         for _ in 0..TURNS {
             while self.device.poll_taken().is_some() {}
@@ -128,7 +127,7 @@ impl Bench {
             Output::Read(read) => {
                 in_one_page(read.address, read.len as usize);
                 let (at, len) = (usize::try_from(read.address).unwrap_or(usize::MAX), read.len as usize);
-                // A read of no bytes has an address too.
+                // A read of zero bytes also has an address.
                 let is_there = at.checked_add(len.max(1)).is_some_and(|end| end <= MEMORY);
                 let result = match (is_there, read.carry) {
                     (false, _) => Err(DmaError::UnsupportedRequest),

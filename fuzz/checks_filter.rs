@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of the filter parser for any text. The fuzz target and the tests of `riser-capture` call them on every seed. A
-//! failed check
-//! panics.
+//! Checks of the filter parser for any text. The fuzz target and the tests of `riser-capture` call them on every
+//! seed. A failed check panics.
 
 use riser_capture::{Filter, Outcome, Reader, Sieve};
 
-/// Parses any text as a filter. An accepted expression parses again from its printed form, prints the same, and has a
-/// result for every record. An error message names a column of the text. Returns whether the text is an expression.
+/// Parses any text as a filter. The printed form of an accepted expression parses again, and then prints the same. The
+/// expression has a result for every record. An error message has a column of the text. Returns true for an expression.
 pub(crate) fn filter(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let filter = match text.parse::<Filter>() {
@@ -25,7 +24,7 @@ pub(crate) fn filter(bytes: &[u8]) -> bool {
         let alone = filter.holds(&record, &Outcome::default());
         assert!(all && (filter.asks_for_outcome() || kept == alone), "{filter}: record {}", record.number);
     }
-    // The parentheses that printing adds may nest too deeply to be parsed again.
+    // Printing adds parentheses, which may be nested too deeply to be parsed again.
     match filter.to_string().parse::<Filter>() {
         Ok(again) => assert_eq!(again.to_string(), filter.to_string()),
         Err(error) => assert!(error.what.contains("within one another"), "{error}"),

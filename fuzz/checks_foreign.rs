@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of the text readers. The fuzz target and the tests of `riser-capture` call them on every seed. A failed check panics.
+//! Checks of the text readers. The fuzz target and the tests of `riser-capture` call them on every seed. A failed
+//! check panics.
 
 use riser_capture::{
     ByteOrder, Direction, Explanation, FileFormat, ReadOptions, Reader, Timestamp, Writer, hex_text, render,
 };
 
-/// Properties that a copy of a TLP keeps.
+/// Properties that are the same in a copy of a TLP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Copied {
     bytes: Vec<u8>,
@@ -14,7 +15,7 @@ struct Copied {
     timestamp: Timestamp,
 }
 
-/// Options for reading a text, from its first byte: format, byte order, flit mode.
+/// Options for reading a text, given by its first byte: format, byte order, flit mode.
 fn options(choice: u8) -> ReadOptions {
     let columns = match choice & 7 {
         4 => "time_us=1,dir=2,tlp=3,data=4".parse().ok(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of LibTLP's read for any completions. The fuzz target and the tests of `riser-libtlp` call them on every seed and on random
-//! bytes. A failed check panics. This file needs the module `gather` next to it.
+//! Checks of LibTLP's read for any completions. The fuzz target and the tests of `riser-libtlp` call them on every
+//! seed and on random bytes. A failed check panics. This file needs the module `gather` next to it.
 
 use crate::gather::{Gather, Read, Taken};
 use tlp::split::completion_piece;
@@ -8,20 +8,20 @@ use tlp::{Bdf, Body, Completion, Mps, Rcb, Repr, Span, Status, Tag};
 
 const REQUESTER: Bdf = Bdf::from_bits(0x1b00);
 
-/// A read, its bytes so far, and which of them have arrived.
+/// A read, its buffer, and a mask of the bytes that have arrived.
 struct Run {
     read: Read,
     gather: Gather,
     out: Vec<u8>,
     seen: Vec<bool>,
-    /// Whether the bytes are those of memory: no spoiled or foreign bytes were accepted.
+    /// True if no spoiled or foreign bytes were accepted, so that the bytes must equal those in memory.
     is_true: bool,
     has_failed: bool,
 }
 
-/// Runs a script: a read (address 2 bytes, length 2, tag), then steps. A step is foreign bytes, or a completion of the read, possibly
-/// spoiled. Only data writes bytes, each byte of the read is written at most once, and a read is whole when all bytes have arrived.
-/// Returns whether the read completed without an error.
+/// Runs a script: a read (address 2 bytes, length 2, tag), then steps. A step delivers foreign bytes, or a
+/// completion of the read, which may be spoiled. Only data changes the buffer, and each byte of the read is written
+/// at most once. The read is complete when all bytes have arrived. Returns true if it completed without an error.
 pub(crate) fn gather(script: &[u8]) -> bool {
     let [a0, a1, l0, l1, tag, steps @ ..] = script else { return false };
     let address = 0x7fff_0000 | u64::from(u16::from_le_bytes([*a0, *a1]));
@@ -44,7 +44,7 @@ pub(crate) fn gather(script: &[u8]) -> bool {
         }
     }
     if run.gather.is_whole() && !run.has_failed {
-        assert!(run.seen.iter().all(|seen| *seen), "whole before all bytes arrived");
+        assert!(run.seen.iter().all(|seen| *seen), "a read is complete before all bytes arrived");
         assert!(
             !run.is_true || run.out.iter().enumerate().all(|(n, byte)| *byte == memory(address + n as u64))
         );

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of introspection for any kernel memory. The fuzz target and the tests of `riser-introspect` call them on every seed and on
-//! random
-//! bytes. A failed check panics.
+//! Checks of introspection for any kernel memory. The fuzz target and the tests of `riser-introspect` call them on
+//! every seed and on random bytes. A failed check panics.
 
 #[path = "../crates/introspect/tests/it/machine.rs"]
 pub(crate) mod machine;
@@ -27,8 +26,9 @@ pub(crate) fn plain() -> Machine {
     })
 }
 
-/// Parses the bytes as type information, then uses them to change words of a machine's memory: 3 bytes for the place, 8 for the word.
-/// Walks must end within a number of reads that fits the size of the memory. Returns whether a kernel is still found.
+/// Parses the bytes as type information. Then uses them to change words of a machine's memory: 3 bytes for the
+/// place, 8 for the word. Searches must end within a number of reads that depends on the size of the memory.
+/// Returns whether a kernel is still found.
 pub(crate) fn introspect(script: &[u8]) -> bool {
     if let Ok(btf) = Btf::parse(script) {
         let _ = Layout::new(&btf);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of the lab parser for any bytes. The fuzz target and the tests of `riser-worlds` call them on every seed. A
-//! failed check panics.
-//! The lab file's folder does not exist, so no profile is read from a path.
+//! Checks of the lab parser for any bytes. The fuzz target and the tests of `riser-worlds` call them on every seed.
+//! A failed check panics. The lab file's folder does not exist, so no profile is read from a path.
 
 use lab::{Folder, LabFile, draw, parse};
 use session::Session;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of NetTLP's adapter and its peers for any datagrams. The fuzz targets and the tests of `riser-nettlp` call them on
-//! every seed and
-//! on random bytes. A failed check panics.
+//! Checks of NetTLP's adapter and its peers for any datagrams. The fuzz targets and the tests of `riser-nettlp`
+//! call them on every seed and on random bytes. A failed check panics.
 
 #![allow(dead_code, reason = "each fuzz target uses one of the functions")]
 
@@ -83,7 +82,7 @@ pub(crate) fn incoming(bytes: &[u8]) {
 /// Memory of the adapter below. Peers may read and write the middle, but not the bytes before and after it.
 const MEMORY: u64 = 12288;
 const WINDOW: std::ops::Range<u64> = 4096..8192;
-/// Maximum number of TLPs in the answer to one datagram. Peers may request up to 4 KiB.
+/// Maximum number of TLPs that answer one datagram. Peers may request up to 4 KiB.
 const ANSWERS_MAX: usize = 33;
 
 struct Sent {
@@ -131,9 +130,10 @@ fn adapter(image: &Arc<Image>) -> Adapter<MemoryBackend> {
     Adapter::new(Settings { allow, id, device: Some(peer(1)), scheme: PortScheme::Tagged }, backend)
 }
 
-/// Delivers datagrams to any ports from any peers. Each has a byte for the peer, two for the port (little-endian), one for
-/// the room for answers, two for its length (little-endian), and its bytes. Memory outside the window is never written, and
-/// its content changes no answer. Only known peers are answered, and an answer goes to the peer that sent the request.
+/// Delivers datagrams to any ports from any peers. Each has one byte for the peer, two for the port
+/// (little-endian), one for the space for answers, two for its length (little-endian), and its bytes. Memory
+/// outside the window is never written, and its content has no effect on answers. Only known peers get answers. An
+/// answer goes to the peer that sent the request.
 pub(crate) fn adapter_run(bytes: &[u8]) {
     assert!(run(bytes, 0xa5) == run(bytes, 0x5a), "memory outside the window changes an answer");
 }

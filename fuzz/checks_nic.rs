@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of the 82574L for any driver and any network. Two fuzz targets call them, and the tests of `riser-devices` on random scripts. A
-//! failed check panics.
+//! Checks of the 82574L for any driver and any network. Two fuzz targets call them, and the tests of
+//! `riser-devices` on random scripts. A failed check panics.
 
 use riser_config::PcieLayout;
 use riser_device::{BarIndex, Device, DmaError, Input, Output, Request, RequestOp, ResetKind, Token};
@@ -10,9 +10,9 @@ use riser_plug::Shared;
 use riser_tlp::{Class, Data, Duration, PayloadPool, Span, Time};
 use std::collections::BTreeMap;
 
-/// Bytes of host memory, which starts at address 0. Reads beyond it fail.
+/// Size of host memory in bytes, from address 0 on. Reads above it fail.
 const MEMORY: usize = 1 << 17;
-/// Maximum number of outputs in one step: a ring of 65,536 descriptors with a few transfers each.
+/// Maximum number of outputs in one step. It allows a ring of 65,536 descriptors with a few transfers each.
 const TURNS: u32 = 2_000_000;
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// Registers with an effect.
@@ -30,14 +30,14 @@ pub(crate) struct Bench {
     memory: Vec<u8>,
     pool: PayloadPool,
     now: Time,
-    /// Register reads without an answer.
+    /// Register reads that are not completed yet.
     asked: BTreeMap<Token, u32>,
     answer: u32,
     next: u32,
     pushed: u64,
     pub(crate) pme: u64,
     pub(crate) interrupts: BTreeMap<u16, u64>,
-    /// Ranges that the device may write, or `None` for all of memory.
+    /// Ranges that the device may write; `None` for all of memory.
     allowed: Option<Vec<std::ops::Range<u64>>>,
 }
 
@@ -147,7 +147,7 @@ impl Bench {
         self.now = end;
     }
 
-    /// Takes outputs until the device has none at the current time.
+    /// Processes outputs until the device has none at the current time.
     fn settle(&mut self) {
         for _ in 0..TURNS {
             while self.device.poll_taken().is_some() {}
@@ -265,8 +265,8 @@ fn count(frames: &[Vec<u8>]) -> u64 {
     frames.len() as u64
 }
 
-/// Receives frames, each given by a byte for its length, one for its content and one for its kind. The device writes only buffers and
-/// ring, and counts every frame once.
+/// Receives frames. Three bytes of the script give the length, the content and the kind of each. The device writes
+/// only the buffers and the ring, and counts every frame once.
 pub(crate) fn network(script: &[u8]) -> Counters {
     let mut bench = Bench::new();
     bench.set_up();
@@ -293,7 +293,7 @@ pub(crate) fn network(script: &[u8]) -> Counters {
     let (counters, wire) = (bench.counters(), bench.wire());
     let accounted =
         counters.rx_frames + counters.filtered + counters.refused_frames + wire.from_wire_lost + waiting;
-    // The device may hold one frame until there is a buffer.
+    // The device may keep one frame until a buffer is free.
     assert!(accounted <= bench.pushed && accounted + 1 >= bench.pushed, "{counters:?} {wire:?}");
     assert_eq!(counters.dma_errors, 0);
     counters

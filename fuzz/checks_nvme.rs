@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of an NVMe controller for any driver. A fuzz target and the tests of `riser-devices` call them. A failed check panics.
+//! Checks of an NVMe controller for any driver. A fuzz target and the tests of `riser-devices` call them. A failed
+//! check panics.
 
 #[path = "bench.rs"]
 mod bench;
@@ -11,11 +12,11 @@ use riser_devices::nvme::{Functions, Report, Settings, Spot, functions};
 use riser_plug::{Shared, file::Folder};
 use riser_tlp::{Duration, PayloadPool};
 
-/// Bytes of host memory: admin queues at 1000h and 2000h, I/O queues at 3000h and 4000h, then data and lists.
+/// Size of host memory in bytes: admin queues at 1000h and 2000h, I/O queues at 3000h and 4000h, then data and lists.
 pub(crate) const MEMORY: usize = 1 << 20;
 /// Number of entries of each queue.
 pub(crate) const ENTRIES: u16 = 16;
-/// Maximum bytes of one request of the controller: those that a command may move.
+/// Maximum number of bytes of one request from the controller, equal to the maximum of a command.
 const MOST: usize = 128 << 10;
 
 /// Returns the functions of a subsystem with these settings.
@@ -28,7 +29,7 @@ pub(crate) fn subsystem(settings: &Settings, folder: &Folder) -> Result<(Functio
 /// A controller and its host's queues.
 pub(crate) struct Nvme {
     pub(crate) host: Host,
-    /// For each queue: tail of submissions, head and phase of completions.
+    /// For each queue: tail of the submission queue, then head and phase of the completion queue.
     queues: [(u16, u16, bool); 2],
     cid: u16,
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of pseudo memory for any TLPs. The fuzz target and the tests of `riser-nettlp` call them on every seed and on random bytes.
-//! A
-//! failed check panics.
+//! Checks of pseudo memory for any TLPs. The fuzz target and the tests of `riser-nettlp` call them on every seed
+//! and on random bytes. A failed check panics.
 
 #[path = "../crates/nettlp/tests/it/common/memo.rs"]
 pub(crate) mod memo;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of the record reader for any bytes, as a record of a lab with outside participants. The fuzz target and the tests of
-//! `riser-session` call them on every seed. A failed check panics. The record is not run.
+//! Checks of the reader for records of labs with outside participants. Any bytes are passed to it as a record. The
+//! fuzz target and the tests of `riser-session` call them on every seed. A failed check panics. The record is not
+//! run.
 
 use riser_session::external::Recording;
 

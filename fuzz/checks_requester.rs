@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of a requester for any datagrams at any times. The fuzz target and the tests of `riser-nettlp` call them on
-//! every seed and on
-//! random bytes. A failed check panics.
+//! Checks of a requester for any datagrams at any times. The fuzz target and the tests of `riser-nettlp` call them
+//! on every seed and on random bytes. A failed check panics.
 
 use riser_nettlp::requester::{Buffers, Requester, Rest, Settings};
 use riser_tlp::{Bdf, Body, Completion, Duration, Repr, Status, Tag, Time};
@@ -11,7 +10,7 @@ const REST: Duration = Duration::from_us(300);
 const TIMEOUT: Duration = Duration::from_us(100);
 const RETRIES: u8 = 2;
 
-/// Received bytes of each read.
+/// The received bytes of each read.
 #[derive(Default)]
 struct Seen(BTreeMap<u64, Vec<bool>>, Vec<u8>);
 
@@ -108,7 +107,7 @@ impl Run {
         }
         assert!(parsed.data.is_empty());
         let before = self.asked.insert(outgoing.tag().bits(), (self.now, tlp));
-        // After each read of a tag, the tag rests. Two reads are therefore at least a rest period apart.
+        // A tag rests after each read, so two reads with the same tag are at least a rest period apart.
         assert!(before.is_none_or(|(then, _)| then + REST <= self.now), "tag reused during its rest period");
     }
 

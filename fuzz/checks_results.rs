@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of the readers of result files for any bytes. The fuzz target and the tests of `riser-bench` call them on every
-//! seed. A failed
-//! check panics.
+//! Checks of the readers of result files for any bytes. The fuzz target and the tests of `riser-bench` call them on
+//! every seed. A failed check panics.
 
 use riser_bench::results::{ResultsError, parse_distributions, parse_table, write};
 use std::path::Path;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of runs: datagrams that are sent or received in one call (`UDP_SEGMENT`, `UDP_GRO`). The fuzz target and the tests of
-//! `riser-nettlp` call them on every seed and on random bytes. A failed check panics.
+//! Checks of runs: datagrams that are sent or received in one call (`UDP_SEGMENT`, `UDP_GRO`). The fuzz target and
+//! the tests of `riser-nettlp` call them on every seed and on random bytes. A failed check panics.
 
 use riser_nettlp::stream::{Accepted, Acceptor, AcceptorOptions, Connector, HELLOS, Run, Session};
 use riser_tlp::{Duration, Time};
@@ -27,8 +27,9 @@ struct Path {
     arrived: u32,
 }
 
-/// Runs a script. Each step is a byte for its kind, and its operands. If the kernel cuts, joins, drops or makes up datagrams, a
-/// run still has the datagrams that it claims to have, and TLPs arrive once and in order. Returns the number of TLPs that arrived.
+/// Runs a script. Each step is a byte for its kind, and its operands. The simulated kernel splits, joins, drops and
+/// invents datagrams. Each run must still contain the datagrams that it should, and TLPs must arrive once and in
+/// order. Returns the number of TLPs that arrived.
 pub(crate) fn runs(mut script: &[u8]) -> u32 {
     let mut path = Path::open();
     while let [step, operand, rest @ ..] = script {
@@ -115,7 +116,8 @@ impl Path {
         }
     }
 
-    /// No datagram is a TLP of this session, because its number is beyond the granted ones or has already arrived.
+    /// Receives invented datagrams. They do not count as TLPs of this session, because their numbers were not
+    /// granted or have already arrived.
     fn receive_made_up(&mut self, bytes: &[u8], segment: Option<u16>) {
         let run = Run::received(bytes, segment);
         let datagrams: Vec<_> = run.datagrams().collect();
@@ -156,7 +158,7 @@ impl Path {
         }
     }
 
-    /// Delivers the server's answers to the client immediately, since this test is about runs of TLPs.
+    /// Delivers the server's answers to the client immediately, because only runs of TLPs are tested.
     fn take_answers(&mut self) {
         let Some(index) = self.server.find(peer()) else { return };
         let Some((_, session)) = self.server.session(index) else { return };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of sessions for any datagrams. The fuzz targets and the tests of `riser-nettlp` call them on every seed and on
-//! random bytes. A
-//! failed check panics.
+//! Checks of sessions for any datagrams. The fuzz targets and the tests of `riser-nettlp` call them on every seed
+//! and on random bytes. A failed check panics.
 
 use riser_nettlp::auth::Key;
 use riser_nettlp::stream::record::{self, CONTROL_BIT, Datagram, RecordBytes};
@@ -39,7 +38,7 @@ struct Pair {
     /// Numbers of TLPs sent and arrived: to the client, to the server.
     sent: [u32; 2],
     arrived: [u32; 2],
-    /// Whether arriving TLPs must be those that were sent: no peer without keys has written into an open session.
+    /// True if each arriving TLP must have been sent, because no peer without keys has written into an open session.
     is_true: bool,
 }
 
@@ -166,7 +165,7 @@ pub(crate) fn session(script: &[u8]) -> [u32; 2] {
                     pair.deliver(to_server, &datagram);
                 }
             }
-            // Overtakes another datagram, is doubled, or is lost.
+            // The datagram overtakes another one, is duplicated, or is lost.
             3 => {
                 if let Some((to_server, datagram)) = pair.under_way.remove(at) {
                     pair.deliver(to_server, &datagram);
@@ -179,7 +178,7 @@ pub(crate) fn session(script: &[u8]) -> [u32; 2] {
                 pair.is_true &= key.is_some();
                 let len = usize::from(operand).min(after.len());
                 match pair.under_way.get_mut(at) {
-                    // Altered on the way, or made up.
+                    // The datagram is altered on the way, or invented.
                     Some((_, datagram)) if step & 8 != 0 => {
                         let place = usize::from(operand) % datagram.len();
                         datagram[place] ^= step | 1;

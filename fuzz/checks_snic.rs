@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of the simple NIC as device software for any host, driver and cable. The fuzz target and the tests of `riser-nettlp` call them
-//! on
-//! every seed and on random scripts. A failed check panics.
+//! Checks of the simple NIC as device software for any host, driver and cable. The fuzz target and the tests of
+//! `riser-nettlp` call them on every seed and on random scripts. A failed check panics.
 
 use riser_capture::encap::Origin;
 use riser_nettlp::carrier::{Arrival, Carrier, SendError, Wait};
@@ -19,13 +18,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 const BAR4: u64 = 0xf000_0000;
-/// Bytes of host memory, which starts at address 0.
+/// Size of host memory in bytes, from address 0 on.
 const MEMORY: u64 = 1 << 16;
-/// Address that interrupts are written to, above the memory.
+/// Address of interrupts, above the memory.
 const VECTORS: u64 = 0xfee0_0000;
-/// Maximum number of turns until all output has ended: a ring has 256 doorbells, each with a few transfers.
+/// Maximum number of turns until there is no more output. It allows a ring of 256 doorbells with a few transfers each.
 const TURNS: u32 = 20_000;
-/// Longer than any completion timeout.
+/// A time that is longer than any completion timeout.
 const PATIENCE: Duration = Duration::from_ms(500);
 
 /// The path between NIC and host.
@@ -177,7 +176,7 @@ impl Run {
             Repr::new(Body::Memory(MemoryRequest { op, requester, tag: Tag::from_bits(tag.into()), span }));
         let mut tlp = vec![0; repr.header_len()];
         repr.emit(&mut tlp);
-        // One DW more if it is not aligned.
+        // Unaligned data needs one more DW.
         tlp.resize(tlp.len() + span.lead() as usize * usize::from(!data.is_empty()), 0);
         tlp.extend(data);
         let whole = repr.header_len() + if data.is_empty() { 0 } else { span.length_dw() as usize * 4 };

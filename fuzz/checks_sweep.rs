@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of the readers of sweep files and journals for any bytes. The fuzz target and the tests of `riser-sweep` call them on every
-//! seed.
-//! A failed check panics.
+//! Checks of the readers of sweep files and journals for any bytes. The fuzz target and the tests of `riser-sweep`
+//! call them on every seed. A failed check panics.
 
 use riser_devices::models;
 use riser_plug::site::NativeCode;
@@ -10,8 +9,9 @@ use riser_sweep::{Run, Sweep, TextFile};
 
 const LAB: &str = "version = 1\n[[slot]]\nname = 'a'\ndevice = 'memory'\n";
 
-/// Parses the bytes as a sweep, each point of which must have its settings, and as a journal, whose records are the same when written
-/// again. An error message names a file, or for a journal an existing line. Returns whether the bytes are valid as either.
+/// Parses the bytes as a sweep, in which each point must have its settings. Also parses them as a journal, whose
+/// records must be the same when written again. An error message has a file, or for a journal an existing line.
+/// Returns true if the bytes are either.
 pub(crate) fn sweep(bytes: &[u8]) -> bool {
     let text = |path: &str, text: &str| TextFile { path: path.into(), text: text.into() };
     let is_sweep = std::str::from_utf8(bytes).is_ok_and(|file| {

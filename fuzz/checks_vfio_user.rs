@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of a vfio-user session for any client. The fuzz target and the tests of `riser-guest` call them on every seed and on random
-//! scripts. A failed check panics.
+//! Checks of a vfio-user session for any client. The fuzz target and the tests of `riser-guest` call them on every
+//! seed and on random scripts. A failed check panics.
 
 use riser_guest::vfio_user::{
     Errno, Event, IRQS, Irq, MAX_FDS, MAX_PENDING, PAGE_BYTES, REGIONS, Region, Session, Shape, Token, region,
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-/// Returns regions of every kind: none, read-only, write-only, sizes that are not powers of two.
+/// Returns regions of every kind: missing, read-only, write-only, and with sizes that are not powers of two.
 fn shape() -> Shape {
     let mut shape = Shape::new();
     shape.regions[0] = Region::of(0x2000);
@@ -53,11 +53,11 @@ struct Run {
     /// Commands of the server that wait for a reply: id, command, address, count.
     asked: VecDeque<(u16, u16, u64, u64)>,
     next_id: u16,
-    /// Whether bytes other than whole messages were sent, so that the awaited replies are unknown.
+    /// True if bytes other than complete messages were sent, so that the expected replies are unknown.
     is_raw: bool,
     over: bool,
     received: Vec<u8>,
-    /// Maps, according to the events.
+    /// The maps of the client according to the events.
     maps: BTreeMap<u64, u64>,
 }
 
@@ -111,7 +111,7 @@ impl Run {
         let command = u16::from(byte - 10) % 24;
         let [flags, fds, len] = [script.byte(), script.byte(), script.byte()];
         let mut payload = script.take(len.into());
-        // A few large ones too, as writes and JSON have.
+        // A few payloads are large, like those of writes and JSON.
         if fds & 0x40 != 0 {
             payload.resize(payload.len() + 0x1000, 0);
         }
@@ -133,7 +133,7 @@ impl Run {
         self.send_command(1, 0, &payload, 0, 0);
     }
 
-    /// Sends a command whole, or in `cuts` more pieces.
+    /// Sends a command as one piece, or in `cuts` more pieces.
     fn send_command(&mut self, command: u16, flags: u32, payload: &[u8], fds: usize, cuts: usize) {
         let id = self.next_id;
         self.next_id = self.next_id.wrapping_add(1);
@@ -275,7 +275,7 @@ impl Run {
                 assert!(self.maps.iter().all(|(at, size)| at + size <= map.address || end <= *at));
                 self.maps.insert(map.address, map.size);
                 assert!(self.maps.len() <= self.shape.max_maps as usize);
-                // Completed immediately, so that the maps are known.
+                // The event is completed immediately, so that the maps are known.
                 self.session.complete(token, Ok(&[]));
             }
             Event::Unmap { token, maps } => {
@@ -306,7 +306,7 @@ impl Run {
         assert!(offset.checked_add(len as u64).is_some_and(|end| end <= of.size));
     }
 
-    /// Completes and sends everything. Each command then has its reply, unless the connection has ended.
+    /// Completes all commands and sends all output. Each command then has its reply, unless the connection has ended.
     fn end(&mut self) -> usize {
         let mut events = 0;
         loop {

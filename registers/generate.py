@@ -163,7 +163,7 @@ def rust(top: Node) -> str:
     for group in groups(top):
         lines += [f"/// The first {group.title.lower()}.", f"pub const {group.name}: u64 = {group.offset:#x};"]
         lines += ["/// Maximum number.", f"pub const {group.name}_COUNT: u64 = {group.count};"]
-        lines += ["/// Bytes from one to the next.", f"pub const {group.name}_STRIDE: u64 = {group.stride:#x};"]
+        lines += ["/// Distance in bytes from one to the next.", f"pub const {group.name}_STRIDE: u64 = {group.stride:#x};"]
         lines += [f"/// Registers of one {group.title.lower()}.", f"pub mod {group.name.lower()} {{"]
         for place in registers(group.node):
             lines += rust_register(place, "    ")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Builds the documentation site in target/book from docs/, CONTRIBUTING.md and CHANGELOG.md with mdBook; --serve PORT serves it instead.
+"""Builds the documentation site in target/book from docs/, CONTRIBUTING.md, SECURITY.md and CHANGELOG.md with mdBook; --serve PORT serves it instead.
 
 mdBook reads one folder, so the pages are copied to target/site. Links to other files of the repository lead to copies of these files
 in the site, which works without a network. Needs mdbook in PATH: scripts/site.sh runs this script with it.
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS, STAGE, BOOK = ROOT / "docs", ROOT / "target/site", ROOT / "target/book"
 SOURCE = STAGE / "src"
 # Pages outside of docs/, and their names in the site.
-PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+PAGES = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md", "CHANGELOG.md": "changelog.md"}
 # Files and folders that tools write.
 SKIPPED = ["__pycache__", "target", "out", "riser-rtl"]
 

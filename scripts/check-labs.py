@@ -22,8 +22,8 @@ EXPECTED = {
     "labs/refused/aer.toml at the root": {"byte-enables"},
     # The lab flips a bit of the Lower Address of a completion on its way to the device.
     "labs/refused/completion.toml at the device": {"lower-address"},
-    # Captured at a mirroring switch, which reorders packets of the two directions: a read precedes the last completion of an earlier read
-    # with its tag, and a completion precedes its read.
+    # Captured at a mirroring switch, which reorders packets of the two directions. A read precedes the last completion
+    # of an earlier read with the same tag, and a completion precedes its read.
     "p4600/p4600-write-64blk.pcap": {"tag-in-use"},
     "x520/x520-1024B-16pkt.pcap": {"unexpected-completion", "byte-count"},
 }
@@ -42,7 +42,7 @@ def captures_of(riser, lab, folder):
     """Runs a lab with a tap at each end, and yields the captures."""
     for tap in ("root", "device"):
         path = folder / f"{lab.stem}-{tap}.pcapng"
-        args = [lab, "--set", f"limit_us={LIMIT_US}", "--capture", path, "--tap", tap, "--dllps", "--no-latencies", "--json"]
+        args = [lab, "--set", f"limit_us={LIMIT_US}", "--capture", path, "--capture-at", tap, "--dllps", "--no-latencies", "--json"]
         done = subprocess.run([riser, "run", *args], capture_output=True, text=True, timeout=SECONDS)
         if not path.exists():
             print(f"{lab}: no capture: {done.stderr.strip()}")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Shows riser's main features step by step. Needs only Rust; writes only to out/demo. If RISER_SHARED_DATA names a folder with
-# nettlp-captures, shows a real capture in place of statistics.
+# Shows riser's main features step by step. The demo needs only Rust, and writes only to out/demo. If RISER_SHARED_DATA
+# names a folder with nettlp-captures, shows a real capture in place of statistics.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -56,7 +56,7 @@ def check_sources(docs):
 
 
 def check_site(book):
-    # 404.html is for any folder, so its links have no fixed place.
+    # 404.html is shown for any folder, so its relative links have no fixed base.
     pages = {page.resolve(): Page(page.read_text()) for page in book.rglob("*.html") if page.name != "404.html"}
     for page, content in pages.items():
         yield from (f"{page}: loads {load}" for load in content.loads if urlsplit(load).netloc)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Runs a Python program with the wheels that it needs, which are installed into target/python once: those of registers/requirements.txt,
-# or of the file given with --with. --path adds a folder with further packages. Exit status 77: the wheels cannot be installed.
+# Runs a Python program with the wheels that it needs, which are installed into target/python once. The wheels are
+# listed in registers/requirements.txt, or in the file given with --with. --path adds a folder with further packages.
+# Exit status 77: the wheels cannot be installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +20,7 @@ fi
 unset PYTHONHOME PYTHONPATH PIP_TARGET PIP_PREFIX
 export PIP_USER=0
 venv=target/python/$(dirname "$wanted" | tr / -)
-# Packages are installed for one version of Python.
+# Packages are installed for one specific version of Python.
 state=$(python3 --version && cat "$wanted") || exit 77
 if [ "$(cat "$venv/installed" 2>/dev/null)" != "$state" ]; then
     echo "python.sh: installing the wheels of $wanted" >&2

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Builds the manylinux wheel of riser for Python into target/wheels, for this machine's processor or for TARGET. aarch64 builds on any
-# machine, because zig's linker can link against the glibc of 2014 for it too.
+# Builds the manylinux wheel of riser for Python, which carries the riser command, for this machine's processor or for
+# TARGET. aarch64 builds on any machine, because zig's linker can also link against its glibc of 2014.
 #
-#   scripts/wheel.sh [x86_64|aarch64]
+#   scripts/wheel.sh [x86_64|aarch64 [FOLDER]]     default folder: target/wheels
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 target=${1:-$(uname -m)}
+folder=${2:-target/wheels}
 case $target in
     x86_64 | aarch64) ;;
     *)
@@ -18,6 +19,6 @@ esac
 if ! rustup target list --installed 2>/dev/null | grep -q "^$target-unknown-linux-gnu$"; then
     rustup target add "$target-unknown-linux-gnu"
 fi
-scripts/python.sh --with crates/python/requirements.txt -m maturin build --release --strip --zig \
-    --target "$target-unknown-linux-gnu" --compatibility manylinux_2_17 --out target/wheels
-ls -l target/wheels
+scripts/python.sh --with crates/python/requirements.txt -m maturin build --locked --release --strip --zig \
+    --target "$target-unknown-linux-gnu" --compatibility manylinux_2_17 --out "$folder"
+ls -l "$folder"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Installs riser_device.h and riser-device.pc below PREFIX, by default /usr/local. If DESTDIR is set, it is prepended.
+# Installs riser_device.h and riser-device.pc below PREFIX, by default /usr/local. If DESTDIR is set, it is put before
+# this path.
 set -euo pipefail
 
 here="$(cd "$(dirname "$0")" && pwd)"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packs plotly.js from the `plotly` crate for the page: deflated and in base64, so that the command contains a third
-//! of its size. Needs no network: the script is in that crate's package.
+//! Packs plotly.js from the `plotly` crate for the page, deflated and in base64, to a third of its size. Needs no
+//! network, because the package of that crate contains the script.
 
 use base64::Engine;
 use flate2::{Compression, write::ZlibEncoder};

@@ -35,7 +35,8 @@ check() {
 		folder=$(mktemp -d)
 		# shellcheck disable=SC2086
 		cp $sources Kbuild "$folder"
-		# W=1: more warnings; C=2: sparse for all files. Both print to standard error, which must have only make's own lines.
+		# W=1: more warnings; C=2: sparse for all files. Both print to standard error, where only make's own lines are
+		# allowed.
 		"$riser" guest build "$folder" --kernel "$kernel" -- W=1 C=2 2>"$folder/said" >/dev/null || { cat "$folder/said"; exit 1; }
 		if grep -E 'warning|error' "$folder/said"; then
 			echo "check.sh: errors above, in $1 under Linux $kernel" >&2

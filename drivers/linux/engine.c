@@ -2,7 +2,7 @@
 /*
  * An engine: its ring, posted and finished descriptors, stop and restart. Memory that
  * the device may access is released only after the device has finished with it, was
- * stopped, or is gone.
+ * stopped, or was removed.
  */
 #include <linux/bitfield.h>
 #include <linux/delay.h>
@@ -17,7 +17,7 @@ unsigned int riser_timeout_ms = 10000;
 module_param_named(timeout_ms, riser_timeout_ms, uint, 0644);
 MODULE_PARM_DESC(timeout_ms, "restart an engine after this time without progress and fail its current transfer; 0: never (default 10000)");
 
-/* Interval of checks of a busy engine, whether or not it interrupts. */
+/* Interval of checks of a busy engine, also if the engine sends interrupts. */
 #define RISER_WATCH_MS 100
 
 static u32 engine_room(struct riser_engine *engine)
@@ -106,8 +106,8 @@ static u32 engine_told_failures(struct riser_engine *engine, u32 done)
 }
 
 /*
- * Removes finished descriptors from the ring. With @halting it stops before the
- * first descriptor that was aborted, since that one is posted again.
+ * Removes finished descriptors from the ring. With @halting it stops before the first
+ * descriptor that was aborted, because that descriptor is posted again.
  */
 static int engine_reap(struct riser_engine *engine, u32 done, u32 failed, bool halting,
 		       struct list_head *ended)
@@ -261,9 +261,9 @@ static void engine_cut(struct riser_engine *engine, struct riser_transfer *trans
 }
 
 /*
- * Empties the ring: finished transfers end, victims fail, and all others are kept
- * to be posted again from the start of the ring. With @reachable the device is
- * disabled first; otherwise it was reset or is gone.
+ * Empties the ring: finished transfers end, victims fail, and all others are kept to be
+ * posted again from the start of the ring. With @reachable the device is disabled
+ * first; otherwise it was reset or removed.
  */
 static void engine_halt(struct riser_engine *engine, const struct riser_victims *victims,
 			bool reachable, struct list_head *ended)
@@ -432,7 +432,7 @@ static void engine_enable_held(struct riser_engine *engine, struct riser_queue *
 		list_add_tail(&queue->turn, &engine->turns);
 }
 
-/* Queues a transfer. It starts when the engine is kicked. */
+/* Queues a transfer. The transfer starts when the engine is kicked. */
 int riser_engine_queue(struct riser_engine *engine, struct riser_transfer *transfer, bool enable)
 {
 	struct riser_file *file = transfer->file;
@@ -545,7 +545,7 @@ void riser_engine_freeze(struct riser_engine *engine)
 	mutex_unlock(&engine->lock);
 }
 
-/* Stops the device. Running transfers fail; queued ones wait. */
+/* Stops the device. Running transfers fail; queued transfers wait. */
 void riser_engine_stop(struct riser_engine *engine, int error)
 {
 	struct riser_victims victims = { .all = true, .error = error };

@@ -50,7 +50,7 @@ static irqreturn_t riser_intx(int irq, void *data)
 	struct riser_vector *vector = data;
 	u32 pending = riser_read(vector->dma, RISER_DMA_INTERRUPTS);
 
-	/* All ones: it does not answer. */
+	/* All ones: the function does not answer. */
 	if (!pending || pending == U32_MAX)
 		return IRQ_NONE;
 	writel(pending, vector->dma->bar + RISER_DMA_INTERRUPTS);
@@ -86,7 +86,7 @@ static void riser_free_vectors(struct riser_dma *dma)
 	pci_free_irq_vectors(dma->pdev);
 }
 
-/* Assigns vectors to engines. If there are too few, each serves all engines. */
+/* Assigns vectors to engines. If there are too few vectors, each vector serves all engines. */
 static void riser_assign_vectors(struct riser_dma *dma, unsigned int wanted, unsigned int granted)
 {
 	unsigned int n;
@@ -348,8 +348,8 @@ static bool riser_is_driven(struct pci_dev *pdev)
 }
 
 /*
- * A reset of the physical function also resets its virtual ones; only the former gets
- * a callback.
+ * A reset of the physical function also resets its virtual functions, but only the
+ * physical function gets a callback.
  */
 static void riser_cancel_virtual(struct pci_dev *virtual)
 {
@@ -379,8 +379,8 @@ static void riser_act_on_virtual(struct pci_dev *pdev, void (*act)(struct pci_de
 }
 
 /*
- * A reset ends running transfers; queued ones wait. Virtual functions stay locked
- * until it is done, so that they are not added, removed or reset.
+ * A reset ends running transfers; queued ones wait. Virtual functions stay locked until
+ * the reset is done, so that they are not added, removed or reset.
  */
 static void riser_reset_prepare(struct pci_dev *pdev)
 {

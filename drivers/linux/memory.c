@@ -67,9 +67,9 @@ static int pin(struct riser_memory *memory, u64 address, bool long_term)
 }
 
 /*
- * Maps pages for the device; adjacent ones become one piece. Each transfer does
- * the syncing, since many transfers may use a mapping, and buffers of a program
- * may overlap.
+ * Maps pages for the device; adjacent pages become one piece. Each transfer does the
+ * syncing, because many transfers may use a mapping, and buffers of a program may
+ * overlap.
  */
 static int map_pages(struct riser_memory *memory, u64 address)
 {
@@ -259,7 +259,7 @@ static void unmap(struct riser_memory *memory)
 	memory->mapped = NULL;
 }
 
-/* Called when the function goes and none of its transfers is running. */
+/* Called when the function is removed and none of its transfers is running. */
 void riser_memory_unmap_all(struct riser_dma *dma)
 {
 	struct riser_memory *memory, *next;

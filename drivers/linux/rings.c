@@ -26,8 +26,8 @@ static size_t completions_at(u32 entries)
 }
 
 /*
- * Returns the number of completions; larger than the ring if user space wrote
- * garbage.
+ * Returns the number of completions; larger than the ring if user space wrote an
+ * invalid value.
  */
 u32 riser_rings_ready(struct riser_file *file)
 {
@@ -167,7 +167,7 @@ static int take_one(struct riser_file *file, u32 *engines)
 	error = reserve(file);
 	if (error)
 		return error;
-	/* Copies the submission once, since user space may change it at any time. */
+	/* Copies the submission once, because user space may change it at any time. */
 	memcpy(&submission, &submissions[place], sizeof(submission));
 	barrier();
 	file->submission_head++;

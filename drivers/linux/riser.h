@@ -139,7 +139,7 @@ enum riser_engine_state {
 	RISER_RUNNING,
 	/* Temporarily stopped: queued transfers wait. */
 	RISER_FROZEN,
-	/* The function is gone. */
+	/* The function was removed. */
 	RISER_DEAD,
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The fabric's time, read from the clock function of the lab. Programs in a guest measure with it, because the guest's own clock shows the
-// time of the emulation.
+// The fabric's time, read from the clock function of the lab. Programs in a guest measure with this clock, because the
+// guest's own clock shows the time of the emulation.
 
 #ifndef CLOCK_H
 #define CLOCK_H
@@ -19,8 +19,9 @@ static inline volatile uint64_t *open_clock(void)
 	return (volatile uint64_t *)f.bar[0];
 }
 
-// The fabric's time that a device takes from its start (a write of 1 to `control`) to its end (`status` is no longer 1). It is the shortest of
-// several runs, because the fabric's time goes on while other programs keep the machine busy between the accesses.
+// The fabric's time that a device takes from its start (a write of 1 to `control`) to its end (`status` is no longer
+// 1). The result is the shortest of several runs, because the fabric's time continues while other programs keep the
+// machine busy between the accesses.
 static inline uint64_t shortest_ps(volatile uint64_t *clock, volatile uint32_t *control, volatile uint32_t *status)
 {
 	uint64_t shortest = UINT64_MAX;

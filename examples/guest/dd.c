@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Reads sectors from the disk of gem5's PCI Express study (IISWC'18, section VI) into a buffer of 64 KiB, as its `dd` does with direct I/O, and
-// prints the rate in the fabric's time. For a lab with a `disk` and a `clock`.
+// Reads sectors from the disk of the PCI Express study with gem5 (IISWC'18, section VI) into a buffer of 64 KiB. Works
+// like the study's `dd` with direct I/O. Prints the rate in the fabric's time. For a lab with a `disk` and a `clock`.
 //
 //   cc -static -O2 -o dd dd.c
 //   dd SECTORS

@@ -49,7 +49,7 @@ static void set(const struct function *f, int at, int bytes, uint32_t value)
 		fail("writing configuration space");
 }
 
-// The offset of the capability, or 0 if there is none.
+// The offset of the capability, or 0 if the function lacks it.
 static inline int capability(const struct function *f, int id)
 {
 	for (int at = get(f, 0x34, 1); at; at = get(f, at + 1, 1))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Runs the test that a `pcie-bench` device of the lab is set to (SIGCOMM'18) on a window of 2 MiB at most in this program's memory, and
-// prints how long it took in the fabric's time. The lab needs a `clock` too. The lab file sets the number of transfers and their length.
+// Runs the test for which the lab configures its `pcie-bench` device (SIGCOMM'18). The window is at most 2 MiB of this
+// program's memory. Prints the duration in the fabric's time. The lab needs a `clock` too. The lab file sets the number
+// of transfers and their length.
 //
 //   cc -static -O2 -o pcie_bench pcie_bench.c
 //   pcie_bench TRANSFERS BYTES

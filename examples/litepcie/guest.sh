@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Runs in the guest: LitePCIe's own tools on its own driver, then how both handle faults. The first argument is the number of seconds for which
-# data goes round. The tool does not check the first 268 MB.
+# Runs in the guest: LitePCIe's own tools on its own driver, then shows how tools and driver handle faults. The first
+# argument is the number of seconds for which data circulates. The tool does not check the first 268 MB.
 dmesg -n 1
 function=10000:03:00.0
 at=/sys/bus/pci/devices/$function

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A memory of block RAM: one write port with a strobe per byte, one read port that answers a cycle later while `read` is set.
-// Handshake: none. A read in the cycle of a write to the same word returns the old word. It is never reset.
+// A memory of block RAM: one write port with a strobe per byte, one read port that answers a cycle later while `read`
+// is set.
+// Handshake: none. A read in the cycle of a write to the same word returns the old word. The memory is never reset.
 module dma_engine_block_ram #(
     parameter int WIDTH = 32,
     parameter int DEPTH = 512,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Holds the data of reads until earlier reads are complete: rows as wide as the stream, in banks of one double-word. A write may begin
-// in any bank: double-words that wrap go to the next row. A read returns a whole row, a cycle later.
+// Holds the data of reads until earlier reads are complete: rows as wide as the stream, in banks of one double-word. A
+// write may begin in any bank: double-words that wrap go to the next row. A read returns a whole row, one cycle later.
 // Handshake: none. `dma_engine_window` allocates and frees rows.
 module dma_engine_buffer #(
     parameter int DATA_WIDTH = 256,

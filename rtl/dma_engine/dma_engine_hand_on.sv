@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Delivers the data of reads in read order: to the integer check, to a loop-back, to the descriptor store, or to no consumer. Rows of the buffer
-// hold double-words as received; they are shifted by 0 to 3 bytes to match the stream.
-// Handshake: `job` with `job_ready` starts a read whose data is complete. `done` stays until `done_taken`, with `wrong` if integers differ from
-// the expected ones. One job may wait while another runs. The loop-back and the descriptor store always have room.
-// It uses no addresses, and waits only for `done_taken`.
+// Delivers the data of reads in read order: to the integer check, to a loop-back, to the descriptor store, or to no
+// consumer. Rows of the buffer hold double-words as received; they are shifted by 0 to 3 bytes to match the stream.
+// Handshake: `job` with `job_ready` starts a read whose data is complete. `done` stays until `done_taken`, with `wrong`
+// if integers differ from the expected integers. One job may wait while another runs. The loop-back and the descriptor
+// store always have room. This module uses no addresses, and waits only for `done_taken`.
 module dma_engine_hand_on #(
     parameter int DATA_WIDTH = 256,
     parameter int ROW = 9,
@@ -111,7 +111,7 @@ module dma_engine_hand_on #(
         if (takes) begin
             kind <= next_kind;
             code <= next_code;
-            // The first row may contain none of its bytes: then the stream's row is that of the next one.
+            // If the first row contains no byte of the read, the stream's row is the next row.
             stream_row <= next_position[66:BYTE];
             is_early <= lead > next_position[BYTE-1:0];
             first <= (BYTE + 1)'(lead) + (BYTE + 1)'(next_offset);

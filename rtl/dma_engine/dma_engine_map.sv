@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Address map of BAR 0 (registers/dma_engine.rdl). Engines' registers and vectors are 64-bit words of one memory, 16 per engine: words 0 to 7 as
-// in the BAR, 8 and 9 for its vector of the MSI-X table. Combinational.
+// Address map of BAR 0 (registers/dma_engine.rdl). Engines' registers and vectors are 64-bit words of one memory, 16
+// per engine. Words 0 to 7 are the same as in the BAR; words 8 and 9 are the engine's vector of the MSI-X table.
+// Combinational.
 module dma_engine_map #(
     parameter int H2D_ENGINES = 1,
     parameter int D2H_ENGINES = 1,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Tracks the progress of writes. Writes on the RQ stream have sequence numbers, which the block returns when no completion can pass them
-// any more (PG156, PG213: pcie_rq_seq_num). To wait for all writes requested so far, take `asked` as a ticket, and wait until that number
-// has `passed`.
-// Handshake: `may_send` is clear while all numbers are in use. If numbers do not return (because the block dropped their requests), they
-// are given up after WAIT_CYCLES without a returned number. It never delays a request for longer.
+// Tracks the progress of writes. Writes on the RQ stream have sequence numbers, which the block returns when no
+// completion can pass them any more (PG156, PG213: pcie_rq_seq_num). To wait for all writes requested so far, take
+// `asked` as a ticket, and wait until that number has `passed`.
+// Handshake: `may_send` is clear while all numbers are in use. If numbers do not return (because the block dropped
+// their requests), this module stops waiting for them after WAIT_CYCLES without a returned number. No request is
+// delayed for a longer time.
 module dma_engine_order #(
     parameter int NUMBER = 4,  // bits of a sequence number
     parameter int WAIT_CYCLES = 65536
@@ -24,7 +25,7 @@ module dma_engine_order #(
     logic [WAIT:0] waited;
     logic gives_up;
 
-    // Numbers return in order: each one also covers all earlier ones.
+    // Numbers return in order: each number also covers all earlier numbers.
     function automatic logic [7:0] up_to(input logic [7:0] from, input logic [NUMBER-1:0] to);
         up_to = from + 8'(NUMBER'(to - from[NUMBER-1:0]));
     endfunction

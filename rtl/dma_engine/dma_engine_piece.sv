@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Computes the next piece of a transfer, and the rest after it. A piece ends at the next multiple of `most`, a power of two, so that
-// it neither crosses 4 KiB nor exceeds the maximum request size. Combinational.
+// Computes the next piece of a transfer, and the rest after it. A piece ends at the next multiple of `most`, a power of
+// two, so that it does not cross 4 KiB and does not exceed the maximum request size. Combinational.
 module dma_engine_piece #(
     parameter int ROW = 9,
     parameter int BYTE = 5  // bits of the byte index in a row

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A small memory of distributed RAM: one write port, one read port that answers in the same cycle. Handshake: none. A read in the
-// cycle of a write to the same word returns the old word. It is never reset: users write a word before they read it.
+// A small memory of distributed RAM: one write port, one read port that answers in the same cycle.
+// Handshake: none. A read in the cycle of a write to the same word returns the old word. The memory is never reset:
+// users write a word before they read it.
 module dma_engine_ram #(
     parameter int WIDTH = 8,
     parameter int DEPTH = 16,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Receives completions from the RC stream (PG156, PG213: Requester Completion), in any order of tags, and writes their data to the rows of
-// their reads. The Byte Count of a completion gives the place of its data, so no state is kept between completions of a read.
-// Handshake: it is always ready, because `dma_engine_window` allocates the rows of a read before it is sent. A cycle after the last beat of a
-// read's last completion it asserts `ended`, with `failed` if any completion was wrong. Completions whose tag is not `open` are ignored.
-// It never writes outside of the rows of an open read.
+// Receives completions from the RC stream (PG156, PG213: Requester Completion), in any order of tags, and writes their
+// data to the rows of their reads. The Byte Count of a completion gives the place of its data, so no state is kept
+// between completions of a read.
+// Handshake: this module is always ready, because `dma_engine_window` allocates the rows of a read before it is sent. A
+// cycle after the last beat of a read's last completion it asserts `ended`, with `failed` if any completion was wrong.
+// Completions whose tag is not `open` are ignored. This module never writes outside of the rows of an open read.
 module dma_engine_receive #(
     parameter int DATA_WIDTH = 256,
     parameter int TAG = 6,   // bits of a tag
@@ -84,7 +85,7 @@ module dma_engine_receive #(
                 wrong <= is_error || is_wrong || rc_discontinue;
                 // Completions of other requests are ignored.
                 known <= open && tag_fits && error_code != INVALID_TAG && error_code != OTHER_REQUESTER;
-                // If the block ends a request because of an error, the error code shows it.
+                // If the block ends a request because of an error, the error code shows this.
                 last_of_read <= completed || error_code == BAD_STATUS || error_code == NO_DATA || error_code == BY_RESET ||
                                 error_code == TIMEOUT;
                 heard_first <= byte_count == bytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Rotates lanes upwards: lane n of the input is lane (n + amount) modulo LANES of the output. Combinational. It stays a separate module
-// in synthesis: Yosys maps it to fewer LUTs alone than flattened.
+// Rotates lanes upwards: lane n of the input is lane (n + amount) modulo LANES of the output. Combinational. This
+// module stays separate in synthesis, because Yosys then maps it to fewer LUTs than when it is flattened.
 (* keep_hierarchy *)
 module dma_engine_rotate #(
     parameter int LANES = 32,  // a power of two

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Processes the descriptors of all engines of all functions: one state machine that does one step at a time. The state of an engine is in
-// words of small memories, so an additional engine costs memory and almost no logic. The order of priority is: an access of the host; a reset;
-// and, while the request queue has room for all requests of a step, a delivered read, an interrupt, coalescing that is due, a read with
-// complete data, a visit to an engine. In a visit an engine fetches descriptors, takes the next one, and requests pieces of it.
-// Handshake: `request` goes to a queue with `queue_room`. `access` is answered by `access_done`. Each state takes one cycle.
-// An access never waits for requests. An access that may stop an engine waits until data on its way to user logic has arrived.
+// Processes the descriptors of all engines of all functions: one state machine that does one step at a time. The state
+// of an engine is in words of small memories, so an additional engine needs memory and almost no logic. The order of
+// priority is: an access of the host; a reset; and, while the request queue has room for all requests of a step, a
+// delivered read, an interrupt, coalescing that is due, a read with complete data, a visit to an engine. In a visit an
+// engine fetches descriptors, takes the next one, and requests pieces of it.
+// Handshake: `request` goes to a queue with `queue_room`. `access` is answered by `access_done`. Each state takes one
+// cycle. An access never waits for requests. An access that may stop an engine waits until all data that has left for
+// user logic has arrived.
 module dma_engine_sequencer #(
     parameter int DATA_WIDTH = 256,
     parameter int FUNCTIONS = 2,
@@ -231,7 +233,7 @@ module dma_engine_sequencer #(
         .clk, .write(open_write), .write_address(at_e), .write_data(open_data), .read_address(at_e), .read_data(open_count)
     );
 
-    // Interrupts held back by coalescing, and their due time.
+    // Interrupts that coalescing delays, and the time when they are due.
     logic held_write;
     logic [15:0] held;
     logic [16:0] due;
@@ -414,7 +416,7 @@ module dma_engine_sequencer #(
     logic is_telling;
     logic [2:0] fetch_count, fetch_most;
     assign behind = seen_posted - fetched;
-    // Place of the reported descriptor, or of the next one to fetch.
+    // Place of the reported descriptor, or of the next descriptor to fetch.
     assign place = (is_telling ? seen_done : fetched) & (seen_entries - 32'd1);
     assign place_address = words_read + {27'd0, place, 5'd0};
     always_comb begin

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Answers the host: turns requests from the CQ stream into register accesses of one double-word each, and sends read data on the CC stream
-// (PG156, PG213: Completer Request, Completer Completion).
-// A write of any length is done double-word by double-word. A read is answered in completions that end at multiples of 64 bytes (the smallest
-// Read Completion Boundary). Any request other than a memory request to BAR 0 of an existing function is answered with Unsupported Request,
-// or ignored if it is posted.
-// Handshake: `access` stays until `access_done`; `access_read` comes with it. A completion is sent when all writes requested before its data
-// was read have passed (`asked`, `passed`). One read is answered at a time: `np_req` asks the block for the next one (pcie_cq_np_req), so
-// that no write ever waits for a read.
+// Answers the host: turns requests from the CQ stream into register accesses of one double-word each, and sends read
+// data on the CC stream (PG156, PG213: Completer Request, Completer Completion). A write of any length is done
+// double-word by double-word. A read is answered in completions that end at multiples of 64 bytes (the smallest Read
+// Completion Boundary). Any request other than a memory request to BAR 0 of an existing function is answered with
+// Unsupported Request, or ignored if it is posted.
+// Handshake: `access` stays until `access_done`; `access_read` comes with it. A completion is sent when all writes
+// requested before its data was read have passed (`asked`, `passed`). One read is answered at a time: `np_req` asks the
+// block for the next read (pcie_cq_np_req), so that no write ever waits for a read.
 module dma_engine_target #(
     parameter int DATA_WIDTH = 256,
     parameter int FUNCTIONS = 2,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Converts requests to the RQ stream (PG156, PG213: Requester Request): a read, a write of at most 12 bytes that the request contains, or a
-// write of data from user logic. A request begins in the beat after the last beat of the previous one; a descriptor and the first payload
-// share a beat. Rows of user logic are rotated so that their bytes are where the address requires (double-word aligned).
-// Handshake: `request` is accepted by `taken`, in the cycle that makes its last beat. A beat stays until the block is ready. While the block
-// is not ready, a beat is made only if there is room for it. Rows of the loop-back are read a cycle before they are rotated.
-// It never splits: a request fits Max_Payload_Size, and does not cross 4 KiB.
+// Converts requests to the RQ stream (PG156, PG213: Requester Request): a read, a write of at most 12 bytes that the
+// request contains, or a write of data from user logic. A request begins in the beat after the last beat of the
+// previous request; a descriptor and the first payload share a beat. Rows of user logic are rotated so that their bytes
+// are where the address requires (double-word aligned).
+// Handshake: `taken` accepts `request`, in the cycle that makes its last beat. A beat stays until the block is ready.
+// While the block is not ready, a beat is made only if there is room for it. Rows of the loop-back are read a cycle
+// before they are rotated. This module never splits a request: each request fits Max_Payload_Size, and does not cross 4
+// KiB.
 module dma_engine_transmit #(
     parameter int DATA_WIDTH = 256,
     parameter int NUMBER = 4,

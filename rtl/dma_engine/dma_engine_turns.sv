@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Selects the next engine with data to move in one direction. Round robin, with as many shares per turn as the weight.
-// Handshake: `engine` is valid while `any`; `spent` reports that it has used a share, `over` that it has no more work.
-// An engine without work has no turn, and does not accumulate shares.
+// Handshake: `engine` is valid while `any`; `spent` reports that the engine has used a share, `over` that it has no
+// more work. An engine without work has no turn, and does not accumulate shares.
 module dma_engine_turns #(
     parameter int ENGINES = 4,
     localparam int ENGINE = $clog2(ENGINES)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The user side of a block: its ports with the guides' names (PG023, PG156, PG213), connected to the core. This module handles the layout and width
-// of `tuser`; the top modules instantiate the block and this module.
-// Handshake: AXI4-Stream, double-word aligned, no straddling, client tags (AXISTEN_IF_ENABLE_CLIENT_TAG), MSI-X outside of the block.
-// It never uses the block's own interrupts or its configuration management.
+// The user side of a block: its ports with the guides' names (PG023, PG156, PG213), connected to the core. This module
+// handles the layout and width of `tuser`; the top modules instantiate the block and this module.
+// Handshake: AXI4-Stream, double-word aligned, no straddling, client tags (AXISTEN_IF_ENABLE_CLIENT_TAG), MSI-X outside
+// of the block. This module never uses the block's own interrupts or its configuration management.
 module dma_engine_user #(
     parameter int DATA_WIDTH = 256,
     parameter int FUNCTIONS = 2,

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The window of reads: places are allocated in order, and freed in the same order, whatever the order of completions. A place is a tag and rows of the buffer.
-// A descriptor without a read (an invalid one) also has a place, so that descriptors end in order.
+// The window of reads: places are allocated in order, and freed in the same order, for any order of completions. A
+// place is a tag and rows of the buffer. A descriptor without a read (an invalid descriptor) also has a place, so that
+// descriptors end in order.
 //
 //     head ... next ... tail      head: freed next; next: delivered next; tail: allocated next
 //
-// Handshake: use `give` only while `room`; use `step` and `free` only together with a `look` at that place. `ready` says that all data of the place at `next`
-// has arrived; `step` advances `next`; `free` frees `head`. `looked` returns the note of a place. `drop`, not together with `give`, marks a place as no longer
-// needed.
-// It never allocates a tag or a row that is in use.
+// Handshake: use `give` only while `room`; use `step` and `free` only together with a `look` at that place. `ready`
+// says that all data of the place at `next` has arrived; `step` advances `next`; `free` frees `head`. `looked` returns
+// the note of a place. `drop`, not together with `give`, marks a place as no longer needed. This module never allocates
+// a tag or a row that is in use.
 module dma_engine_window #(
     parameter int TAGS = 64,   // a power of two
     parameter int ROWS = 512,  // a power of two

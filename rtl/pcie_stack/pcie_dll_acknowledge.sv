@@ -32,7 +32,8 @@ module pcie_dll_acknowledge (
             timer <= '0;
             count <= '0;
         end else begin
-            // One Nak until the missing TLP arrives. If that Nak is lost, the other end's REPLAY_TIMER expires.
+            // Only one Nak is sent until the missing TLP arrives. If that Nak is lost, the other end's REPLAY_TIMER
+            // expires.
             if (accepted) nak_scheduled <= 1'b0;
             else if (bad) nak_scheduled <= 1'b1;
             if (bad && !nak_scheduled) nak_request <= 1'b1;

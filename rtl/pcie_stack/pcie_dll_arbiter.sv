@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Chooses the next frame and makes the stream to the physical layer. A frame that has begun is completed first.
-// Handshake: a beat stays until phy_ready; *_taken tells each source. A DLLP is one beat: bytes 2 to 7.
+// Handshake: a beat stays until phy_ready; *_taken tells each source that its item was taken. A DLLP is one beat: bytes
+// 2 to 7.
 //
 // The specification recommends this order (PCIe 6.0 §3.6, priority of scheduled transmissions):
-//   1. Nak: the other end sends in vain until it arrives.
+//   1. Nak: until it arrives, the other end sends TLPs that are discarded.
 //   2. Ack that is due: the other end's replay buffer may be full. Acks are requested only when they are due.
 //   3. InitFC, Data Link Feature, and UpdateFC that the transaction layer marks as urgent: required by §3.4.1, §3.3 and §2.6.1.
-//   4. TLPs, replayed ones before new ones: they share the replay buffer's read side, which is in order.
+//   4. TLPs, replayed TLPs before new TLPs: they share the replay buffer's read side, which is in order.
 //   5. UpdateFC that are not urgent.
 //   6. Other DLLPs: power management and vendor.
-// A level cannot starve those below it for long: Naks and Acks need received TLPs, InitFC are paced by a timer, and an
+// No level can block the lower levels for long: Naks and Acks need received TLPs, InitFC are paced by a timer, and an
 // UpdateFC needs freed buffers.
 module pcie_dll_arbiter #(
     parameter int DATA_WIDTH = 256,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// CRC-16 of a DLLP (PCIe 6.0 §3.5.1), combinational. `bytes` has byte 0 in bits 7:0; `crc` has the byte that is first on the wire in
-// bits 7:0. The register is kept mirrored, so that bit 0 of byte 0 goes first.
+// CRC-16 of a DLLP (PCIe 6.0 §3.5.1), combinational. `bytes` has byte 0 in bits 7:0; `crc` has the byte that is first
+// on the wire in bits 7:0. The bits of the register are in reverse order, so that bit 0 of byte 0 is processed first.
 module pcie_dll_crc16 (
     input logic [31:0] bytes,
     output logic [15:0] crc

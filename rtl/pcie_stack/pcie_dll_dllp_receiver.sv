@@ -54,7 +54,7 @@ module pcie_dll_dllp_receiver #(
     assign is_ack = kind == DLLP_ACK;
     assign is_nak = kind == DLLP_NAK;
     assign is_feature = kind == DLLP_FEATURE;
-    // Bit 3 set is multi-root I/O virtualization, which is reserved here.
+    // If bit 3 is set, the DLLP belongs to multi-root I/O virtualization, which is reserved here.
     assign is_fc = kind[7:6] != 2'b00 && kind[5:4] != 2'b11 && !kind[3] && 4'(kind[2:0]) < 4'(NUM_VCS);
     assign is_other = kind == 8'h20 || kind == 8'h21 || kind == 8'h23 || kind == 8'h24 || kind == 8'h30 || kind == 8'h31;
 

@@ -74,7 +74,7 @@ module pcie_dll_fc_init #(
     assign wants = active & ~vc_ready;
     assign sends_last = init_taken && type_ == 2'd2;
 
-    // The next channel above `vc` that wants to send, or else the lowest.
+    // The next channel above `vc` that has something to send; if there is none, the lowest.
     always_comb begin
         next_vc = '0;
         for (int n = NUM_VCS - 1; n >= 0; n--) if (wants[n]) next_vc = 3'(n);
@@ -101,7 +101,7 @@ module pcie_dll_fc_init #(
                 vc <= next_vc;
                 kind <= vc_init2[next_vc[VC-1:0]] ? FC_INIT2 : FC_INIT1;
             end
-            // The first InitFC2 follow at once.
+            // The first InitFC2 follow immediately.
             if (moves_on != '0) timer <= '0;
         end
     localparam int VC = NUM_VCS > 1 ? $clog2(NUM_VCS) : 1;

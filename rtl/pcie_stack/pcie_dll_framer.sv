@@ -80,7 +80,7 @@ module pcie_dll_framer #(
         end else begin
             if (take) in_tlp <= !tlp_eop && (in_tlp || tlp_sop);
             tail <= enable && take && !drop && (in_tlp || tlp_sop) && tlp_eop && !fits;
-            // The link went down within a TLP: its other beats are taken and dropped.
+            // The link went down within a TLP: the remaining beats of the TLP are taken and dropped.
             if (!enable && in_tlp && !drop) drop <= 1'b1;
             else if (take && tlp_eop) drop <= 1'b0;
             if (!enable) begin
@@ -94,7 +94,8 @@ module pcie_dll_framer #(
                     overlong <= !is_final && (overlong || at_limit);
                     if (is_final && !nullifies) next_transmit_seq <= next_transmit_seq + 1'b1;
                 end
-                // The next TLP waits until the nullified one has left the replay buffer; its end may be a row that is still to come.
+                // The next TLP waits until the nullified TLP has left the replay buffer. The end of the nullified TLP
+                // may be a row that has not arrived yet.
                 if (CUT_THROUGH != 0 && makes && is_final && nullifies) rewinding <= 1'b1;
                 else if (rewound) rewinding <= 1'b0;
             end

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Holds frames from the framer until they are acknowledged, and gives them out in order, again after `replay`.
-// Handshake: rows are written without refusal (`room` says whether the longest TLP fits). A row goes out with out_valid && out_take.
-// New TLPs and replayed ones take the same path: a replay moves the read pointer back to the oldest unacknowledged TLP.
+// Stores frames from the framer until they are acknowledged. Sends them in order, and sends them again after `replay`.
+// Handshake: rows are written without refusal (`room` says whether the longest TLP fits). A row goes out with out_valid
+// && out_take. New TLPs and replayed TLPs take the same path: a replay moves the read pointer back to the oldest
+// unacknowledged TLP.
 //
 // Pointers have one bit more than an address. From old to new: free_pointer, tail, read_pointer, commit_pointer, write_pointer.
 //   tail           first row of the oldest unacknowledged TLP

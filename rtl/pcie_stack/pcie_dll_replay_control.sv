@@ -63,7 +63,8 @@ module pcie_dll_replay_control #(
             timer <= '0;
             running <= 1'b0;
         end else if (tlp_sent && !running) begin
-            // Starts at the end of a TLP. After the start of a replay it stands still until the first TLP has left again.
+            // Starts at the end of a TLP. After the start of a replay the timer does not run until the first TLP has
+            // left again.
             timer <= '0;
             running <= 1'b1;
         end else if (purge) begin

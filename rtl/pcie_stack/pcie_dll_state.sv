@@ -29,7 +29,8 @@ module pcie_dll_state #(
         end else begin
             case (state)
                 DL_INACTIVE: state <= FEATURE_EXCHANGE != 0 ? DL_FEATURE : DL_INIT;
-                // The other end has got ours, or it goes on without: it does not know the exchange.
+                // The other end has received our Data Link Feature DLLP, or it continues without the exchange because
+                // it does not support it.
                 DL_FEATURE: if ((feature_valid && feature_ack) || vc0_init1) state <= DL_INIT;
                 DL_INIT: if (vc0_ready) state <= DL_ACTIVE;
                 default: ;

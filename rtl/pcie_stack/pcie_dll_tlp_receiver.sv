@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Checks frames with TLPs and takes sequence number and LCRC off (PCIe 6.0 §3.6.3.1).
-// Handshake: no ready in either direction: credits are the back-pressure. tlp_good is valid with tlp_eop. If it is low, the transaction layer
-// drops the beats since tlp_sop. So a TLP waits here for two beats only.
+// Handshake: no ready in either direction: credits are the back-pressure. tlp_good is valid with tlp_eop. If it is low,
+// the transaction layer drops the beats since tlp_sop. So only two beats of a TLP are delayed here.
 //
-// Rows are beats moved down by one double-word. `held` is the last beat; its lane 0 has gone out already.
+// Rows are beats moved down by one double-word. `held` is the last beat; its lane 0 has already left.
 module pcie_dll_tlp_receiver #(
     parameter int DATA_WIDTH = 256,
     localparam int LANES = DATA_WIDTH / 32,
@@ -89,7 +89,8 @@ module pcie_dll_tlp_receiver #(
     );
 
     // ---- the verdict, when the last beat is `next` ----
-    // After a right LCRC the register has a fixed value, changed by the zeros after the end; after an inverted one, another.
+    // After a correct LCRC the register has a fixed value, changed by the zeros after the end. After an inverted LCRC it
+    // has another fixed value.
     localparam logic [31:0] RIGHT = lcrc_shift(32'hffff_ffff, 32, 1'b0);
     logic [LANES-1:0] right, inverted;
     for (genvar n = 0; n < LANES; n++) begin : residues

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A memory with one write port and one read port that answers a cycle later, while `read` is set; block RAM or distributed RAM.
-// Handshake: none. A read of the word that is written in the same cycle returns the old word. It has no reset.
+// A memory with one write port and one read port that answers a cycle later, while `read` is set; block RAM or
+// distributed RAM.
+// Handshake: none. A read of the word that is written in the same cycle returns the old word. The memory has no reset.
 module pcie_ram #(
     parameter int WIDTH = 32,
     parameter int DEPTH = 512,

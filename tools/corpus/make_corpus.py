@@ -10,7 +10,8 @@ Deterministic: it uses one seed and its own generator, so every version of Pytho
     python3 tools/corpus/make_corpus.py dllps > crates/tlp/tests/corpus/dllps.txt
     python3 tools/corpus/make_corpus.py frames > crates/link/tests/corpus/frames.txt
 
-A line is the packet's bytes, then `name=value` for each field without its default, or `malformed=RULE`. Fields:
+A line has the packet's bytes, then `name=value` for each field that does not have its default value, or `malformed=RULE`.
+Fields:
 
     type prefixes tc attr at ph st ln td ep requester tag address length first_be last_be operand completer register
     status bcm byte_count lower_address routing code message header data ecrc tolerated emits
@@ -19,8 +20,8 @@ The fields of DLLPs are `type class vc hdr_scale hdr data_scale data sequence ac
 Those of frames are `kind`, and of a TLP `sequence` and `tlp`, or `error`.
 
 Numbers are decimal, except ids, addresses, byte enables, codes, bits and bytes, which are hexadecimal. `emits` is
-the TLP after it is parsed and written again, if that differs: reserved bits become zero, and addresses below 4
-GiB have three DW.
+the TLP after it is parsed and written again, if that differs: reserved bits become zero, and headers with addresses
+below 4 GiB get three DW.
 """
 
 import sys
@@ -28,13 +29,13 @@ import zlib
 
 
 class Dice:
-    """A small generator of pseudo-random numbers (xorshift64*), equal on every machine."""
+    """A small generator of pseudo-random numbers (xorshift64*), which are the same on every machine."""
 
     def __init__(self, seed):
         self.state = seed
 
     def bits(self, count):
-        """Returns random bits, at most 32."""
+        """Returns `count` random bits, at most 32."""
         mask = (1 << 64) - 1
         self.state ^= self.state >> 12
         self.state = (self.state ^ self.state << 25) & mask
@@ -55,7 +56,7 @@ class Dice:
 
 
 def pack(*fields):
-    """Packs fields (width in bits, value) into bytes, the first one in the highest bits, as in the figures."""
+    """Packs fields (width in bits, value) into bytes. The first field is in the highest bits, as in the figures."""
     number, width = 0, 0
     for bits, value in fields:
         assert 0 <= value < 1 << bits, (bits, value)
@@ -65,7 +66,7 @@ def pack(*fields):
 
 # ---- TLPs (section 2.2) ----
 
-# Name -> Fmt with a short header, Type, whether a long header exists (Table 2-3).
+# Name: Fmt with a short header, Type, whether a long header exists (Table 2-3).
 REQUESTS = {
     "MRd": (0b000, 0b00000, True),
     "MRdLk": (0b000, 0b00001, True),
@@ -83,7 +84,7 @@ REQUESTS = {
 }
 COMPLETIONS = {"Cpl": (0b000, 0b01010), "CplD": (0b010, 0b01010), "CplLk": (0b000, 0b01011), "CplDLk": (0b010, 0b01011)}
 STATUS = {"SC": 0b000, "UR": 0b001, "CRS": 0b010, "CA": 0b100}
-# Name, code, subtype, routings, DWs of data (None: any), whether TC is 0 (Table F-1 and section 2.2.8).
+# Name, code, subtype, routings, DWs of data (None: any), whether TC must be 0 (Table F-1 and section 2.2.8).
 MESSAGES = (
     [("Unlock", 0x00, None, [3], 0, True), ("Invalidate_Request", 0x01, None, [2], 2, False)]
     + [("Invalidate_Completion", 0x02, None, [2], 0, False), ("Page_Request", 0x04, None, [0], 0, False)]
@@ -111,7 +112,7 @@ VENDOR_END_TO_END = [0x9E, 0x9F]
 
 
 class Packet:
-    """A TLP as the values of its fields; a row may change each of them before the bytes are made."""
+    """A TLP as the values of its fields, which may change until the bytes are made."""
 
     def __init__(self, kind, fmt, typ):
         self.kind, self.fmt, self.typ = kind, fmt, typ
@@ -127,7 +128,7 @@ class Packet:
         self.tolerated = set()
 
     def header(self):
-        """Returns the first DW of every header, then the rest (section 2.2.1)."""
+        """Returns the header: its first DW (section 2.2.1), then the rest."""
         first = pack(
             (3, self.fmt), (5, self.typ), (1, self.tag >> 9), (3, self.tc), (1, self.tag >> 8 & 1), (1, self.attr >> 2),
             (1, self.ln), (1, self.th), (1, self.td), (1, self.ep), (2, self.attr & 3), (2, self.at), (10, self.length % 1024),
@@ -181,7 +182,7 @@ def some_bytes(dice, count):
 
 
 def address_of(dice, room, long, align=4):
-    """Returns an address with at least `room` bytes left in its page, above 4 GiB if `long`."""
+    """Returns an address with at least `room` bytes up to the next 4 KiB boundary, above 4 GiB if `long`."""
     page = dice.bits(20) << 12 | (dice.bits(32) | 1) << 32 if long else dice.bits(20) << 12
     return page | dice.below((4096 - room) // align + 1) * align
 
@@ -193,7 +194,7 @@ def with_address(packet, dw1, address, long):
 
 
 def request(dice, kind):
-    """Returns an empty request with its common fields, and whether its address is long."""
+    """Returns a request with only its common fields, and whether its address is long."""
     fmt, typ, may_be_long = REQUESTS[kind]
     long = may_be_long and dice.chance(2)
     packet = Packet(kind, fmt | long, typ)
@@ -237,7 +238,7 @@ def memory(dice, kind):
 
 
 def blank(packet):
-    """Zeroes the bytes before the first enabled and after the last one, which riser does not keep."""
+    """Sets the bytes before the first and after the last enabled one to zero, because riser does not keep them."""
     last, first = packet.be
     enables = [first] + [0xF] * (packet.length - 2) + [last] if packet.length > 1 else [first]
     lanes = [enables[n // 4] >> n % 4 & 1 for n in range(packet.length * 4)]
@@ -288,7 +289,7 @@ def config(dice, kind):
 
 
 def atomic(dice, kind):
-    """Returns a FetchAdd, Swap or CAS; the byte enables are reserved, or a steering tag (section 2.2.7)."""
+    """Returns a FetchAdd, Swap or CAS. The field of the byte enables is reserved, or has a steering tag (section 2.2.7)."""
     packet, long = request(dice, kind)
     packet.length = dice.pick(ATOMIC_LENGTHS[kind])
     operand = packet.length * 4 // (2 if kind == "CAS" else 1)
@@ -311,7 +312,7 @@ def completion(dice, kind):
     packet.status = STATUS[name] if (name := dice.pick(names)) else 0
     low = dice.bits(7)
     packet.length = dice.pick([1, 2, 1 + dice.below(32)]) if has_data else 0
-    # With data: as many bytes as the data holds, or more still to come. Without data: any count.
+    # With data, Byte Count is at least the number of bytes of data. Without data, it may have any value.
     here = packet.length * 4 - low % 4
     count = dice.pick([here, min(here + dice.below(2000), 4096)]) if has_data else 1 + dice.below(4096)
     packet.count, packet.low, bcm = count, low, 0
@@ -329,7 +330,7 @@ def completion(dice, kind):
 
 
 def message(dice, row):
-    """Returns a Msg or MsgD of a row of MESSAGES (section 2.2.8)."""
+    """Returns a Msg or MsgD for a row of MESSAGES (section 2.2.8)."""
     name, code, subtype, routings, dw, _ = row
     length = dice.pick([0, 0, 1, 5]) if dw is None else dw
     packet = Packet("MsgD" if length else "Msg", 0b011 if length else 0b001, 0b10000 | dice.pick(routings))
@@ -348,7 +349,7 @@ def message(dice, row):
 
 
 def dress(dice, packet, tc0):
-    """Adds the common fields that the type allows, digest and prefixes."""
+    """Adds the common fields that the type allows, a digest and prefixes."""
     is_memory = packet.kind in ("MRd", "MRdLk", "MWr", "DMWr", *ATOMIC_LENGTHS)
     if packet.kind == "MRdLk":
         packet.attr = dice.bits(3)
@@ -403,7 +404,7 @@ def plain(dice, kind):
 
 
 def broken_fields(dice):
-    """Returns lines with one wrong field each, which must be zero, or one."""
+    """Returns lines of TLPs in which one field that must be zero, or one, has another value."""
     for family, kinds in [("Io", ["IORd", "IOWr"]), ("Config", ["CfgRd0", "CfgWr0", "CfgRd1", "CfgWr1"])]:
         for rule, field, bits in [("Tc", "tc", 3), ("Attr", "attr", 2), ("At", "at", 2), ("LastBe", "last", 4)]:
             for _ in range(5):
@@ -502,7 +503,7 @@ def broken_prefixes(dice, kind):
 
 
 def tolerated(dice):
-    """Returns TLPs that must not be sent, but that a receiver accepts."""
+    """Returns TLPs that a sender must not send, but that a receiver accepts."""
 
     def one(kind, rule, **changes):
         packet = plain(dice, kind)
@@ -538,7 +539,7 @@ def tolerated(dice):
 
 
 def reserved_bits(dice):
-    """Returns TLPs with bits that a receiver ignores; riser writes them again without these bits."""
+    """Returns TLPs with bits that a receiver ignores. riser writes them again without these bits."""
     for _ in range(4):
         for rule, field, kinds in [
             ("ReservedTh", "th", ["IORd", "CfgWr1", "CplD", "PM_PME"]),
@@ -555,7 +556,7 @@ def reserved_bits(dice):
 
 
 def reserved_attributes(dice):
-    """Attributes that a receiver does not look at: IDO in I/O and configuration requests, RO and No Snoop in messages."""
+    """Returns TLPs with attributes that a receiver ignores: IDO in I/O and configuration requests, RO and No Snoop in messages."""
     for _ in range(4):
         yield changed(plain(dice, dice.pick(["IORd", "IOWr", "CfgRd0", "CfgWr1"])), "ReservedIdo", "attr", 4, 0)
         packet = plain(dice, dice.pick(["LTR", "PM_PME", "ERR_FATAL", "Assert_INTA", "Unlock"]))
@@ -565,7 +566,7 @@ def reserved_attributes(dice):
 
 
 def changed(packet, rule, field, odd, normal):
-    """Returns the line of a packet with an unusual field, which is written again with its normal value."""
+    """Returns the line of a packet with an unusual field, which riser writes again with its normal value."""
     setattr(packet, field, odd)
     packet.tolerated.add(rule)
     wire = packet.bytes().hex()
@@ -614,8 +615,8 @@ FLOW_CONTROL = {"InitFC1": 0b01, "InitFC2": 0b11, "UpdateFC": 0b10}
 
 
 def crc_16(four):
-    """Returns the CRC of a DLLP (section 3.5.1), computed bit by bit: polynomial 100Bh, initially ones, bit 0 of each byte first, complemented;
-    the highest bit is sent first, so each of the two bytes is mirrored."""
+    """Returns the CRC of a DLLP (section 3.5.1), computed bit by bit: polynomial 100Bh, all ones at first, bit 0 of each byte first,
+    complemented. The highest bit is sent first, so each of the two bytes is mirrored."""
     register = 0xFFFF
     for bit in (byte >> n & 1 for byte in four for n in range(8)):
         feedback = register >> 15 ^ bit
@@ -642,7 +643,7 @@ def flow_control(dice):
 
 
 def acknowledge(dice):
-    """Returns an Ack or Nak, with or without noise in the reserved bits."""
+    """Returns an Ack or Nak with random reserved bits, or with zeros."""
     kind, sequence, noise = dice.pick(["Ack", "Nak"]), dice.bits(12), dice.bits(12) * dice.bits(1)
     make = lambda reserved: pack((8, 0x00 if kind == "Ack" else 0x10), (12, reserved), (12, sequence))
     return dllp(make(noise), f"type={kind} sequence={sequence}", make(0))
@@ -722,7 +723,7 @@ def main():
     makers = {"tlps": tlps, "dllps": dllps, "frames": frames}
     if len(sys.argv) != 2 or sys.argv[1] not in makers:
         sys.exit(f"usage: make_corpus.py {'|'.join(makers)}")
-    print(f"# Written by tools/corpus/make_corpus.py {sys.argv[1]}, which says what stands here. Do not edit.")
+    print(f"# Written by tools/corpus/make_corpus.py {sys.argv[1]}, which describes the fields. Do not edit.")
     print("\n".join(makers[sys.argv[1]]()))
 
 

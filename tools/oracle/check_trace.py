@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Judges traces by the rules of the PCI Express Base Specification 5.0, as a second opinion on `riser trace --check`.
+"""Checks traces against the rules of the PCI Express Base Specification 5.0, independently of `riser trace --check`.
 
 Written from the text of the specification (sections 2.2 to 2.4, and 2.8). It shares no code with riser, and does not read
 riser's output. Only the names of rules are riser's (docs/reference/rules.md).
@@ -297,7 +297,7 @@ def requested(t):
 
 
 def ecrc(t):
-    """Returns the digest of a TLP (section 2.7.1): bit 0 of Type and EP count as ones, local prefixes are not covered."""
+    """Returns the digest of a TLP (section 2.7.1). Bit 0 of Type and EP count as ones. Local prefixes are not covered."""
     header = bytearray(t.data[t.start : -4])
     header[0] |= 1
     header[2] |= 0x40
@@ -324,7 +324,7 @@ class Request:
         return 1 if t.name in ("IORd", "CfgRd0", "CfgRd1") else 0
 
     def answer(self, c, rcb, broken):
-        """Judges a completion. Returns True if it is the last."""
+        """Checks a completion. Returns True if it is the last completion of the request."""
         t, self.answered = self.tlp, True
         if c.tc != t.tc:
             broken.append("completion-tc")
@@ -357,7 +357,8 @@ class Request:
     def answer_read(self, c, rcb, broken):
         if not c.bcm and c.byte_count != self.remaining:
             broken.append("byte-count")
-            # A completion is missing if Lower Address agrees with Byte Count and not with the next byte.
+            # A completion is missing if Lower Address agrees with Byte Count, but not with the address of the next
+            # byte.
             then = self.next + self.remaining - c.byte_count
             if c.byte_count < self.remaining and c.lower_address == then % 128 != self.next % 128:
                 self.next, self.remaining = then, c.byte_count
@@ -396,7 +397,7 @@ class Order:
 
 
 class Judge:
-    """Judges one trace, TLP by TLP."""
+    """Checks one trace, TLP by TLP."""
 
     def __init__(self, settings):
         self.settings = settings
@@ -404,7 +405,7 @@ class Judge:
         self.waiting = {}  # Link, direction, requester, tag: requests, the oldest first.
         self.shown, self.unjudged = set(), set()
         self.began_before, self.has_requests = set(), set()
-        self.doubtful = []  # Completions before any request of their requester.
+        self.doubtful = []  # Completions that precede all requests of their requester.
         self.order = Order()
 
     def see(self, number, link, way, t, links):

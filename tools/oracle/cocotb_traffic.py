@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Writes the TLPs of a cocotbext-pcie hierarchy: a root complex, a switch and three endpoints are enumerated, read and write.
+"""Writes the TLPs of a cocotbext-pcie hierarchy. A root complex enumerates a switch and three endpoints, which then
+read and write.
 
 Run with cocotbext-pcie 0.2.16, cocotb 1.9.2 and Verilator 5.006, in an empty folder:
 

@@ -80,7 +80,7 @@ class Fields(dict):
 
 
 def read(dice, kind="MRd", most=1024):
-    """A legal memory read or write of contiguous bytes."""
+    """Returns a legal memory read or write of contiguous bytes."""
     is_long = dice.random() < 0.4
     size = dice.choice([1, 2, 3, 4, 7, 64, 100, 128, 200, 256, 512, 1000, 2048, 4096, dice.randint(1, 4096)])
     size = min(size, 4 * most - 3)
@@ -167,7 +167,7 @@ def random_tlp(dice):
 
 
 def prefixes(dice, t):
-    """Prefixes, most of them legal."""
+    """Returns prefixes, most of which are legal."""
     pool = [0x80 << 24, 0x8E000001, 0x8F000002, 0x90120000, 0x91012345, 0x91000001, 0x9E000000, 0x9F000003, 0x92000000, 0x81000000]
     chosen = [dice.choice(pool) for _ in range(dice.choice([1, 1, 1, 2, 2, 3, 5, 6]))]
     if dice.random() < 0.7:
@@ -304,7 +304,7 @@ def wrong_completion(dice, pieces, at):
     elif fault == len(kinds) + 1:
         pieces.insert(at, c)
     elif len(pieces) > 1:
-        # Two pieces in the wrong order.
+        # Swaps two pieces.
         at = min(at, len(pieces) - 2)
         pieces[at], pieces[at + 1] = pieces[at + 1], pieces[at]
     if fault in (7, 8) and not c.length:
@@ -312,7 +312,7 @@ def wrong_completion(dice, pieces, at):
 
 
 def exchange(dice, settings):
-    """Requests of a device and of a host with their completions, interleaved at random; one fault in most."""
+    """Returns requests of a device and of a host with their completions, interleaved at random. Most traces have one fault."""
     count = dice.choice([1, 2, 2, 3, 4])
     tags = dice.sample(range(1, 32), count)
     queues, faulty = [], dice.randrange(count) if dice.random() < 0.8 else None
@@ -340,7 +340,7 @@ def exchange(dice, settings):
         queue = dice.choice([queue for queue in queues if queue])
         way, t = queue.pop(0)
         lines.append(f"0 {way} {t.bytes().hex()}")
-    # Later requests of both sides, so that requests without completions are visible.
+    # Later requests of both sides make requests without completions visible.
     for way, back, requester in [("up", "down", DEVICE), ("down", "up", HOST)]:
         t = Fields(kind="MRd", length=1, requester=requester, tag=0, first=15, address=0x1000)
         lines.append(f"0 {way} {t.bytes().hex()}")
@@ -360,7 +360,7 @@ def random_request(dice, kind):
 
 
 def order(dice):
-    """Writes over three links, from link 2 to link 0. A switch may swap two neighbours."""
+    """Returns writes over three links, from link 2 to link 0. A switch may swap two adjacent writes."""
     writes = [
         Fields(kind="MWr", length=1, first=15, requester=dice.choice([DEVICE, OTHER]), address=0x1000, content=n + 1,
                attr=dice.choice([0, 0, 0, 2]), ido=dice.choice([0, 0, 1]), tc=dice.choice([0, 0, 0, 1]))

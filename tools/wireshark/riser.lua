@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- Wireshark dissectors of TLPs and DLLPs over UDP, in the formats of riser and NetTLP: `wireshark -X
+-- Wireshark dissectors for TLPs and DLLPs over UDP, in the formats of riser and NetTLP: `wireshark -X
 -- lua_script:riser.lua`. This file registers them; the code is in riser/. README.md says how to install and use them.
 
--- The folder of this file, from which the modules are loaded; the plugin folder works too.
+-- The folder of this file, from which the modules are loaded. It may be a plugin folder.
 local here = debug.getinfo(1, "S").source:match("^@(.*)[/\\]") or __DIR__ or "."
 package.path = here .. "/?.lua;" .. package.path
 
@@ -12,10 +12,10 @@ local protocols = {
     dllp = Proto("dllp", "PCI Express Data Link Layer Packet"),
 }
 
--- Most data is kept until the end, so the collector need not scan it at each doubling.
+-- Most data stays until the end. So the garbage collector may wait until memory has grown to four times its size.
 collectgarbage("setpause", 400)
 
--- Before the modules that use them by name.
+-- The fields must exist before the modules that use them are loaded.
 require("riser.fields").make(protocols)
 
 local dllp = require "riser.dllp"
@@ -28,7 +28,7 @@ local transactions = require "riser.transactions"
 
 set_plugin_info({ version = "1.0", description = "PCI Express TLPs and DLLPs over UDP", author = "the riser project" })
 
--- UDP ports: 0x3000 + tag, in both the older and today's scheme; 0x4000 + (tag & 0xf).
+-- UDP ports: 0x3000 + tag in the older and in today's scheme, and 0x4000 + (tag & 0xf) in today's.
 local preferences = protocols.nettlp.prefs
 preferences.tlp_ports = Pref.range("UDP ports of TLPs", "12288-13311,16384-16399",
     "0x3000 + tag for a device's transactions, 0x4000 + (tag & 0xf) for the host's", 65535)
@@ -36,7 +36,7 @@ preferences.dllp_ports = Pref.range("UDP ports of DLLPs", "12286", "0x2ffe: rise
 preferences.session_ports = Pref.range("UDP ports of sessions", "12285", "0x2ffd at the adapter: riser only", 65535)
 preferences.check_ecrc = Pref.bool("Check ECRC", true, "Compare the digest of a TLP with the one computed from its bytes")
 
--- The preference that the TLP dissector uses, updated when it changes.
+-- The preference of the TLP dissector. Updated when the user changes it.
 local settings = { check_ecrc = true }
 
 local function set_columns(pinfo, protocol, line)
@@ -44,7 +44,7 @@ local function set_columns(pinfo, protocol, line)
     columns.protocol, columns.info = protocol, line
 end
 
--- A single TLP or DLLP: for Decode As, and for user link types (DLT_USER).
+-- Dissects a single TLP or DLLP, for Decode As and for user link types (DLT_USER).
 function protocols.tlp.dissector(tvb, pinfo, root)
     local h = header.read(tvb, 0, tvb:len(), tvb:reported_len())
     set_columns(pinfo, "TLP", tlp.dissect(protocols.tlp, tvb, pinfo, root, 1, h, settings))
@@ -56,7 +56,7 @@ function protocols.dllp.dissector(tvb, pinfo, root)
     return tvb:len()
 end
 
--- The port ranges of the preferences as lists of first and last port, parsed once, because there are many packets.
+-- The port ranges of the preferences as lists of first and last port. For speed, they are parsed once.
 local ranges = {}
 
 local function read_ranges()
@@ -82,7 +82,8 @@ end
 -- NetTLP's other datagrams, by UDP port.
 local SERVICES = { [0x2fff] = nettlp.messaging, [0x5001] = nettlp.configuration, [0x5002] = nettlp.registers }
 
--- The client may use any port: if the destination port has no service, the source port is checked.
+-- Returns the service of a datagram. The client may use any port, so the source port counts if the destination port
+-- has no service.
 local function service_of(tvb, pinfo, to)
     if nettlp.is_old_configuration(tvb, to) then
         return nettlp.configuration
@@ -92,7 +93,8 @@ local function service_of(tvb, pinfo, to)
     return not is_other and answer or SERVICES[to]
 end
 
--- Returns the kind of a datagram from its ports. A session's client port is arbitrary, so other ports have priority.
+-- Returns the kind of a datagram from its ports. The client of a session may use any port, so other ports have
+-- priority.
 local function kind_of(pinfo, to)
     if holds("tlp_ports", to) then
         return holds("dllp_ports", to) and "dllp" or holds("session_ports", to) and "session" or "tlp"
@@ -116,7 +118,7 @@ local function show(kind, tvb, pinfo, root, one)
     return "TLP", tlp.dissect(protocols.tlp, tvb, pinfo, root, one.part, one.h, settings)
 end
 
--- Shows the other datagrams of a frame after the first. Their lines are joined.
+-- Shows the datagrams of a frame after the first, and joins their lines.
 local function show_rest(kind, tvb, pinfo, root, one, line)
     local lines = { line }
     while one do
@@ -127,7 +129,7 @@ local function show_rest(kind, tvb, pinfo, root, one, line)
     return table.concat(lines, "; ")
 end
 
--- Shows the datagrams of a frame, usually one.
+-- Shows all datagrams of a frame.
 local function show_all(kind, tvb, pinfo, root)
     local one = joined.first(tvb, kind)
     local protocol, line = show(kind, tvb, pinfo, root, one)
@@ -135,7 +137,7 @@ local function show_all(kind, tvb, pinfo, root)
     set_columns(pinfo, protocol, one and show_rest(kind, tvb, pinfo, root, one, line) or line)
 end
 
--- Handles frames in the first of two passes. That pass displays no fields, so only TLPs matter.
+-- Processes a frame in the first of two passes. This pass shows no fields, so only TLPs matter.
 local function see_all(tvb, pinfo)
     local one = joined.first(tvb, "tlp")
     while one do
@@ -153,7 +155,7 @@ local function show_dllp(tvb, pinfo, root)
         set_columns(pinfo, "NetTLP", "NetTLP " .. fault)
         return
     end
-    -- A sub-buffer does not know how much of the packet the capture has cut off.
+    -- A sub-buffer does not know how many bytes of the packet the capture has cut off.
     local wire_len = tvb:reported_len() - nettlp.HEADER_LEN
     local rest = tvb(nettlp.HEADER_LEN):tvb()
     set_columns(pinfo, "DLLP", dllp.dissect(protocols.dllp, rest, pinfo, root, wire_len))
@@ -180,7 +182,7 @@ end
 local udp = DissectorTable.get("udp.port")
 local registered = {}
 
--- Registers the ports of the preferences, and removes the previous ones.
+-- Registers the ports in the preferences, and removes the previous ports.
 local function register()
     read_ranges()
     settings.check_ecrc = preferences.check_ecrc
@@ -204,7 +206,7 @@ function protocols.nettlp.prefs_changed()
     register()
 end
 
--- Runs before a capture is read, or read again.
+-- Runs before a capture is read for the first time or again.
 function protocols.nettlp.init()
     transactions.reset()
 end

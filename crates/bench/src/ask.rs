@@ -22,9 +22,9 @@ use std::sync::atomic::AtomicBool;
 pub const MAX_TRANSFERS: u64 = 1 << 24;
 /// A transfer never crosses 4 KiB.
 const MAX_TRANSFER_BYTES: u32 = 4096;
-/// Most sizes in one call.
+/// Maximum number of sizes in one call.
 pub const MAX_SIZES: usize = 4096;
-/// Most rows in one call.
+/// Maximum number of rows in one call.
 const MAX_ROWS: usize = 65_536;
 
 /// A request to measure. For empty and `None` fields, the profiles and the model decide.
@@ -77,7 +77,7 @@ pub struct Ask {
 /// Reason why nothing can be measured.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AskError {
-    /// The request is invalid; the text says what is expected.
+    /// The request is invalid; the text has the expected values.
     #[error("{0}")]
     Wrong(String),
     /// A profile could not be read.
@@ -103,7 +103,7 @@ impl AskError {
 pub enum Ended {
     /// The call was cancelled. The text gives the measured and the total number of rows.
     Interrupted(String),
-    /// A row failed. The text gives the reason, and the same two numbers.
+    /// A row failed. The text has the reason and the same two numbers.
     Failed(String),
 }
 
@@ -142,7 +142,8 @@ impl FromStr for RootCredits {
 
 /// Returns the link to `host`: `generation` and `lanes`, or else those of the host's profile.
 ///
-/// # Errors An invalid generation or width.
+/// # Errors
+/// An invalid generation or width.
 pub fn link_to(host: &str, generation: Option<i64>, lanes: Option<i64>) -> Result<Link, BenchError> {
     let usual = usual_link(host);
     Ok(Link {
@@ -154,7 +155,8 @@ pub fn link_to(host: &str, generation: Option<i64>, lanes: Option<i64>) -> Resul
 
 /// Rejects unknown profiles and invalid profile files.
 ///
-/// # Errors The known profiles, or the fault in a file.
+/// # Errors
+/// The known profiles, or the fault in a file.
 pub fn check_profiles(host: &str, device: Option<&str>) -> Result<(), AskError> {
     let here = Folder::default();
     HOSTS.text(host, &here).map_err(AskError::wrong)?;
@@ -165,11 +167,12 @@ pub fn check_profiles(host: &str, device: Option<&str>) -> Result<(), AskError> 
 
 /// Rejects modes that have no effect on `host`.
 ///
-/// # Errors The part that the host lacks, or a profile that cannot be read.
+/// # Errors
+/// The part that the host lacks, or a profile that cannot be read.
 pub fn check_host(host: &str, iommu: Iommu, cache: Option<CacheState>) -> Result<(), AskError> {
     let profile = profile::host(host, Path::new(""))?;
     if iommu != Iommu::Off && profile.iommu.is_none() {
-        let why = format!("iommu {iommu}: host profile `{host}` has no IOMMU; only `off` is legal");
+        let why = format!("iommu {iommu}: host profile `{host}` has no IOMMU, expected `off`");
         return Err(AskError::Wrong(why));
     }
     match cache {
@@ -184,7 +187,8 @@ pub fn check_host(host: &str, iommu: Iommu, cache: Option<CacheState>) -> Result
 impl Ask {
     /// Returns a plan for each combination, in the order of the lists.
     ///
-    /// # Errors An invalid value, or a profile that cannot be read.
+    /// # Errors
+    /// An invalid value, or a profile that cannot be read.
     pub fn plans(&self, models: &Models) -> Result<Vec<Plan>, AskError> {
         let base = self.base(models)?;
         let mps = each(&self.mps, base.link.mps_bytes, MpsBytes::try_from)?;
@@ -217,7 +221,8 @@ impl Ask {
 
     /// Returns the link to `host`, without the settings that are lists.
     ///
-    /// # Errors Values that a link cannot have.
+    /// # Errors
+    /// Values that a link cannot have.
     pub fn link(&self, host: &str) -> Result<Link, BenchError> {
         let rcb_bytes = self.rcb.map(RcbBytes::try_from).transpose()?;
         Ok(Link { rcb_bytes, ..link_to(host, self.generation, self.lanes)? })
@@ -239,7 +244,7 @@ impl Ask {
         let host = self.host.clone().unwrap_or(defaults.host);
         let sizes = self.sizes()?;
         self.check_ranges()?;
-        // Other models have profiles of their own.
+        // Other models have separate profiles.
         check_profiles(&host, self.device.as_deref().filter(|_| self.model.is_none()))?;
         check_host(&host, self.iommu, self.cache)?;
         let link = self.link(&host).map_err(AskError::wrong)?;
@@ -297,7 +302,7 @@ fn or_default<T: Copy>(given: &[T], default: T) -> Vec<T> {
     if given.is_empty() { vec![default] } else { given.to_vec() }
 }
 
-/// Returns the given values, or `usual` if there are none.
+/// Returns the given values, or `usual` if the list is empty.
 fn each<T>(
     given: &[i64],
     usual: Option<T>,
@@ -319,7 +324,7 @@ fn link(
     match lab::links::check(&link, &Link::default()).first() {
         Some(fault) => {
             let mps = mps.map_or(0, |MpsBytes(mps)| mps.bytes());
-            Err(AskError::Wrong(format!("--mps {mps}, --credits: {}", fault.message)))
+            Err(AskError::Wrong(format!("--mps {mps}, --root-credits: {}", fault.message)))
         }
         None => Ok(link),
     }
@@ -329,7 +334,8 @@ fn link(
 /// transfer in flight. Before each row, calls `told` with the number of measured rows, the number of all rows, the test and the size. If `cancel` becomes true
 /// or a row fails, returns the finished rows and the reason.
 ///
-/// # Errors The error of the first row, if that one fails.
+/// # Errors
+/// The error of the first row, if that one fails.
 pub fn measure(
     plans: &[Plan],
     cancel: &AtomicBool,
@@ -356,8 +362,8 @@ pub fn measure(
     Ok((entries, None))
 }
 
-/// Returns plan, test and size of each row. Plans vary the number of outstanding transfers last. A latency test has one transfer in flight, so it is measured
-/// once for all of these numbers.
+/// Returns plan, test and size of each row. Plans vary the number of outstanding transfers last. A latency test has one
+/// transfer in flight, so it is measured only once for all numbers of outstanding transfers.
 fn rows(plans: &[Plan]) -> Vec<(&Plan, Test, u32)> {
     let mut rows = Vec::new();
     for (at, plan) in plans.iter().enumerate() {

@@ -18,7 +18,7 @@ pub(crate) fn of(host: &HostBasis, card: Option<Basis>, test: Test) -> Basis {
     let aspects: &[Aspect] = match test {
         Test::LatRd => &[Aspect::ReadLatency],
         Test::LatWrRd => &[Aspect::ReadLatency, Aspect::WriteLatency],
-        // The number of outstanding reads is limited, so their latency limits their rate.
+        // With a limited number of outstanding reads, their latency limits their rate.
         Test::BwRd => &[Aspect::ReadLatency, Aspect::ReadRate],
         Test::BwWr => &[Aspect::WriteRate],
         Test::BwRdWr => &[Aspect::ReadLatency, Aspect::ReadRate, Aspect::WriteRate],

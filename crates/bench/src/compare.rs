@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Two sets of results side by side, row by row: `riser compare`.
 //!
-//! Rows are paired by their [`Key`] within the same experiment and configuration. If a key occurs twice, its first row counts. The compared value is the median
-//! latency in nanoseconds or the bandwidth in Gb/s. The first set is the reference: errors are relative to its values. Configurations, experiments and rows
-//! that only one set has are listed, and never count as agreement.
+//! Rows are paired by their [`Key`] within the same experiment and configuration. If a key occurs twice, its first row
+//! counts. The compared value is the median latency in nanoseconds or the bandwidth in Gb/s. The first set is the
+//! reference: errors are relative to its values. Lists configurations, experiments and rows that only one set has. They
+//! never count as agreement.
 
 use crate::BenchError;
 use crate::experiments::Key;
@@ -18,7 +19,8 @@ use std::path::Path;
 /// Common rows of two sets of results, and their differences.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparison {
-    /// Basis of the profile figures that the reference depends on. Absent for results without one, such as measurements.
+    /// Basis of the profile figures that the reference depends on. Absent for results without a basis, such as
+    /// measurements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference_basis: Option<Basis>,
     /// Basis of the other set.
@@ -156,9 +158,10 @@ pub struct FamilyComparison {
 
 /// Compares `other` with `reference`. `skip` affects only the score, as in [`score`]. The score covers the rows that both sets have.
 ///
-/// Configurations are paired by name, with or without the name of the card. If each set has exactly one configuration, the two are paired whatever their names,
-/// so that users can compare folders of their own. Configurations in riser's own form are paired by the settings that vary within either set. Their rows are
-/// paired with rows of the public form by key, whatever the experiment.
+/// Configurations are paired by name, with or without the name of the card. If each set has exactly one configuration,
+/// the two are paired even if their names differ, so that users can compare any two folders. Configurations in the
+/// native format are paired by the settings that vary within either set. Their rows are paired with rows of the public
+/// form by key, whatever the experiment.
 pub fn compare(reference: &ResultSet, other: &ResultSet, skip: Option<&ResultSet>) -> Comparison {
     comparison(reference, other, skip, false)
 }
@@ -171,7 +174,8 @@ pub fn compare_whole(reference: &ResultSet, other: &ResultSet, skip: Option<&Res
 /// Compares the results in folder `other` with those in `reference`, both as [`ResultSet::read`] takes them. `skip` is a folder of experiments to leave out of
 /// the score. `whole` selects [`compare_whole`].
 ///
-/// # Errors A folder that cannot be read, or folders that have no row in common.
+/// # Errors
+/// A folder that cannot be read, or folders that have no row in common.
 pub fn compare_folders(
     reference: &Path,
     other: &Path,

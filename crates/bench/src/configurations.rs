@@ -12,7 +12,7 @@ use std::str::FromStr;
 /// Mode of the IOMMU: off, or its page size.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
 pub enum Iommu {
-    /// Addresses are physical ones.
+    /// Addresses are physical addresses.
     #[default]
     #[serde(rename = "off")]
     Off,
@@ -120,8 +120,9 @@ pub struct Configuration {
     pub iommu: Iommu,
     /// Sockets of device, memory and program; `None` if the server has one socket or the records do not give them.
     pub sockets: Option<Sockets>,
-    /// False if the host's buffer is above 32 GB. On these hosts, the card's command path and its DMA path behave as if they accessed different memory: host
-    /// warming does not affect the one, device warming does not affect the other.
+    /// False if the host's buffer is above 32 GB. On these hosts, the card's command path and its DMA path behave as if
+    /// they accessed different memory. Host warming does not affect one path, and device warming does not affect the
+    /// other.
     pub cmd_path_valid: bool,
 }
 

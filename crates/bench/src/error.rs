@@ -22,7 +22,7 @@ pub enum BenchError {
     /// A profile could not be read, written or changed.
     #[error("{0}")]
     Profile(String),
-    /// An unknown name; the text lists the known ones.
+    /// An unknown name; the text lists the known names.
     #[error("{0}")]
     Unknown(String),
     /// An error with its place: a file, a row or a configuration.
@@ -30,7 +30,7 @@ pub enum BenchError {
     At {
         /// The place.
         place: String,
-        /// The error there.
+        /// The error at this place.
         error: Box<BenchError>,
     },
     /// A lab could not be built, its run failed, or it measured too little.

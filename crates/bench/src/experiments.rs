@@ -2,14 +2,14 @@
 //! The experiments of the published pcie-bench measurements (SIGCOMM'18; the tables of its NFP-6000 card), as rows with
 //! exact parameters in the order of the files. A file has the same rows for every measured host that has this file.
 //!
-//! Nothing is measured or read here.
+//! This module does not measure and reads no files.
 
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// A test of the card, as the column `Test` names it. CMD is the card's direct command interface, DMA its engine with
-/// descriptors (SIGCOMM'18, §5.1).
+/// A test of the card, by its name in the column `Test`. CMD is the card's direct command interface, DMA its engine
+/// with descriptors (SIGCOMM'18, §5.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Test {
     /// `LAT_CMD_RD`: latency of a read through the command interface.
@@ -24,7 +24,7 @@ pub enum Test {
     BwDmaRd,
     /// `BW_DMA_WR`: bandwidth of writes.
     BwDmaWr,
-    /// `BW_DMA_RW`: bandwidth of alternating reads and writes. Its figures are those of one direction.
+    /// `BW_DMA_RW`: bandwidth of alternating reads and writes. Its figures are for one direction.
     BwDmaRw,
 }
 
@@ -90,7 +90,7 @@ impl Pattern {
     }
 }
 
-/// Preparation of the caches before the test: column `Cache`. In all states the host thrashes them first.
+/// Preparation of the caches before the test: column `Cache`. For all states the host thrashes the caches first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cache {
     /// `Cold`: no further preparation.
@@ -125,7 +125,7 @@ impl Cache {
     }
 }
 
-/// A name that the column does not have.
+/// An unknown name in this column.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{name}`: expected {legal}")]
 pub struct UnknownName {
@@ -207,7 +207,7 @@ pub struct Experiment {
     pub name: &'static str,
     /// Parameters that vary from row to row.
     pub about: &'static str,
-    /// True if Figures 4 to 7 of the paper show it. `--suite short` runs these.
+    /// True if Figures 4 to 7 of the paper show the experiment. `--suite short` runs these.
     pub short: bool,
     rows: fn() -> Vec<Key>,
 }
@@ -407,7 +407,7 @@ mod tests {
 
     /// One row from the middle of each kind of file.
     #[test]
-    fn rows_are_those_of_the_published_files() {
+    fn rows_match_published_files() {
         let at = |name: &str, line: usize| Experiment::named(name).unwrap().rows()[line - 2].to_string();
         for (name, line, text) in [
             ("lat_cmd_sizes", 9, "LAT_CMD_WRRD Seq HWarm HO 0 DO 0 window 4096 size 4"),

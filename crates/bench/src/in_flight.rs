@@ -92,7 +92,7 @@ impl From<BenchError> for QuestionError {
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     source: String,
-    /// How the latency is known.
+    /// Origin of the latency.
     basis: Basis,
     frame_bytes: u32,
     ethernet_gbps: f64,
@@ -178,7 +178,7 @@ impl Question {
         let (source, basis) = (q.source.to_owned(), Basis::Measured);
         let known = Known { source, basis, least_ns: q.least_ns, most_ns: q.most_ns };
         if !self.is_papers() {
-            let note = format!("the latency is that of {PAPER_BYTES} B");
+            let note = format!("the latency was measured with {PAPER_BYTES} B");
             return self.answer(known, self.packet_ns()?, None, note);
         }
         let mut answer = self.answer(known, q.packet_ns, Some(q.says), String::new())?;
@@ -193,10 +193,13 @@ impl Question {
         Ok(match agrees || self.iommu_miss_ns.is_some() {
             true if (q.packet_ns - exact).abs() > 1e-9 => {
                 let finer = in_flight(answer.latency_ns_max, exact)?;
-                format!("over {exact:.1} ns, which is not rounded, {:.1}, so {}", finer.exact, finer.needed)
+                format!(
+                    "with the unrounded {exact:.1} ns per packet: {:.1}, so {}",
+                    finer.exact, finer.needed
+                )
             }
             true => String::new(),
-            false => format!("the paper says {}, its answer in section-2", q.says),
+            false => format!("the paper gives {}, as in its section 2", q.says),
         })
     }
 

@@ -7,7 +7,8 @@ use std::thread;
 
 /// Runs jobs 0 to `count - 1` on `jobs` threads. Passes each result with its number to `take` on the calling thread, in the order of completion.
 ///
-/// # Errors The first error of `take`. Jobs that are running then finish and their results are dropped. No further jobs start.
+/// # Errors
+/// The first error of `take`. Jobs that are running then finish and their results are dropped. No further jobs start.
 pub(crate) fn for_each<T: Send, E>(
     count: usize,
     jobs: usize,

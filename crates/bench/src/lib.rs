@@ -10,7 +10,8 @@
 //!
 //! [`paper`] repeats the experiments of other papers and puts the paper's own figures next to the results.
 //!
-//! This crate uses only the device's own measurements and the link's counters, never the inside of a fabric.
+//! This crate uses only the device's own measurements and the link's counters. It never reads internal state
+//! of a fabric.
 
 pub mod ask;
 pub mod compare;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The devices of [`model::nic`] by name: shipped ones, and ones that files describe.
+//! The devices of [`model::nic`] by name: shipped devices, and devices that files describe.
 
 use crate::ask::AskError;
 use lab::FileError;
@@ -17,10 +17,11 @@ pub fn names() -> String {
     SHIPPED.map(|s| s.name).join(", ")
 }
 
-/// Returns the devices in `given`, or all shipped ones if it is empty.
+/// Returns the devices in `given`, or all shipped devices if it is empty.
 ///
-/// # Errors More than `most` devices, two devices of one name, a file that cannot be read, or an invalid description,
-/// with its place.
+/// # Errors
+/// More than `most` devices, two devices of one name, a file that cannot be read, or an invalid description, with its
+/// place.
 pub fn devices(given: &[String], most: usize) -> Result<Vec<Device>, AskError> {
     let devices = match given {
         [] => SHIPPED.iter().map(shipped).collect::<Result<Vec<_>, _>>()?,

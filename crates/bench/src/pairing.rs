@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Pairs the configurations and rows of two sets of results, whatever form each was read from. Values are not compared here.
+//! Pairs the configurations and rows of two sets of results, which may have different formats. This module does not
+//! compare values.
 
 use crate::experiments::Key;
 use crate::results::sheet::{Place, varying};
@@ -102,7 +103,8 @@ fn places(set: &ResultSet) -> BTreeMap<&String, &Place> {
     set.configurations.iter().filter_map(|(name, tables)| Some((name, tables.settings.as_ref()?))).collect()
 }
 
-/// Returns the rows of `sheet` sorted into the experiments of `like`. Rows that none of them has stay in their own experiment.
+/// Returns the rows of `sheet` sorted into the experiments of `like`. Rows that no experiment has stay in their own
+/// experiment.
 fn sorted_like(sheet: &Tables, like: &Tables) -> Tables {
     let rows = by_key(sheet.experiments.values().flatten());
     let mut sorted = Tables { settings: sheet.settings.clone(), basis: sheet.basis, ..Tables::default() };

@@ -13,9 +13,10 @@ use plug::{Fault, MemoryKind, Offering};
 use std::path::Path;
 use tlp::{Mps, Mrrs, Rate, Rcb, Width};
 
-/// Returns the tests that `name` means: one test of the paper, or the `offered` tests of a suite.
+/// Returns the tests of `name`: one test of the paper, or the `offered` tests of a suite.
 ///
-/// # Errors The known names.
+/// # Errors
+/// The known names.
 pub fn tests_named(name: &str, offered: &[Test]) -> Result<Vec<Test>, BenchError> {
     let of = |suite: &[Test]| suite.iter().copied().filter(|test| offered.contains(test)).collect();
     match name.to_ascii_lowercase().as_str() {
@@ -34,14 +35,15 @@ pub fn tests_named(name: &str, offered: &[Test]) -> Result<Vec<Test>, BenchError
 /// Transfer sizes of the tables in bytes: powers of two, and the sizes next to packet boundaries.
 pub const DEFAULT_SIZES: [u32; 9] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048];
 
-/// Default number of transfers before the counted ones.
+/// Default number of transfers before the counted transfers.
 pub const DEFAULT_WARM_UP: u64 = 16_384;
 /// Largest warm-up that riser chooses itself.
 pub const MAX_WARM_UP: u64 = DEFAULT_WARM_UP << 6;
 
-/// Returns the default link to `host`: as its profile says, or else Gen3 x8 with payloads of 256 B and read requests of 512 B.
+/// Returns the default link to `host`: by its profile, or otherwise Gen3 x8 with payloads of 256 B and read requests of
+/// 512 B.
 pub fn usual_link(host: &str) -> Link {
-    // A profile that cannot be read is reported where it is used.
+    // The user of a profile reports read errors, not this function.
     let own = profile::host_link(host, Path::new("")).unwrap_or_default();
     Link {
         generation: own.generation.or(Some(Gen(Rate::Gt8))),
@@ -71,7 +73,7 @@ pub struct Plan {
     pub link: Link,
     /// Size in bytes of the window of host memory that transfers access.
     pub window_bytes: Option<u64>,
-    /// Offset of each transfer from a cache line, in bytes.
+    /// Offset of each transfer from the start of a cache line, in bytes.
     pub host_offset_bytes: Option<u32>,
     /// Order in which the units of the window are used.
     pub pattern: Option<Pattern>,
@@ -83,8 +85,9 @@ pub struct Plan {
     pub latency_transfers: u64,
     /// Transfers of a bandwidth test.
     pub bandwidth_transfers: u64,
-    /// Transfers before either that do not count; `None`: [`DEFAULT_WARM_UP`]. Alternating reads and writes need many: one kind gets ahead while the queue of
-    /// the slower kind fills. With `None`, their warm-up grows until as many reads as writes complete, or up to [`MAX_WARM_UP`].
+    /// Transfers before either that do not count; `None`: [`DEFAULT_WARM_UP`]. Alternating reads and writes need many,
+    /// because one kind advances further while the queue of the slower kind fills. With `None`, their warm-up grows
+    /// until as many reads as writes complete, or up to [`MAX_WARM_UP`].
     pub warm_up: Option<u64>,
     /// Outstanding transfers in bandwidth tests.
     pub outstanding: Option<u16>,
@@ -95,7 +98,8 @@ pub struct Plan {
 impl Plan {
     /// Returns the Read Completion Boundary of the root port: the link's, or else the host profile's.
     ///
-    /// # Errors An unknown host profile.
+    /// # Errors
+    /// An unknown host profile.
     pub fn rcb(&self) -> Result<Rcb, BenchError> {
         let host = lab::profile::host(&self.host, Path::new(""))?;
         Ok(self.link.rcb_bytes.map_or(host.rcb, |r| r.0))
@@ -103,7 +107,8 @@ impl Plan {
 
     /// Returns the model's offer for a row, after `warm_up` transfers that do not count.
     ///
-    /// # Errors A part of the workload that the model cannot do.
+    /// # Errors
+    /// A part of the workload that the model cannot do.
     pub fn offer(&self, test: Test, size: u32, warm_up: u64) -> Result<Offer, Fault> {
         let workload = Workload {
             test,

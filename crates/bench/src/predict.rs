@@ -7,7 +7,7 @@ use crate::jobs::for_each;
 use crate::results::{ResultRow, ResultSet, Tables};
 use crate::suite::{Machine, Rule, measure_row};
 
-/// Seed of a simulation. Each row derives its own from this and its place.
+/// Seed of a simulation. Each row derives its seed from this seed and its place.
 const SEED: u64 = 1;
 
 /// A configuration to simulate.
@@ -26,7 +26,8 @@ struct Row<'a> {
 /// Simulates every measured row. `progress` receives the finished and total numbers of rows, and can end the work by an
 /// error.
 ///
-/// # Errors The first row that cannot be simulated, or the error of `progress`.
+/// # Errors
+/// The first row that cannot be simulated, or the error of `progress`.
 pub(crate) fn predict(
     targets: &[Target<'_>],
     rule: &Rule,

@@ -35,7 +35,7 @@ pub struct Row {
     /// Bandwidth; only for a bandwidth test.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<BandwidthRow>,
-    /// Transfers before the counted ones.
+    /// Number of transfers before the counted transfers.
     pub warm_up: u64,
     /// Time over which the link was observed, while transfers were counted.
     pub link_ns: f64,
@@ -60,7 +60,7 @@ pub struct BandwidthRow {
     pub write_gbps: f64,
     /// Transfers per second, reads and writes together.
     pub transactions_per_s: f64,
-    /// Result of `riser model bw --form exact` for the counted DLLPs, with writes split as the card splits them.
+    /// Result of `riser model bw --form exact` for the counted DLLPs, with writes split like the card splits them.
     pub model_exact_gbps: f64,
     /// Result of `riser model bw --form published`, which ignores offsets.
     pub model_published_gbps: Option<f64>,
@@ -87,7 +87,7 @@ pub struct DirectionDelta {
     pub utilization: f64,
     /// Number of times that a TLP waited for credits while the wire was free.
     pub credit_stalls: u64,
-    /// Time that TLPs waited for credits. If several classes wait at once, the time of each is added.
+    /// Time that TLPs waited for credits. If several classes wait at the same time, each adds its time.
     pub credit_stall_ns: f64,
     /// Number of times that a TLP with credits waited for space in the replay buffer.
     pub replay_buffer_stalls: u64,
@@ -122,9 +122,11 @@ pub(crate) fn bench_of(file: &LabFile) -> Option<&Bench> {
 }
 
 impl Plan {
-    /// Asks the model for every row and builds the lab of the first. Runs nothing: links and profiles are the same in all rows.
+    /// Asks the model for every row and builds the lab of the first. It runs no lab, because links and profiles are the
+    /// same in all rows.
     ///
-    /// # Errors The lab cannot be built.
+    /// # Errors
+    /// The lab cannot be built.
     pub fn check(&self) -> Result<(), RowError> {
         for &test in &self.tests {
             for &size in &self.sizes {
@@ -154,7 +156,8 @@ impl Plan {
     /// Measures `test` with transfers of `size` bytes. If alternating reads and writes are not in a steady state, they are measured again after a longer
     /// warm-up, unless the plan sets the warm-up.
     ///
-    /// # Errors The plan cannot be run, or its run failed.
+    /// # Errors
+    /// The plan cannot be run, or its run failed.
     pub fn measure(&self, test: Test, size: u32) -> Result<Row, RowError> {
         self.steady_row(&AtomicBool::new(false), test, size)
     }
@@ -223,7 +226,8 @@ impl Plan {
 
     /// Returns the weakest basis of the profile figures that a row of `test` depends on.
     ///
-    /// # Errors A part of the workload that the model cannot do.
+    /// # Errors
+    /// A part of the workload that the model cannot do.
     pub fn basis(&self, test: Test, size: u32) -> Result<Basis, BenchError> {
         let offer = self.offer(test, size, 0).map_err(|fault| fault.message)?;
         let host = HostBasis::of(&self.host_of_lab(), &Folder::default());
@@ -237,7 +241,8 @@ impl Plan {
 
     /// Returns the settings of a row of `test`.
     ///
-    /// # Errors A part of the workload that the model cannot do.
+    /// # Errors
+    /// A part of the workload that the model cannot do.
     pub fn settings(&self, test: Test, size: u32) -> Result<Settings, BenchError> {
         let offer = self.offer(test, size, 0).map_err(|fault| fault.message)?;
         let link = lab::links::config(&self.link, &schema::Link::default());
@@ -323,7 +328,7 @@ impl Plan {
     }
 }
 
-/// Counts the TLPs of a write, split as the device splits them.
+/// Counts the TLPs of a write, split like by the device.
 fn writes(offer: &Offer, params: &Params, transfer: Transfer) -> TlpCount {
     match &offer.cut_writes {
         Some(cut) => {
@@ -367,8 +372,8 @@ fn models(
 /// Alternating reads and writes may differ by this many transfers because of the edges of a measurement.
 const EDGE_TRANSFERS: f64 = 2.0;
 
-/// Returns the bytes of one direction. For alternating reads and writes, that is half of both if equally many completed. Otherwise it is the bytes of the
-/// slower kind, since the surplus of the other has no counterpart.
+/// Returns the bytes of one direction. For alternating reads and writes, that is half of both if equally many
+/// completed. Otherwise it is the bytes of the slower kind, because the surplus of the other kind has no counterpart.
 fn one_way(test: Test, size: u32, results: &Transfers) -> f64 {
     let (read, written) = (results.bytes_read as f64, results.bytes_written as f64);
     match test {
@@ -379,7 +384,8 @@ fn one_way(test: Test, size: u32, results: &Transfers) -> f64 {
 }
 
 impl BandwidthRow {
-    /// Returns true if about as many reads as writes completed. They may differ by the edges, or by a thousandth.
+    /// Returns true if about as many reads as writes completed. The two numbers may differ by transfers at the start
+    /// and end, or by a thousandth.
     fn is_steady(&self, size: u32) -> bool {
         let ns = self.transactions as f64 * 1e9 / self.transactions_per_s;
         let surplus = (self.read_gbps - self.write_gbps).abs() * ns / (8.0 * f64::from(size));
@@ -403,8 +409,8 @@ struct Counted {
 }
 
 impl Counted {
-    /// Returns the transfers that the link's counters have seen (for alternating reads and writes: the pairs). The counters are read some events after the
-    /// device changes its phase, so their own data gives the number.
+    /// Returns the number of transfers in the link's counters (for alternating reads and writes: of pairs). The
+    /// counters are read some events after the device changes its phase, so their own data gives the number.
     fn transfers(&self, test: Test, params: &Params, transfer: Transfer, writes: TlpCount) -> f64 {
         let per_transfer = match test {
             Test::BwRd => model::completions(params, transfer),

@@ -11,8 +11,9 @@
 //! A row that the prediction lacks counts as an error of 100 %, so that partial results score no better. To score fewer rows, reduce the measurements. There
 //! are four groups: E5 hosts; the Sandy Bridge host with its IOMMU on; the E3 host, whose own runs differ by half; and unpublished configurations.
 //!
-//! On seven measured configurations the card's command path and its DMA engine behave as if they accessed different memory ([`Configuration::cmd_path_valid`]).
-//! Their rows of the command path, and those with caches prepared by the device, say nothing about the host and are left out. This module reads no files.
+//! On seven measured configurations the card's command path and its DMA engine behave as if they accessed different
+//! memory ([`Configuration::cmd_path_valid`]). Their rows of the command path, and rows with caches prepared by the
+//! device, contain no information on the host and are left out. This module reads no files.
 
 use crate::configurations::{CARD, Configuration};
 use crate::experiments::{Cache, Key};
@@ -36,7 +37,7 @@ const PLATEAU: f64 = 0.06;
 /// Fewest windows that can show a knee.
 const KNEE_WINDOWS: usize = 6;
 
-/// Prefixes of experiment names, with their family; the first match counts. Results in riser's own form have the names of the tests.
+/// Prefixes of experiment names, with their family; the first match counts. Results in the native format have the names of the tests.
 const FAMILIES: [(&str, &str); 19] = [
     ("bw_dma_sz_sweep", "BW_SZ"),
     ("bw_dma_win_sweep_rd", "BW_WIN_RD"),
@@ -91,8 +92,8 @@ pub struct GroupScore {
     pub rank_percent: Option<f64>,
 }
 
-/// Scores `predicted` against `measured`, by group. Groups without measurements are left out. So are experiments of a configuration that `skip` has: the rest
-/// cannot have been used for calibration.
+/// Scores `predicted` against `measured`, by group. Groups without measurements are left out. Experiments of a
+/// configuration that `skip` has are left out too, so calibration cannot have used the remaining ones.
 pub fn score(measured: &ResultSet, predicted: &ResultSet, skip: Option<&ResultSet>) -> Vec<GroupScore> {
     let predicted = Files::of(predicted);
     let mut measured = Files::of(measured);
@@ -161,7 +162,7 @@ impl Files {
     }
 }
 
-/// Returns false for rows that say nothing about the host.
+/// Returns false for rows without information on the host.
 fn is_usable(configuration: &str, experiment: &str, key: &Key) -> bool {
     let by_device = matches!(key.cache, Cache::DeviceWarm | Cache::DeviceThrash);
     let is_suspect = experiment.starts_with("lat_cmd") || by_device;
@@ -286,7 +287,7 @@ fn knees(latency: bool, want: &Rows, got: &Rows) -> Vec<f64> {
     .collect()
 }
 
-/// Returns for each TLP boundary of each test whether the step over it is right.
+/// Returns for each TLP boundary of each test whether the step at the boundary is right.
 fn edges(want: &Rows, got: &Rows) -> Vec<f64> {
     let mut series: BTreeMap<_, BTreeMap<u32, (f64, Option<f64>)>> = BTreeMap::new();
     for (key, value) in want.iter() {

@@ -26,7 +26,7 @@ pub struct Latencies {
 
 impl Latencies {
     /// Returns the distribution of `samples_ps`, in picoseconds; `None` without samples. A percentile is the smallest
-    /// sample that so many are no greater than (nearest rank).
+    /// sample such that this share of samples is not greater (nearest rank).
     pub fn of(mut samples_ps: Vec<u64>) -> Option<Latencies> {
         samples_ps.sort_unstable();
         let (min, max) = (*samples_ps.first()?, *samples_ps.last()?);
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_nearest_ranks() {
+    fn percentiles_use_nearest_rank() {
         let l = Latencies::of((1..=1000).rev().map(|n| n * 1_000).collect()).unwrap();
         assert_eq!((l.latency_ns_min, l.latency_ns_max, l.latency_ns_mean), (1.0, 1000.0, 500.5));
         assert_eq!(

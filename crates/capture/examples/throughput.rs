@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many TLPs a CPU-second writes, and reads for each view of `riser trace`: a capture of a million TLPs, in memory.
+//! Measures the TLPs that one second of CPU time writes, and reads for each view of `riser trace`, with a capture
+//! of a million TLPs in memory.
 //!
 //! `cargo run --release -p riser-capture --example throughput [TLPs]`
 //!
-//! The traffic is that of DMA with 256 B: writes, and reads with 32 outstanding and their completions. The last capture has writes on
-//! both links of a switch, whose order `--check` judges.
+//! The traffic is DMA of 256 B: writes, and reads with completions, 32 outstanding. The last capture has writes on
+//! both links of a switch, whose order `--check` checks.
 
 use riser_capture::check::{Checker, Settings};
 use riser_capture::credits::Ledgers;
@@ -21,7 +22,7 @@ use tlp::{
     Tag, Time, Tlp,
 };
 
-/// Nanoseconds this thread has had a CPU; the wall clock where the system does not say.
+/// CPU time of this thread; wall-clock time on systems without it.
 fn cpu_time(start: Instant) -> Duration {
     let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let ns = schedstat.split(' ').next().and_then(|field| field.parse().ok());
@@ -54,12 +55,12 @@ struct Taps {
     writer: Writer<Vec<u8>>,
     up: InterfaceId,
     down: InterfaceId,
-    /// Places of the next TLPs upstream and downstream.
+    /// Places of the next TLPs, upstream and downstream.
     places: [u64; 2],
     acks: bool,
 }
 
-/// A third each of writes, reads and completions, as 32 reads in a row and then their completions.
+/// One third each of writes, reads and completions. 32 reads come one after another, then their completions.
 fn generate(tlps: u64, payload: Option<&Payload>, acks: bool) -> Vec<u8> {
     let mut writer = Writer::new(Vec::with_capacity(tlps as usize * 400)).expect("memory");
     let up = writer.tap(0, Direction::Upstream, "device to root port").expect("memory");
@@ -81,7 +82,7 @@ fn write_one(taps: &mut Taps, index: u64, data: Data) {
     if !taps.acks {
         return taps.writer.write_tlp(interface, time, &tlp, Origin::Device).expect("memory");
     }
-    // A place for each TLP, and an Ack for every eighth.
+    // Each TLP has a place, and every eighth gets an Ack.
     let way = usize::from(interface == taps.down);
     let place = taps.places[way];
     let mark = Mark { place: Some(place), ..Mark::default() };
@@ -94,7 +95,7 @@ fn write_one(taps: &mut Taps, index: u64, data: Data) {
     }
 }
 
-/// Writes on the two links of a switch that has 32 of them at a time.
+/// Writes on the two links of a switch, which holds 32 of them at a time.
 fn generate_forwarded(tlps: u64) -> Vec<u8> {
     let mut writer = Writer::new(Vec::with_capacity(tlps as usize * 128)).expect("memory");
     let ingress = writer.tap(1, Direction::Upstream, "card, upstream, at the device").expect("memory");
@@ -132,7 +133,7 @@ fn rate(what: &str, tlps: u64, start: Duration, end: Duration) {
     );
 }
 
-/// Reads a capture, and says how long `each` took for its TLPs.
+/// Reads a capture, and prints the time that `each` needs for its TLPs.
 fn measure(what: &str, capture: &[u8], tlps: u64, clock: Instant, mut each: impl FnMut(&Record<'_>)) {
     let begin = cpu_time(clock);
     let mut reader = Reader::new(Cursor::new(capture)).expect("a capture");
@@ -145,7 +146,7 @@ fn measure(what: &str, capture: &[u8], tlps: u64, clock: Instant, mut each: impl
     rate(what, tlps, begin, cpu_time(clock));
 }
 
-/// Transactions, each rendered by `render`, and their summary; gives the bytes of text.
+/// Renders transactions with `render`, and their summary. Returns the number of bytes of text.
 fn transactions(
     what: &str,
     capture: &[u8],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Prints captures, a line a record, and what they hold.
+//! Prints captures: one line per record, and statistics.
 //!
 //! `cargo run -p riser-capture --example trace FILE...`
 

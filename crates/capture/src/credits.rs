@@ -2,12 +2,13 @@
 //! Flow-control credits that a sender has before and after each TLP (`PCIe 5.0 §2.6.1`), computed from the InitFC
 //! and UpdateFC DLLPs and the TLPs of a capture. If the capture does not determine them, they are `None`.
 //!
-//! A ledger has the credits of one direction of a link, virtual channel and class. DLLPs in the other direction set its limit. TLPs
-//! consume credits when they are first seen, as at their sender. A capture at the sender's end shows the credits that the sender
-//! knows; a capture at the receiver's end shows those that the receiver has granted and not yet seen used.
+//! A ledger has the credits for one direction of a link, one virtual channel and one class. DLLPs in the other
+//! direction set its limit. TLPs consume credits when they are first seen, as at their sender. A capture at the
+//! sender's end shows the credits that the sender knows. A capture at the receiver's end shows the granted credits
+//! minus those of the TLPs that have arrived.
 //!
-//! Traffic class 0 is always virtual channel 0. The map of the others is not on the wire: it is known if the link has
-//! only virtual channel 0, or from [`Ledgers::with_map`].
+//! Traffic class 0 always uses virtual channel 0. The mapping of the other classes is not on the wire. It is known
+//! if the link has only virtual channel 0, or from [`Ledgers::with_map`].
 
 use crate::decode::{Kind, Record};
 use crate::render::class_name;
@@ -68,17 +69,17 @@ impl std::fmt::Display for Available {
 /// Credits that a TLP consumed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Consumption {
-    /// Their ledger.
+    /// The ledger of the credits.
     pub ledger: LedgerId,
-    /// Header credits before it.
+    /// Header credits before the TLP.
     pub header_before: Available,
-    /// Header credits after it: one less, or the same for a replay.
+    /// Header credits after the TLP: one less, or the same for a replay.
     pub header_after: Available,
-    /// Data credits before it, units of 16 B.
+    /// Data credits before the TLP, in units of 16 B.
     pub data_before: Available,
-    /// Data credits after it.
+    /// Data credits after the TLP, in units of 16 B.
     pub data_after: Available,
-    /// Consumed data credits, units of 16 B; 0 for a replay.
+    /// Consumed data credits in units of 16 B; 0 for a replay.
     pub data: u32,
 }
 
@@ -106,13 +107,14 @@ impl Ledgers {
         Ledgers::default()
     }
 
-    /// Creates ledgers without records. `map` has the virtual channel of each traffic class; the first is 0.
+    /// Creates ledgers without records. `map` has the virtual channel of each traffic class. The first must be 0.
     pub fn with_map(map: [u8; 8]) -> Ledgers {
         Ledgers { map: Some(map), ..Ledgers::default() }
     }
 
-    /// Processes a record. Returns the credits that a TLP consumed; a TLP seen again consumes none
-    /// (`PCIe 5.0 §2.6.1.2`). `None` for other records, and if the capture does not show the place of the TLP or an InitFC of its ledger.
+    /// Processes a record, and returns the credits that a TLP consumed. A TLP seen again consumes none (`PCIe 5.0
+    /// §2.6.1.2`). `None` for other records, or if the capture lacks the sequence position of the TLP or the InitFC
+    /// of its ledger.
     pub fn see(&mut self, record: &Record<'_>) -> Option<Consumption> {
         match &record.kind {
             Kind::Tlp(tlp) => {
@@ -213,12 +215,12 @@ impl Serialize for Consumption {
 }
 
 impl Account {
-    /// Returns the account for the credits of an InitFC: 0 is infinite (`PCIe 5.0 §2.6.1`).
+    /// Returns the account for the credits in an InitFC, where 0 stands for infinite (`PCIe 5.0 §2.6.1`).
     const fn granted(credits: u64) -> Account {
         Account { limit: if credits == 0 { None } else { Some(credits) }, consumed: 0 }
     }
 
-    /// Raises the limit to the next value with these low bits; an UpdateFC never lowers it.
+    /// Raises the limit to the next value with these low bits. An UpdateFC never lowers it.
     fn raise(&mut self, field: u64, bits: u32) {
         if let Some(limit) = &mut self.limit {
             *limit += field.wrapping_sub(*limit) & ((1 << bits) - 1);

@@ -24,23 +24,24 @@ pub struct Record<'a> {
     pub number: u64,
     /// Time of the frame; zero if it has none, and for a fault of the file itself.
     pub timestamp: Timestamp,
-    /// True if the file has a time for it.
+    /// True if the file has a time for the frame.
     pub has_time: bool,
-    /// Its interface; `None` for a fault of the file itself.
+    /// The interface; `None` for a fault of the file itself.
     pub interface: Option<&'a Interface>,
-    /// Bytes captured.
+    /// Number of bytes captured.
     pub captured_len: usize,
-    /// Bytes on the wire.
+    /// Number of bytes on the wire.
     pub original_len: usize,
-    /// Facts about the frame besides its bytes.
+    /// Facts about the frame that its bytes do not show.
     pub mark: Mark,
-    /// True if the wire had fewer bytes than the IP length: a TLP has a complete header and incomplete data.
+    /// True if the frame ends before the length in its IP header. A TLP then has a complete header and incomplete
+    /// data.
     pub truncated: bool,
     /// Addresses and ports, if it is a UDP datagram.
     pub path: Option<Path>,
-    /// Direction, if its interface or its packet has one.
+    /// Direction, if the interface or the packet has one.
     pub direction: Option<Direction>,
-    /// Its line in a text file; `None` for pcap and pcapng.
+    /// The line in a text file; `None` for pcap and pcapng.
     pub text: Option<TextLine<'a>>,
     /// Captured bytes of the TLP, starting with its first prefix; empty for a record that is not a TLP.
     pub tlp_bytes: &'a [u8],
@@ -96,23 +97,24 @@ pub enum Kind<'a> {
 pub struct TlpRecord<'a> {
     /// The header.
     pub repr: Repr,
-    /// The prefixes before it.
+    /// The prefixes before the header.
     pub prefixes: Prefixes,
-    /// Its ECRC; `None` if it has none, or too little of the TLP was captured to tell.
+    /// Result of the ECRC check; `None` if there is no ECRC, or if not enough of the TLP was captured.
     pub ecrc: Option<Ecrc>,
     /// Captured data, including byte lanes that are not enabled.
     pub data: &'a [u8],
-    /// Bytes of data by the header's Length; 0 if the type has none.
+    /// Length of the data in bytes according to the header; 0 if the type has none.
     pub payload_bytes: usize,
-    /// Length of the whole TLP according to its header: prefixes, header, data and digest.
+    /// Length of the TLP in bytes according to its header: prefixes, header, data and digest.
     pub wire_len: usize,
-    /// Issuer of this request, or of the request that it completes, by the UDP port; in the paper's port scheme always the device.
+    /// The side that issued this request, or the request of this completion, by the UDP port. It is always the
+    /// device in the port scheme of the paper.
     pub origin: Origin,
 }
 
 impl TlpRecord<'_> {
-    /// Returns the length of the header on the wire without prefixes: 12 or 16. A sender may use 16 for an address below 4 GiB, against
-    /// `PCIe 5.0 §2.2.4.1`.
+    /// Returns the length of the header on the wire without prefixes: 12 or 16. Against `PCIe 5.0 §2.2.4.1`, some
+    /// senders use 16 for an address below 4 GiB.
     #[must_use]
     pub fn header_bytes(&self) -> usize {
         let prefixes = 4 * self.prefixes.as_slice().len();
@@ -126,7 +128,7 @@ impl TlpRecord<'_> {
 pub enum Ecrc {
     /// The digest is the ECRC of the TLP.
     Good,
-    /// The digest is wrong: the TLP was changed on the way.
+    /// The digest is not the ECRC of the TLP.
     Bad,
 }
 
@@ -146,14 +148,15 @@ impl Ecrc {
 pub enum Other {
     /// Another EtherType, or another protocol over IP.
     Foreign(Foreign),
-    /// UDP between ports that are not NetTLP's.
+    /// UDP with ports that NetTLP does not use.
     Port {
         /// Source port.
         source: u16,
         /// Destination port.
         destination: u16,
     },
-    /// A NetTLP datagram without a TLP: messaging, configuration, adapter registers, or a session's control record.
+    /// A NetTLP datagram without a TLP: messaging, configuration, adapter registers, or a control record of a
+    /// session.
     Nettlp(&'static str),
     /// A flit-mode header, which is not decoded; the record has its bytes.
     FlitHeader,
@@ -176,7 +179,7 @@ pub enum Bad {
     /// The TLP's header cannot be read.
     #[error("{0}")]
     Tlp(ParseError),
-    /// The datagram is shorter or longer than the TLP's header demands.
+    /// The datagram is shorter or longer than the header of its TLP requires.
     #[error("TLP of {have} bytes, expected {needed} by its header")]
     TlpLength {
         /// Length of the TLP according to its header.
@@ -189,14 +192,14 @@ pub enum Bad {
     Dllp(DllpError),
 }
 
-/// Returns a hint at the option that reads a user link type.
+/// Returns a hint about the option that reads a user link type.
 fn user_hint(link_type: u16) -> String {
     let user = link_type.checked_sub(LINKTYPE_USER0).filter(|user| *user < 16);
     user.map(|user| format!("; --dlt USER{user}=tlp reads it as TLPs")).unwrap_or_default()
 }
 
 impl Bad {
-    /// The layer at fault.
+    /// The layer with the fault.
     pub const fn layer(&self) -> Layer {
         match self {
             Bad::File(_) => Layer::File,
@@ -225,8 +228,8 @@ impl Bad {
 }
 
 impl<R: Read> Reader<R> {
-    /// Returns the next record, decoded; `None` at the end of the file. Each datagram of a frame that holds several
-    /// ([`superpacket`](crate::superpacket)) is a record with the frame's number and time.
+    /// Returns the next record, decoded; `None` at the end of the file. If a frame holds several datagrams
+    /// ([`superpacket`](crate::superpacket)), each is a record with the frame's number and time.
     ///
     /// # Errors
     /// If the underlying reader fails.
@@ -253,7 +256,7 @@ impl<R: Read> Reader<R> {
 }
 
 impl Origin {
-    /// Returns the issuer for a TLP of this class in this direction.
+    /// Returns the side that issued the request, for a TLP of this class in this direction.
     #[must_use]
     pub const fn of(way: Direction, class: Class) -> Origin {
         match (way, class) {
@@ -311,7 +314,8 @@ impl Record<'_> {
         }
     }
 
-    /// Returns the length of the TLP on the wire, of which [`tlp_bytes`](Self::tlp_bytes) were captured; 0 if it is not a TLP.
+    /// Returns the length of the TLP on the wire in bytes; 0 if the record is not a TLP. The captured part is in
+    /// [`tlp_bytes`](Self::tlp_bytes).
     pub fn tlp_wire_len(&self) -> usize {
         let captured = self.tlp_bytes.len();
         match &self.kind {
@@ -407,7 +411,7 @@ fn may_be_several(kind: &Kind<'_>) -> bool {
 fn decode_datagram<'a>(frame: &Frame<'a>, lengths: [usize; 2], d: &Datagram<'a>) -> Record<'a> {
     let (nettlp, kind) = decode_payload(d);
     match &d.truncated {
-        // For a TLP the header gives the expected length.
+        // The length of a TLP is known from its header.
         Some(error) if !matches!(kind, Kind::Tlp(_)) => {
             record_of(frame, lengths, None, Kind::Bad(Bad::Encap(*error)))
         }
@@ -444,7 +448,8 @@ fn decode_payload<'a>(d: &Datagram<'a>) -> (Option<NettlpHeader>, Kind<'a>) {
     (Some(header), kind)
 }
 
-/// Returns the name of a NetTLP message. Requests have four bytes and go to the messaging port; answers come from it and differ in length.
+/// Returns the name of a NetTLP message. Requests have four bytes and go to the messaging port. Answers come from
+/// this port, and their length distinguishes them.
 fn message_name(d: &Datagram<'_>) -> &'static str {
     let is_question = d.destination_port == PORT_MESSAGING;
     let request = d.payload.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
@@ -459,22 +464,22 @@ fn message_name(d: &Datagram<'_>) -> &'static str {
     }
 }
 
-// Adapters up to v0.21 have configuration on the port of host-issued tag 1: six bytes without a NetTLP header, the
-// adapter's answer padded with zeros to 18. No TLP is that short, and no TLP has a header of zeros.
+// Adapters up to v0.21 receive configuration on the port of host-issued tag 1: six bytes without a NetTLP header. The
+// adapter's answer is padded with zeros to 18 bytes. No TLP is that short, and no TLP has a header of zeros.
 fn is_configuration(d: &Datagram<'_>) -> bool {
     d.destination_port == PORT_CONFIG_OLD
         && (d.payload_len == 6
             || (d.payload_len == 18 && d.payload[6.min(d.payload.len())..].iter().all(|b| *b == 0)))
 }
 
-// Sealed and malformed datagrams look the same. Sessions neither lose nor alter data, so the name is "sealed".
+// Sealed and malformed datagrams look the same. They are called "sealed", because sessions do not lose or alter data.
 fn decode_session<'a>(header: NettlpHeader, rest: &'a [u8], d: &Datagram<'a>) -> Kind<'a> {
     if let Some(name) = peer_session::control_name(header, rest) {
         return Kind::Other(Other::Nettlp(name));
     }
     let is_completion = rest.first().is_some_and(|first| first & 0x1e == 0x0a);
     let from_device = d.destination_port == PORT_SESSION;
-    // The sender issued a request, but not the request that its completion answers.
+    // A request is issued by its sender, but a completion answers a request of the other side.
     let origin = if from_device != is_completion { Origin::Device } else { Origin::Host };
     match decode_tlp(rest, d.payload_len - NETTLP_LEN, origin) {
         Kind::Tlp(tlp) => Kind::Tlp(tlp),
@@ -487,7 +492,8 @@ fn decode_tlp(bytes: &[u8], wire_len: usize, origin: Origin) -> Kind<'_> {
         Ok(parsed) => parsed,
         Err(error) => return Kind::Bad(Bad::Tlp(error)),
     };
-    // LibTLP pads writes of one and two bytes to three, not four. Adapters remove a digest without clearing TD.
+    // LibTLP pads writes of one and two bytes to three bytes, not to four. Adapters remove a digest, but leave TD
+    // set.
     let is_write = matches!(&parsed.repr.body, Body::Memory(m) if m.op == MemoryOp::Write);
     let shortest = parsed.data.end - usize::from(is_write && parsed.data.len() == 4);
     if wire_len < shortest || wire_len > parsed.tlp_len() {

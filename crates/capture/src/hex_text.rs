@@ -39,7 +39,7 @@ pub fn append_line(record: &Record<'_>, out: &mut String) -> bool {
     true
 }
 
-/// Appends the interface if its name is one word with the direction, else the direction.
+/// Appends the interface if it has a direction and its name is one word. Otherwise appends the direction.
 fn append_direction(record: &Record<'_>, out: &mut String) {
     let Some(direction) = record.direction else { return };
     let is_word = |name: &str| {
@@ -54,7 +54,7 @@ fn append_direction(record: &Record<'_>, out: &mut String) {
     out.push(' ');
 }
 
-/// Appends dwords separated by blanks, or one number if the length is not a multiple of a dword.
+/// Appends the bytes as DWs with blanks between them, or as one number if the length is not a multiple of a DW.
 fn append_bytes(bytes: &[u8], out: &mut String) {
     let width = if bytes.len().is_multiple_of(4) { 4 } else { bytes.len() };
     for (n, group) in bytes.chunks(width).enumerate() {

@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLP captures: in and out, decoded, matched, counted, rendered.
+//! TLP captures: reads, writes, decodes, matches, counts and renders them.
 //!
-//! - [`open`], [`reader`]: pcap, pcapng and text to frames. - [`writer`]: TLPs and DLLPs to pcapng.
-//! - [`encap`]: Ethernet, IP, UDP and the NetTLP header, both ways. - [`decode`]: a frame to a [`Record`].
-//! - [`peer_session`]: the records of riser's sessions, by name. - [`superpacket`]: several datagrams in one frame.
-//! - [`matcher`]: requests with their completions. - [`sequence`]: what a link does with each TLP: taken, or sent again.
-//! - [`transactions`]: whole transactions, with Acks and replays. - [`filter`]: which of them to show.
-//! - [`stats`]: what a capture holds. - [`series`]: how that changes over time. - [`credits`]: flow control, TLP by TLP.
-//! - [`check`]: the rules of the specification that a trace breaks.
-//! - [`explain`]: one TLP, field by field, with the rules that it breaks.
-//! - [`names`]: what TLPs mean to the functions that they reach.
-//! - [`render`]: a line or a JSON object a record. - [`perfetto`]: a capture for the Perfetto viewer.
+//! - [`open`], [`reader`]: read frames from pcap, pcapng and text.
+//! - [`writer`]: writes TLPs and DLLPs as pcapng.
+//! - [`encap`]: reads and writes Ethernet, IP, UDP and NetTLP headers.
+//! - [`decode`]: decodes a frame to a [`Record`].
+//! - [`peer_session`]: names the records of riser's NetTLP sessions.
+//! - [`superpacket`]: splits a frame with several datagrams.
+//! - [`matcher`]: matches requests and completions.
+//! - [`sequence`]: recognizes lost and retransmitted TLPs of a link.
+//! - [`transactions`]: collects complete transactions with Acks and replays.
+//! - [`filter`]: selects records or transactions.
+//! - [`stats`], [`series`]: count the contents of a capture, in total and over time.
+//! - [`credits`]: computes the flow-control credits before and after each TLP.
+//! - [`check`]: finds the rules of the specification that a trace breaks.
+//! - [`explain`]: explains the fields of one TLP, and the rules that it breaks.
+//! - [`names`]: names the registers and interrupts that TLPs access.
+//! - [`render`]: prints a record as a line or as JSON.
+//! - [`perfetto`]: exports a capture to the Perfetto viewer.
 //!
-//! All of `riser trace` but its command line:
+//! `riser trace` without its command line:
 //!
 //! ```
 //! # fn show(path: &str) -> Result<(), Box<dyn std::error::Error>> {
@@ -31,7 +38,8 @@
 //! # }
 //! ```
 //!
-//! This crate never reads a clock, and never panics on foreign bytes; decoding and writing allocate nothing per record.
+//! This crate never reads a clock, and never panics on bytes from outside. Decoding and writing a record allocate
+//! nothing.
 
 pub mod check;
 pub mod credits;

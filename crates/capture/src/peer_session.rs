@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sessions between riser's peers: distinguishes TLPs from control records, and names the latter.
+//! Sessions between two riser processes: tells control records from TLPs, and names them. Keeps no state.
 //!
-//! A datagram has a 48-bit number in place of the NetTLP header, low half first. With bit 47 clear a TLP follows; with
-//! bit 47 set a control record, which begins with ffh, where a TLP has Fmt and Type (Fmt 111b is no TLP's, `PCIe 5.0
-//! §2.2.1`), and its kind. Both are hidden if the datagram is sealed with a key. `nettlp::stream` sends them. Never keeps state.
+//! A datagram has a 48-bit number in place of the NetTLP header, low half first. If bit 47 is clear, a TLP follows.
+//! If it is set, a control record follows: the byte ffh in the place of Fmt and Type (Fmt 111b is reserved, `PCIe
+//! 5.0 §2.2.1`), then the kind of the record. A datagram that is sealed with a key hides both. `nettlp::stream`
+//! sends these datagrams.
 
 use crate::encap::NettlpHeader;
 

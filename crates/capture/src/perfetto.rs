@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A capture for the Perfetto viewer and Chrome's: trace events in JSON, written as the capture is read. Never keeps more than
-//! the transactions under way.
+//! Exports a capture to the Perfetto viewer and to Chrome's, as trace events in JSON. Events are written while the
+//! capture is read. Memory holds only the unfinished transactions.
 //!
-//! | in the viewer | from the capture |
+//! | in the viewer | in the capture |
 //! |---|---|
 //! | process | a link |
-//! | thread | a direction of it: a slice per TLP and DLLP, as long as it takes on the wire; an instant where the speed is not known |
-//! | async slice | a transaction with completions, on a track per type, requester and tag |
-//! | counter | outstanding requests of a requester; credits left of a direction, class and virtual channel |
+//! | thread | a direction of the link, with a slice per TLP and DLLP as long as its time on the wire; an instant if the speed is unknown |
+//! | async slice | a transaction with completions, on one track per type, requester and tag |
+//! | counter | outstanding requests of a requester; available credits of a direction, class and virtual channel |
 //!
-//! Times are microseconds with six digits behind the point: picoseconds. Captures with times since 1970 begin at their first
-//! frame, since a viewer counts in floating point.
+//! Times are microseconds with six decimals, so their unit is a picosecond. Captures with times since 1970 start at
+//! their first frame, because viewers compute times in floating point.
 
 use crate::credits::{Available, LedgerId, Ledgers};
 use crate::decode::{Kind, Record};
@@ -26,7 +26,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use tlp::{DLLP_LEN, Dllp, Format};
 
-/// Bytes gathered before they are handed on.
+/// Number of buffered bytes from which the buffer is written.
 const BUFFER_LEN: usize = 64 << 10;
 /// Framing, sequence number and LCRC of a TLP; framing of a DLLP.
 const TLP_FRAMING: u64 = 8;
@@ -46,8 +46,8 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins on `inner`, which needs no buffer of its own. With a filter, records and transactions are shown that it holds
-    /// for; counters show all.
+    /// Starts a trace on `inner`. The writer has its own buffer. With a filter, only matching records and
+    /// transactions are written. Counters always count all records.
     ///
     /// # Errors
     /// If `inner` fails.
@@ -68,7 +68,7 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Sees a record.
+    /// Processes a record.
     ///
     /// # Errors
     /// If the underlying writer fails.
@@ -89,7 +89,7 @@ impl<W: Write> Writer<W> {
         if self.buffer.len() >= BUFFER_LEN { self.hand_on() } else { Ok(()) }
     }
 
-    /// Ends the trace, and gives the underlying writer back.
+    /// Ends the trace, and returns the underlying writer.
     ///
     /// # Errors
     /// If the underlying writer fails.
@@ -110,7 +110,7 @@ impl<W: Write> Writer<W> {
         result
     }
 
-    /// A slice for a TLP or DLLP.
+    /// Writes a slice for a TLP or DLLP.
     fn frame(&mut self, record: &Record<'_>) {
         let (name, wire_bytes) = match &record.kind {
             Kind::Tlp(tlp) => (tlp.repr.name(), tlp.wire_len as u64 + TLP_FRAMING),
@@ -134,7 +134,7 @@ impl<W: Write> Writer<W> {
         }
         self.field(",\"tid\":", tid(direction));
         self.field(",\"args\":{\"number\":", record.number);
-        // Writing to a string cannot fail, and no line of a TLP or DLLP holds quotation marks.
+        // Writing to a string cannot fail. The line of a TLP or DLLP has no quotation marks.
         let _ = match &record.kind {
             Kind::Tlp(tlp) => write!(self.buffer, ",\"tlp\":\"{}\"", tlp.repr),
             Kind::Dllp(dllp) => write!(self.buffer, ",\"dllp\":\"{dllp}\""),
@@ -146,7 +146,7 @@ impl<W: Write> Writer<W> {
         self.buffer.push_str("}}");
     }
 
-    /// Counters that a record has changed.
+    /// Writes the counters that a record changed.
     fn count(&mut self, record: &Record<'_>) {
         let at = self.relative_ps(record.timestamp);
         if let Some(tlp) = record.tlp() {
@@ -188,7 +188,7 @@ impl<W: Write> Writer<W> {
         self.buffer.push_str("}}");
     }
 
-    /// An async slice for a transaction that something answered.
+    /// Writes an async slice for a transaction with completions.
     fn transaction(&mut self, t: &Transaction) {
         let hidden = self.filter.as_ref().is_some_and(|filter| !filter.holds_for(t));
         if t.is_posted() || t.completions == 0 || hidden {
@@ -212,7 +212,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Names the process and thread of a way, once.
+    /// Names the process and the thread of a direction when it first appears.
     fn name_way(&mut self, record: &Record<'_>) {
         let (link, direction) = way(record);
         if !self.named.insert((link, direction)) {
@@ -232,14 +232,14 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Begins an event; what ends it is a brace.
+    /// Begins an event. The caller ends it with a brace.
     fn begin(&mut self, phase: char, name: &str, link: u16, at_ps: u128) {
         self.buffer.push_str(if self.is_first { "\n{\"ph\":\"" } else { ",\n{\"ph\":\"" });
         self.is_first = false;
         self.buffer.push(phase);
         self.buffer.push_str("\",\"name\":\"");
         self.buffer.push_str(name);
-        // Process 0 is the idle one to viewers.
+        // Viewers reserve process 0 for the idle process.
         self.field("\",\"pid\":", u64::from(link) + 1);
         append_us(",\"ts\":", at_ps, &mut self.buffer);
     }
@@ -262,7 +262,7 @@ const fn tid(direction: Option<Direction>) -> u64 {
     }
 }
 
-/// Picoseconds as microseconds.
+/// Appends picoseconds as microseconds.
 fn append_us(name: &str, ps: u128, out: &mut String) {
     let ps = u64::try_from(ps).unwrap_or(u64::MAX);
     out.push_str(name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Named registers of devices: those of known devices, and those that a device defines itself, as devices in Python do. Captures
-//! contain the latter. Their number is bounded.
+//! Named registers of devices: those of known devices, and those that a device defines itself, for example in
+//! Python. Captures contain the latter. Their number is bounded.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,9 +10,9 @@ use std::sync::Arc;
 pub const MAX_OWN: usize = 4096;
 /// Maximum number of characters of a name in a capture.
 const MAX_NAME: usize = 64;
-/// First line of a comment that names registers.
+/// First line of a comment with the names of registers.
 const HEADING: &str = "registers: BAR, offset, bytes, name";
-/// Registers of one comment: with the longest names, less than the 65,535 B that a comment holds.
+/// Number of registers per comment. With the longest names, this is less than the maximum of 65,535 B per comment.
 const PER_COMMENT: usize = 200;
 
 /// A register of a known device.
@@ -21,11 +21,11 @@ pub type DeviceRegister = NamedRegister<&'static str>;
 /// A register of a device, with its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct NamedRegister<N> {
-    /// Its BAR, 0 to 5; `None` for the only BAR of the device.
+    /// The BAR, 0 to 5; `None` for the only BAR of the device.
     pub bar: Option<u8>,
-    /// Offset of its first byte.
+    /// Offset of the first byte in the BAR.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub bytes: u64,
     /// Name in the device's documentation.
     pub name: N,
@@ -54,7 +54,7 @@ impl DeviceRegisters {
     }
 }
 
-/// Collects pairs of Vendor and Device ID, and the registers of that device in ascending order.
+/// Collects pairs of IDs and registers: Vendor and Device ID, and the registers of that device in ascending order.
 impl FromIterator<((u16, u16), &'static [DeviceRegister])> for DeviceRegisters {
     fn from_iter<I: IntoIterator<Item = ((u16, u16), &'static [DeviceRegister])>>(all: I) -> DeviceRegisters {
         DeviceRegisters(Arc::new(all.into_iter().collect()))
@@ -66,8 +66,8 @@ impl FromIterator<((u16, u16), &'static [DeviceRegister])> for DeviceRegisters {
 pub struct OwnRegisters(Arc<[NamedRegister<Box<str>>]>);
 
 impl OwnRegisters {
-    /// Keeps the first [`MAX_OWN`] registers by BAR and offset. Truncates names to 64 characters, and replaces control characters by
-    /// U+FFFD.
+    /// Keeps the first [`MAX_OWN`] registers by BAR and offset. Truncates names to 64 characters, and replaces
+    /// control characters with U+FFFD.
     pub fn new<'a>(all: impl IntoIterator<Item = NamedRegister<&'a str>>) -> OwnRegisters {
         let printable = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
         let own = |register: NamedRegister<&str>| {
@@ -80,7 +80,7 @@ impl OwnRegisters {
         OwnRegisters(all.into())
     }
 
-    /// Returns true if the device names no register.
+    /// Returns true if the device has no named registers.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -101,7 +101,7 @@ impl OwnRegisters {
         })
     }
 
-    /// Adds the registers of one comment of an interface. Comments without the heading and malformed lines are skipped.
+    /// Adds the registers in one comment of an interface. Skips malformed lines, and comments without the heading.
     pub(crate) fn read(&mut self, comment: &str) {
         let Some(lines) = comment.strip_prefix(HEADING) else { return };
         let room = MAX_OWN - self.0.len();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_at_most_the_limit() {
+    fn keeps_at_most_4096_registers() {
         let many = || (0..u64::try_from(MAX_OWN).unwrap() + 5).map(|n| named(0, 4 * n, "r"));
         let mut read = OwnRegisters::new(many());
         assert_eq!(read.all().len(), MAX_OWN);

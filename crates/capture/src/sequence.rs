@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Result of each TLP of a capture at the data link layer: taken, seen before, out of order, or lost on the way
-//! (`PCIe 5.0 §3.6.3.1`). NetTLP datagrams have no sequence numbers; riser's captures with DLLPs have a TLP's
-//! [place](crate::Mark::place). Without it, every TLP counts as taken.
+//! The result of each TLP at its receiver's data link layer: taken, seen before, out of order, or lost on the way
+//! (`PCIe 5.0 §3.6.3.1`). NetTLP datagrams have no sequence numbers. riser's captures with DLLPs have the
+//! [place](crate::Mark::place) of each TLP in the sequence. Without it, every TLP counts as taken.
 
 use crate::decode::{Bad, Kind, Record};
 use crate::reader::{Direction, Mark};
@@ -9,39 +9,39 @@ use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use tlp::{Dllp, FlowControlKind, Vc};
 
-/// Most TLPs of a direction that wait for an Ack, and most that are remembered of those that came too early: twice what
-/// sequence numbers allow (`PCIe 5.0 §3.6.2.1`).
+/// Maximum number of unacknowledged TLPs per direction, and of remembered TLPs that arrived too early. It is twice
+/// the limit that sequence numbers allow (`PCIe 5.0 §3.6.2.1`).
 pub const MAX_UNACKED: usize = 4096;
 
 /// Result of a TLP at its receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrival {
-    /// The receiver takes it, as far as the capture shows.
+    /// The receiver takes the TLP, as far as the capture shows.
     Taken {
-        /// Time when it was first seen; earlier if it did not arrive then.
+        /// Time when it was first seen. Earlier than the arrival if the first TLP did not arrive.
         first_seen: Timestamp,
-        /// Number of times it was seen before without arriving.
+        /// How often it was seen before without arriving.
         retries: u32,
     },
-    /// It was taken before: a replay.
+    /// The receiver has taken the TLP before: a replay.
     Again,
-    /// An earlier TLP is missing: the receiver discards this one, and it will be sent again.
+    /// An earlier TLP is missing. The receiver discards this one, and it will be retransmitted.
     OutOfOrder,
     /// Damaged or dropped on the way.
     Lost,
 }
 
-/// A direction of a link; `None` if the capture names no direction.
+/// A link and a direction on it; `None` if the capture has no direction.
 pub type Way = (u16, Option<Direction>);
 
 /// The receiver of one direction.
 #[derive(Clone, Debug, Default)]
 struct Receiver {
-    /// Place of the next TLP to take; `None` before the first, and after a hole in the file.
+    /// Place of the next TLP to take; `None` before the first TLP, and after an unreadable part of the file.
     next: Option<u64>,
     /// Highest place seen, plus one.
     end: u64,
-    /// TLPs that were seen and not taken: first time, and number of times.
+    /// TLPs that were seen but not taken, by place: time of the first one, and their number.
     early: BTreeMap<u64, (Timestamp, u32)>,
 }
 
@@ -81,19 +81,20 @@ impl Sequences {
         }
     }
 
-    /// Processes a record that is not counted, so that later ones are judged correctly.
+    /// Processes a record that is not counted, to keep the state correct for later ones.
     pub fn pass(&mut self, record: &Record<'_>) {
         match &record.kind {
             Kind::Dllp(dllp) => _ = self.link_came_up(record, dllp),
             Kind::Bad(Bad::File(_)) => self.hole(),
-            // The data link layer takes a malformed TLP like any other.
+            // The data link layer accepts a malformed TLP like any other TLP.
             Kind::Tlp(_) | Kind::Bad(_) => _ = self.tlp(record),
             Kind::Other(_) => {}
         }
     }
 
-    /// Returns the two directions of the link if `dllp` begins flow-control initialization of VC0. A link does this only when it
-    /// comes up, and numbers its TLPs from 0 then (`PCIe 5.0 §3.4.2, §3.6.2.1`). The state of both directions is then dropped.
+    /// Returns the two directions of the link if `dllp` starts flow-control initialization of VC0. A link does this
+    /// only when it comes up, and then numbers its TLPs from 0 (`PCIe 5.0 §3.4.2, §3.6.2.1`). Drops the state of
+    /// both directions.
     pub fn link_came_up(&mut self, record: &Record<'_>, dllp: &Dllp) -> Option<[Way; 2]> {
         let Dllp::FlowControl(fc) = dllp else { return None };
         if fc.kind != FlowControlKind::InitFc1 || fc.vc != Vc::VC0 || record.mark.is_lost() {
@@ -104,15 +105,15 @@ impl Sequences {
         (known > 0).then_some(ways)
     }
 
-    /// Returns true if this TLP is seen for the first time in its direction, taken or not; call it before
-    /// [`tlp`](Self::tlp). `None` if the capture does not show it.
+    /// Returns true if this TLP is seen for the first time in its direction, whether or not it is taken. Must be
+    /// called before [`tlp`](Self::tlp). `None` if the capture does not have the place of the TLP.
     pub fn is_new(&self, record: &Record<'_>) -> Option<bool> {
         let place = record.mark.place?;
         Some(self.receivers.get(&way(record)).is_none_or(|receiver| place >= receiver.end))
     }
 
-    /// Returns the place up to which an Ack or Nak acknowledges the TLPs of the other direction; `None` for other DLLPs, for one that
-    /// was lost, and if the places of those TLPs are unknown.
+    /// Returns the place up to which an Ack or Nak acknowledges the TLPs of the other direction. `None` for other
+    /// DLLPs, for lost DLLPs, and if the places of those TLPs are unknown.
     pub fn acknowledged(&mut self, record: &Record<'_>, dllp: &Dllp) -> Option<(Way, u64)> {
         let (Dllp::Ack { sequence } | Dllp::Nak { sequence }) = dllp else { return None };
         if record.mark.is_lost() {
@@ -121,15 +122,15 @@ impl Sequences {
         let way = opposite(way(record));
         let receiver = self.receivers.get_mut(&way)?;
         let latest = receiver.end.checked_sub(1)?;
-        // The nearest place not beyond the latest seen.
+        // The nearest matching place that is not above the highest place seen.
         let behind = latest.wrapping_sub(u64::from(*sequence)) & 0xfff;
         let place = latest.checked_sub(behind)?;
-        // Acknowledged TLPs have arrived, even if the capture lacks them.
+        // Acknowledged TLPs have arrived, even if they are not in the capture.
         receiver.next = receiver.next.map(|next| next.max(place + 1));
         Some((way, place))
     }
 
-    /// Forgets the next place of each direction, after an unreadable part of the file.
+    /// Drops the next place of each direction, after an unreadable part of the file.
     pub fn hole(&mut self) {
         for receiver in self.receivers.values_mut() {
             receiver.next = None;
@@ -166,9 +167,9 @@ impl Receiver {
 mod tests {
     use super::*;
 
-    /// Places with their fate, and what becomes of each; time is the position in the row.
+    /// Rows: places with damage, and the result of each. The time of a TLP is its position in the row.
     #[test]
-    fn receiver_takes_only_next_tlp() {
+    fn receiver_accepts_only_next_tlp() {
         use Arrival::{Again, Lost, OutOfOrder};
         let taken = |first: u128, retries| Arrival::Taken { first_seen: Timestamp::from_ps(first), retries };
         let damaged = Mark { damaged: true, ..Mark::default() };
@@ -176,7 +177,7 @@ mod tests {
         type Row<'a> = (&'a [(u64, Mark)], &'a [Arrival]);
         let rows: [Row<'_>; 4] = [
             (&[(0, sound), (1, sound), (2, sound)], &[taken(0, 0), taken(1, 0), taken(2, 0)]),
-            // PCIe 5.0 §3.6.3.1: what follows a damaged TLP is discarded until it comes again.
+            // PCIe 5.0 §3.6.3.1: TLPs after a damaged one are discarded until it arrives again.
             (
                 &[(0, sound), (1, damaged), (2, sound), (1, sound), (2, sound)],
                 &[taken(0, 0), Lost, OutOfOrder, taken(1, 1), taken(2, 1)],
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_remembered_tlps() {
+    fn limits_number_of_remembered_early_tlps() {
         let mut receiver = Receiver::default();
         receiver.see(0, Mark::default(), Timestamp::ZERO);
         for place in 2..20_000 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Statistics of a capture. Memory depends on the numbers of types, sizes and requesters, not on the number of records.
+//! Statistics of a capture. Memory depends on the number of types, sizes and requesters, not on the number of
+//! records.
 
 use crate::decode::{Kind, Record, TlpRecord};
 use crate::encap::Layer;
@@ -40,7 +41,7 @@ struct RequesterCounts {
     tags: Tags,
 }
 
-/// The tags of non-posted requests, a bit each.
+/// The tags of non-posted requests, one bit per tag.
 #[derive(Clone, Debug, Default)]
 struct Tags([u64; Tag::COUNT as usize / 64]);
 
@@ -54,7 +55,7 @@ impl Tags {
     }
 }
 
-/// Number of times each size occurs, by bytes: at most the 4 KiB of a TLP's data.
+/// How often each size occurs. The index is the size in bytes, at most the 4 KiB of a TLP's data.
 #[derive(Clone, Debug, Default)]
 struct Sizes(Vec<u64>);
 
@@ -110,7 +111,7 @@ impl Stats {
         self.counted.error_records += u64::from(is_error(record, &outcome));
     }
 
-    /// Processes a record that a filter excludes, without counting it, so that sequence numbers stay known.
+    /// Processes a record that a filter excludes. It is not counted, but the state of sequence numbers is updated.
     pub fn pass(&mut self, record: &Record<'_>) {
         self.sequences.pass(record);
     }
@@ -120,7 +121,7 @@ impl Stats {
         &self.matcher
     }
 
-    /// Counts a TLP. Returns its effect on the transactions, with the fields that errors depend on.
+    /// Counts a TLP. Returns its effect on the transactions; only the fields that errors depend on are set.
     fn add_tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>) -> Outcome {
         let format = tlp.repr.format();
         self.by_format[format.id as usize] += 1;
@@ -174,7 +175,7 @@ impl Stats {
         }
     }
 
-    /// Returns the statistics so far: `Display` prints a table, `Serialize` an object.
+    /// Returns the statistics so far. `Display` prints a table, and `Serialize` writes an object.
     pub fn report(&self) -> Report {
         let mut types = BTreeMap::<&'static str, u64>::new();
         for (format, count) in FORMATS.iter().zip(self.by_format).filter(|(_, count)| *count > 0) {
@@ -217,7 +218,7 @@ impl Stats {
     }
 }
 
-/// The fields of an outcome that errors depend on.
+/// The outcome with only the fields that errors depend on.
 fn outcome_of(matched: &Match) -> Outcome {
     let (errors, probe) = match matched {
         Match::Complete(transaction) => (transaction.errors, transaction.is_probe),
@@ -230,32 +231,32 @@ fn outcome_of(matched: &Match) -> Outcome {
 /// Statistics of a capture.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Report {
-    /// Frames.
+    /// Number of frames.
     pub frames: u64,
     /// Captured bytes of these frames.
     pub captured_bytes: u64,
-    /// From the earliest to the latest frame, picoseconds; `None` if no frame has a time.
+    /// Time from the earliest to the latest frame in picoseconds; `None` if no frame has a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ps: Option<u128>,
-    /// TLPs.
+    /// Number of TLPs.
     pub tlps: u64,
-    /// TLPs by type; only types that occur.
+    /// TLPs by type. Contains only types that occur.
     pub types: BTreeMap<&'static str, u64>,
-    /// Data of all TLPs by Length, bytes.
+    /// Data of all TLPs in bytes, by their Length fields.
     pub payload_bytes: u64,
     /// Captured bytes of this data.
     pub captured_payload_bytes: u64,
-    /// Memory reads by bytes asked for.
+    /// Memory reads by number of requested bytes.
     pub read_sizes: Vec<SizeCount>,
-    /// Memory writes by bytes written.
+    /// Memory writes by number of written bytes.
     pub write_sizes: Vec<SizeCount>,
-    /// Completions by bytes of data.
+    /// Completions by number of data bytes.
     pub completion_sizes: Vec<SizeCount>,
-    /// By link and requester.
+    /// Counts by link and requester.
     pub requesters: Vec<RequesterReport>,
-    /// Requests and completions.
+    /// Counts of requests and completions.
     pub transactions: Counts,
-    /// Requests outstanding at the end.
+    /// Number of requests outstanding at the end.
     pub waiting: u64,
     /// DLLPs by type.
     pub dllps: BTreeMap<&'static str, u64>,
@@ -267,16 +268,16 @@ pub struct Report {
     pub out_of_order: u64,
     /// Records that the filter `error` matches: unreadable, lost, or with an error in a transaction.
     pub error_records: u64,
-    /// Records that cannot be read, and parts of the file.
+    /// Number of records that cannot be read, and of unreadable parts of the file.
     pub error_total: u64,
     /// Records that cannot be read, by layer and kind.
     pub errors: Vec<ErrorCount>,
 }
 
-/// Number of times a size occurs.
+/// How often a size occurs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct SizeCount {
-    /// The size, bytes.
+    /// The size in bytes.
     pub bytes: u32,
     /// Number of occurrences.
     pub count: u64,
@@ -287,18 +288,18 @@ pub struct SizeCount {
 pub struct RequesterReport {
     /// Number of the link, from 0.
     pub link: u16,
-    /// The slot or switch that the link leads to, if the capture names it.
+    /// The slot or switch at the end of the link, if the capture names it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub slot: String,
     /// Requester ID.
     pub requester: Id,
-    /// Requests, posted ones too.
+    /// Number of requests, including posted ones.
     pub requests: u64,
-    /// Completions to it.
+    /// Number of completions to it.
     pub completions: u64,
-    /// Most non-posted requests outstanding at a time.
+    /// Maximum number of non-posted requests outstanding at a time.
     pub max_outstanding: u32,
-    /// Tags of its non-posted requests, ascending.
+    /// Tags of its non-posted requests in ascending order.
     pub tags: Vec<u16>,
 }
 
@@ -312,10 +313,10 @@ impl Serialize for Id {
     }
 }
 
-/// Number of times an error occurs.
+/// How often an error occurs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ErrorCount {
-    /// The layer at fault.
+    /// The layer with the fault.
     pub layer: Layer,
     /// A short name of the kind of fault.
     pub error: &'static str,
@@ -417,7 +418,7 @@ impl Report {
     }
 }
 
-/// Returns ascending numbers with runs merged, such as `0-7, 9`; `-` for none.
+/// Returns ascending numbers as text with runs merged, such as `0-7, 9`; `-` if there are none.
 fn ranges(numbers: &[u16]) -> String {
     if numbers.is_empty() {
         return "-".to_owned();
@@ -438,7 +439,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_merge_runs() {
+    fn ranges_merge_consecutive_numbers() {
         let rows: [(&[u16], &str); 4] =
             [(&[], "-"), (&[3], "3"), (&[0, 1, 2, 7], "0-2, 7"), (&[1022, 1023], "1022-1023")];
         for (numbers, text) in rows {

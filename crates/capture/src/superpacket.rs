@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Frames with several datagrams. With segmentation offload, a loopback capture has one frame for a sequence of datagrams, all of
-//! which except the last have the same length. The frame does not contain this length; the headers of the TLPs do.
+//! Frames with several datagrams. With segmentation offload, a loopback capture has one frame for a sequence of
+//! datagrams. All of them except the last have the same length. The frame does not contain this length, but the
+//! headers of the TLPs do.
 //!
-//! [`Reader::next_record`](crate::Reader::next_record) returns each datagram as a record; [`Cut`] makes each a frame of its own.
+//! [`Reader::next_record`](crate::Reader::next_record) returns each datagram as a record. [`Cut`] makes a separate
+//! frame of each datagram.
 //!
-//! Never allocates. Splits a frame only if all its parts are valid.
+//! This module allocates nothing. It splits a frame only if all parts are valid.
 
 use crate::encap::{self, Datagram, NETTLP_LEN, Parsed, PortUse, internet_checksum, udp_checksum_ipv6};
 use tlp::wire::Header;
@@ -30,8 +32,8 @@ pub(crate) struct Part {
 }
 
 impl Parts {
-    /// Returns the captured datagrams of a frame that had `original_len` bytes on the wire; `None` if it is a single datagram, or
-    /// not of NetTLP.
+    /// Returns the captured datagrams of a frame that had `original_len` bytes on the wire. `None` if it is a
+    /// single datagram, or not NetTLP.
     pub(crate) fn of(frame: &[u8], original_len: usize) -> Option<Parts> {
         let Ok(Parsed::Datagram(datagram)) = encap::parse(frame, original_len) else { return None };
         let len = part_len(&datagram).filter(|_| datagram.truncated.is_none())?;
@@ -76,7 +78,7 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// Returns the layout of a complete frame; `None` if it is a single datagram, or not of NetTLP.
+    /// Returns the layout of a complete frame; `None` if it is a single datagram, or not NetTLP.
     pub fn of(frame: &[u8]) -> Option<Cut> {
         let Ok(Parsed::Datagram(datagram)) = encap::parse(frame, frame.len()) else { return None };
         let part = part_len(&datagram).filter(|_| datagram.payload.len() == datagram.payload_len)?;
@@ -90,8 +92,8 @@ impl Cut {
         self.payload.div_ceil(self.part)
     }
 
-    /// Writes datagram `index` of `frame` as a frame of its own into `out`, and returns its length. Lengths and checksums are valid; over
-    /// IPv4 the UDP checksum is 0, "not computed".
+    /// Writes datagram `index` of `frame` as a separate frame into `out`, and returns its length. Lengths and
+    /// checksums are valid. Over IPv4, the UDP checksum is 0, which stands for "not computed".
     ///
     /// # Panics
     /// If `index` is not below [`parts`](Self::parts), or `out` is shorter than `frame`.
@@ -122,7 +124,8 @@ fn put(out: &mut [u8], at: usize, value: usize) {
     out[at..at + 2].copy_from_slice(&(value as u16).to_be_bytes());
 }
 
-/// Returns the length of each datagram except the last, if the payload consists of several datagrams whose lengths match their TLPs.
+/// Returns the length of each datagram except the last. `None` unless the payload consists of several datagrams
+/// with the lengths of their TLPs.
 fn part_len(datagram: &Datagram<'_>) -> Option<usize> {
     let ports = PortUse::between(datagram.source_port, datagram.destination_port);
     if !matches!(ports, PortUse::Tlp(_) | PortUse::Session) {
@@ -156,7 +159,7 @@ mod tests {
 
     const HOST: Host = Host { mac: [2; 6], ip: Ipv4Addr::LOCALHOST };
 
-    /// MWr of so many DW to address 0x1000.
+    /// MWr of `dws` DWs to address 0x1000.
     fn write(dws: u8, fill: u8) -> Vec<u8> {
         let mut tlp = vec![0x40, 0, 0, dws, 0, 0, 0, if dws == 1 { 0x0f } else { 0xff }, 0, 0, 0x10, 0];
         tlp.resize(12 + usize::from(dws) * 4, fill);
@@ -177,7 +180,7 @@ mod tests {
         [&head[..], &payload].concat()
     }
 
-    /// The same over IPv6, behind Destination Options of 8 bytes; checksums as a sender without offload makes them.
+    /// The same frame over IPv6 with 8 bytes of Destination Options. Checksums are those of a sender without offload.
     fn over_ipv6(ipv4: &[u8]) -> Vec<u8> {
         let mut udp = ipv4[34..].to_vec();
         let length = (udp.len() as u16 + 8).to_be_bytes();
@@ -211,7 +214,7 @@ mod tests {
         }
     }
 
-    /// What the reader makes of a frame of a pcap file: what each record is, its number, bytes captured and on the wire.
+    /// Reads a frame from a pcap file. For each record: its text, its number, and its bytes captured and on the wire.
     fn records(frame: &[u8], original_len: usize) -> Vec<(String, u64, usize, usize)> {
         let words =
             [0xa1b2_3c4d_u32, 4 << 16 | 2, 0, 0, 65535, 1, 0, 0, frame.len() as u32, original_len as u32];
@@ -227,9 +230,10 @@ mod tests {
         all
     }
 
-    /// Files of other programs have what the kernel carried as one: each datagram is a record of the frame's number.
+    /// Captures of other programs have one frame for datagrams that the kernel merged. Each datagram is a record
+    /// with the frame's number.
     #[test]
-    fn records_of_a_frame_with_several_datagrams() {
+    fn reads_each_merged_datagram_as_record() {
         let (long, short) = (write(8, 1), write(2, 2));
         let (bytes, last) = (42 + 6 + 12 + 32, 42 + 6 + 12 + 8);
         let frame = frame(0x3000, &[long.clone(), long.clone(), short]);
@@ -237,7 +241,7 @@ mod tests {
         let lens: Vec<_> = whole.iter().map(|r| (r.1, r.2, r.3)).collect();
         assert_eq!(lens, [(1, bytes, bytes), (1, bytes, bytes), (1, last, last)]);
         assert!(whole.iter().all(|r| r.0.starts_with("MWr")), "{whole:?}");
-        // A capture that keeps fewer bytes: the second's header and some data, and nothing of the third.
+        // A capture with a limit: it has the second header with some data, and nothing of the third datagram.
         let cut = records(&frame[..bytes + 30], frame.len());
         let lens: Vec<_> = cut.iter().map(|r| (r.1, r.2, r.3)).collect();
         assert_eq!(lens, [(1, bytes, bytes), (1, 42 + 30, bytes)]);
@@ -245,9 +249,9 @@ mod tests {
     }
 
     proptest! {
-        /// The parts are the frames that there would have been without the kernel's offload.
+        /// The parts equal the frames that a sender without offload sends.
         #[test]
-        fn parts_are_the_datagrams_that_were_sent(dws in 2_u8..64, count in 2_usize..20, last in 1_u8..64) {
+        fn parts_equal_sent_datagrams(dws in 2_u8..64, count in 2_usize..20, last in 1_u8..64) {
             let last = last.min(dws);
             let mut tlps: Vec<_> = (1..count).map(|n| write(dws, n as u8)).collect();
             tlps.push(write(last, 0xee));

@@ -11,7 +11,7 @@ pub struct Timestamp(u128);
 /// As picoseconds.
 impl serde::Serialize for Timestamp {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Virtual times fit 64 bits, which print much faster.
+        // Virtual times fit into 64 bits, which print much faster.
         match u64::try_from(self.0) {
             Ok(ps) => serializer.serialize_u64(ps),
             Err(_) => serializer.serialize_u128(self.0),
@@ -20,7 +20,7 @@ impl serde::Serialize for Timestamp {
 }
 
 impl Timestamp {
-    /// The epoch.
+    /// The epoch: 1970-01-01 00:00 UTC, or the start of the run.
     pub const ZERO: Timestamp = Timestamp(0);
 
     /// `ps` picoseconds after the epoch.
@@ -28,8 +28,8 @@ impl Timestamp {
         Timestamp(ps)
     }
 
-    /// Returns the time `offset_s` seconds plus `units` of `resolution` after the epoch, limited to the epoch and to
-    /// 128 bits.
+    /// Returns the time `offset_s` seconds plus `units` of `resolution` after the epoch. The result is limited to
+    /// the range from the epoch to 2^128 - 1 ps.
     pub fn from_units(units: u64, resolution: Resolution, offset_s: i64) -> Timestamp {
         let ps = resolution.to_ps(units);
         if offset_s == 0 {
@@ -54,14 +54,14 @@ impl Timestamp {
     /// Returns whole seconds and the remaining picoseconds.
     #[must_use]
     pub fn split(self) -> (u128, u64) {
-        // Virtual times fit 64 bits, where division is cheap.
+        // Virtual times fit into 64 bits, for which division is fast.
         match u64::try_from(self.0) {
             Ok(ps) => (u128::from(ps / 1_000_000_000_000), ps % 1_000_000_000_000),
             Err(_) => (self.0 / PS_PER_SECOND, (self.0 % PS_PER_SECOND) as u64),
         }
     }
 
-    /// Returns true for times within 2^64 ps (213 days) of the epoch, which can only be virtual.
+    /// Returns true for times within 2^64 ps (213 days) after the epoch. Such times can only be virtual.
     #[must_use]
     pub const fn is_virtual(self) -> bool {
         self.0 <= u64::MAX as u128
@@ -75,8 +75,8 @@ impl Timestamp {
         append_decimal(out, ps, 12);
     }
 
-    /// Appends the time in the form of the NetTLP paper's Figure 15: time of day in UTC, or virtual time as seconds since the start
-    /// of the run. `digits` is the number of decimal places, 1 to 12.
+    /// Appends the time in the format of the NetTLP paper's Figure 15: time of day in UTC, or for virtual time the
+    /// seconds since the start of the run. `digits` is the number of decimal places, 1 to 12.
     pub fn append_to(self, out: &mut String, digits: u8) {
         let (seconds, ps) = self.split();
         let digits = digits.clamp(1, 12);
@@ -95,7 +95,8 @@ impl Timestamp {
     }
 }
 
-/// Appends `value` in decimal with at least `width` digits. A line has a dozen of these, and `write!` is slower.
+/// Appends `value` in decimal with at least `width` digits. Faster than `write!`, since each line has about a dozen
+/// numbers.
 pub(crate) fn append_decimal(out: &mut String, mut value: u64, width: usize) {
     let mut digits = [b'0'; 20];
     let mut at = digits.len();
@@ -122,15 +123,15 @@ impl Resolution {
     pub const MICROSECONDS: Resolution = Resolution::Decimal(6);
     /// 10^-9 s.
     pub const NANOSECONDS: Resolution = Resolution::Decimal(9);
-    /// 10^-12 s, riser's.
+    /// 10^-12 s, used by riser.
     pub const PICOSECONDS: Resolution = Resolution::Decimal(12);
 
-    /// Returns the resolution of the option's byte: bit 7 selects binary, bits 6:0 are the negative exponent.
+    /// Returns the resolution for the byte of the option. Bit 7 selects binary; bits 6:0 are the negative exponent.
     pub const fn from_byte(byte: u8) -> Resolution {
         if byte & 0x80 == 0 { Resolution::Decimal(byte) } else { Resolution::Binary(byte & 0x7f) }
     }
 
-    /// Returns the number of decimal places for it: 1 to 12.
+    /// Returns the number of decimal places of a second that show this resolution: 1 to 12.
     #[must_use]
     pub const fn digits(self) -> u8 {
         let digits = match self {
@@ -165,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_become_picoseconds() {
+    fn converts_units_to_picoseconds() {
         let rows = [
             (6, 3, 0, 3_000_000),
             (9, 3, 0, 3_000),
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn rendering() {
+    fn prints_times_of_day_and_virtual_times() {
         // The first line of the paper's Figure 15, on 2019-09-18.
         let epoch_us = 1_568_850_708_210_015u64;
         let rows = [

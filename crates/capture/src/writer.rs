@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writes pcapng: one section, an interface per tap and direction, picosecond timestamps from the start of the run.
+//! Writes pcapng: one section, one interface per tap and direction, timestamps in picoseconds since the start of
+//! the run.
 //!
-//! | block | holds |
+//! | block | contents |
 //! |---|---|
 //! | Section Header | `shb_userappl` = `riser` |
-//! | Interface Description | Ethernet, or PCI Express ([`Writer::of_tlps`]); `if_name` such as `link0:downstream`, `if_description`, `if_speed` where it is known, `if_tsresol` = 12; `opt_comment` with the registers of a device that describes itself |
-//! | Enhanced Packet | Ethernet, IPv4, UDP and NetTLP headers as [`encap`](crate::encap) has them, then the TLP or DLLP; `epb_flags`, `epb_packetid` and `opt_comment` where a [`Mark`] says something |
+//! | Interface Description | Ethernet, or PCI Express ([`Writer::of_tlps`]); `if_name` such as `link0:downstream`; `if_description`; `if_speed` if it is known; `if_tsresol` = 12; `opt_comment` with the registers of a self-describing device |
+//! | Enhanced Packet | Ethernet, IPv4, UDP and NetTLP headers as in [`encap`](crate::encap), then the TLP or DLLP; `epb_flags`, `epb_packetid` and `opt_comment` if the [`Mark`] is not empty |
 //!
-//! A [`Writer::of_tlps`] writes the TLPs alone, without Ethernet to NetTLP, and their direction in `epb_flags`.
+//! A writer from [`Writer::of_tlps`] writes only the TLPs, without the headers from Ethernet to NetTLP, and their
+//! direction in `epb_flags`.
 //!
-//! The same calls write the same bytes. Data that was only counted is not written: the captured length ends after the
-//! TLP's header, the original length is that of the whole frame. Writing never allocates once the buffer has
-//! grown to its size.
+//! The same calls always write the same bytes. Counted data is not written: the captured length ends after the
+//! TLP's header, and the original length is the length of the complete frame. Writing allocates nothing once the
+//! buffer has reached its size.
 
 use crate::decode::{Kind, Record};
 use crate::encap::{
@@ -31,14 +33,14 @@ use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use tlp::{DLLP_LEN, Data, Dllp, Repr, Tag, Time, Tlp};
 
-/// Size of the buffer.
+/// Size of the buffer in bytes.
 const BUFFER_LEN: usize = 128 << 10;
-/// Bytes of an Enhanced Packet Block before its packet.
+/// Bytes of an Enhanced Packet Block before the packet data.
 const PACKET_HEAD: usize = 28;
 const TRAILER_LEN: usize = 4;
 /// `if_tsresol`: 10^-12 s.
 const PICOSECONDS: u8 = 12;
-/// The finest unit in which 64 bits hold the time of day.
+/// The finest unit in which the current date fits into 64 bits.
 const NANOSECONDS: u8 = 9;
 
 const OPT_END: u16 = 0;
@@ -67,9 +69,9 @@ const fn end_of_link(link: u16, end: u8) -> Host {
 struct Outlet {
     addresses: Addresses,
     sequence: u16,
-    /// Bits of `epb_flags` that tell the direction; 0 with NetTLP.
+    /// Bits of `epb_flags` for the direction; 0 with NetTLP.
     flags: u32,
-    /// Picoseconds in the unit of its timestamps.
+    /// The unit of its timestamps in picoseconds.
     unit_ps: u128,
 }
 
@@ -77,7 +79,7 @@ struct Outlet {
 struct Description<'a> {
     name: &'a str,
     description: &'a str,
-    /// `if_tsresol`: digits behind the point of a second.
+    /// `if_tsresol`: decimal places of a second.
     digits: u8,
     speed_bps: Option<u64>,
     registers: &'a OwnRegisters,
@@ -85,14 +87,14 @@ struct Description<'a> {
 
 /// The time of a packet.
 struct When {
-    /// In the unit of its interface.
+    /// Time in the unit of the interface.
     units: u64,
-    /// In ticks of the NetTLP header.
+    /// Time in ticks of the NetTLP header.
     ticks: u32,
 }
 
 impl When {
-    /// For an interface with picoseconds.
+    /// The time of a packet, for an interface with picoseconds.
     const fn of(time: Time) -> When {
         When { units: time.as_ps(), ticks: (time.as_ps() / TICK_PS) as u32 }
     }
@@ -107,7 +109,7 @@ const fn flags_of(direction: Direction) -> u32 {
 
 /// Writes a capture.
 pub struct Writer<W: Write> {
-    // `None` only once it was given back.
+    // `None` only after `finish`.
     inner: Option<W>,
     buffer: Vec<u8>,
     interfaces: Vec<Outlet>,
@@ -116,7 +118,7 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Starts a capture on `inner`, which needs no buffer.
+    /// Starts a capture on `inner`. The writer has its own buffer.
     ///
     /// # Errors
     /// If `inner` fails.
@@ -124,7 +126,7 @@ impl<W: Write> Writer<W> {
         Writer::with_snaplen(inner, 0)
     }
 
-    /// As [`new`](Self::new), with TLPs alone (`LINKTYPE_PCI_EXP`) in place of NetTLP. DLLPs cannot be written.
+    /// Like [`new`](Self::new), but writes only TLPs (`LINKTYPE_PCI_EXP`), without NetTLP. DLLPs cannot be written.
     ///
     /// # Errors
     /// If `inner` fails.
@@ -134,7 +136,7 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// As [`new`](Self::new), and keeps at most the first `snaplen` bytes of a frame; 0 keeps all.
+    /// Like [`new`](Self::new), but keeps at most the first `snaplen` bytes of each frame; 0 keeps all.
     ///
     /// # Errors
     /// If `inner` fails.
@@ -149,7 +151,7 @@ impl<W: Write> Writer<W> {
         };
         let start = writer.begin_block(SECTION_HEADER);
         writer.buffer.extend_from_slice(&BYTE_ORDER.to_le_bytes());
-        // Version 1.0; the section's length is not known.
+        // Version 1.0, and an unknown length of the section.
         writer.buffer.extend_from_slice(&[1, 0, 0, 0]);
         writer.buffer.extend_from_slice(&u64::MAX.to_le_bytes());
         writer.option(SHB_USERAPPL, RISER);
@@ -158,8 +160,8 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Adds the interface of one tap and direction, with the default addresses of its link; its name is
-    /// `link<link>:<direction>`. Of a description longer than 65,535 bytes the rest is cut.
+    /// Adds the interface of one tap and direction with the default addresses of its link. Its name is
+    /// `link<link>:<direction>`. A description is cut off after 65,535 bytes.
     ///
     /// # Errors
     /// If the underlying writer fails.
@@ -167,7 +169,7 @@ impl<W: Write> Writer<W> {
         self.describe(link, direction, description, None, &OwnRegisters::default())
     }
 
-    /// As [`tap`](Self::tap), of a wire that carries `speed_bps` data bits per second, encoding taken off.
+    /// Like [`tap`](Self::tap), for a wire that carries `speed_bps` data bits per second, without the encoding.
     ///
     /// # Errors
     /// If the underlying writer fails.
@@ -181,7 +183,8 @@ impl<W: Write> Writer<W> {
         self.describe(link, direction, description, Some(speed_bps), &OwnRegisters::default())
     }
 
-    /// As [`tap_with_speed`](Self::tap_with_speed), downstream, of the link to a device with these registers.
+    /// Like [`tap_with_speed`](Self::tap_with_speed), for the downstream direction of a link to a device with these
+    /// registers.
     ///
     /// # Errors
     /// If the underlying writer fails.
@@ -208,8 +211,8 @@ impl<W: Write> Writer<W> {
         self.add(&block, link, Some(direction))
     }
 
-    /// Adds an interface with the name, description, speed and unit of time of one that was read. A unit that is no power of
-    /// ten, or below a picosecond, becomes a nanosecond.
+    /// Adds an interface with the name, description, speed and time unit of an interface that was read. The unit
+    /// becomes a nanosecond if it is not a power of ten, or is less than a picosecond.
     ///
     /// # Errors
     /// If the underlying writer fails.
@@ -256,7 +259,7 @@ impl<W: Write> Writer<W> {
         Ok(InterfaceId(self.interfaces.len() as u32 - 1))
     }
 
-    /// Writes a TLP. `origin`, the issuer of the request or of the completed request, selects the UDP port.
+    /// Writes a TLP. `origin`, the side that issued the request, selects the UDP port.
     ///
     /// # Errors
     /// If the underlying writer fails.
@@ -273,7 +276,7 @@ impl<W: Write> Writer<W> {
         self.write_tlp_marked(interface, time, tlp, origin, Mark::default())
     }
 
-    /// As [`write_tlp`](Self::write_tlp), with facts besides its bytes.
+    /// Like [`write_tlp`](Self::write_tlp), with facts that the bytes do not show.
     ///
     /// # Errors
     /// If the underlying writer fails.
@@ -291,7 +294,7 @@ impl<W: Write> Writer<W> {
         self.write_as(interface, time, tlp, None, origin, mark)
     }
 
-    /// Writes `tlp` with another header, which forms no TLP.
+    /// Writes `tlp` with `header` in place of the TLP's header, so that the TLP is malformed.
     ///
     /// # Errors
     /// If the underlying writer fails.
@@ -336,10 +339,10 @@ impl<W: Write> Writer<W> {
         self.end_packet(interface, packet, captured, mark)
     }
 
-    /// Writes the TLP of a record that was read, as it is: also a part of a TLP, and one that breaks rules.
+    /// Writes the TLP of a record unchanged, even if it is incomplete or breaks rules.
     ///
     /// # Errors
-    /// If the underlying writer fails, or for a time that 64 bits do not hold in the unit of the interface.
+    /// If the underlying writer fails, or if the time does not fit into 64 bits in the unit of the interface.
     ///
     /// # Panics
     /// If `interface` belongs to another writer.
@@ -364,7 +367,7 @@ impl<W: Write> Writer<W> {
         self.end_packet_with(flags, packet, captured, record.mark, record.has_time)
     }
 
-    /// Writes a DLLP, to UDP port [`PORT_DLLP`].
+    /// Writes a DLLP with UDP port [`PORT_DLLP`].
     ///
     /// # Errors
     /// If the underlying writer fails.
@@ -375,13 +378,13 @@ impl<W: Write> Writer<W> {
         self.write_dllp_marked(interface, time, dllp, Mark::default())
     }
 
-    /// As [`write_dllp`](Self::write_dllp), with facts besides its bytes.
+    /// Like [`write_dllp`](Self::write_dllp), with facts that the bytes do not show.
     ///
     /// # Errors
     /// If the underlying writer fails.
     ///
     /// # Panics
-    /// If `interface` belongs to another writer, or this writer writes TLPs without NetTLP.
+    /// If `interface` belongs to another writer, or this writer writes only TLPs.
     pub fn write_dllp_marked(
         &mut self,
         interface: InterfaceId,
@@ -389,7 +392,7 @@ impl<W: Write> Writer<W> {
         dllp: &Dllp,
         mark: Mark,
     ) -> io::Result<()> {
-        assert_eq!(self.link_type, LINKTYPE_ETHERNET, "a DLLP is no TLP");
+        assert_eq!(self.link_type, LINKTYPE_ETHERNET, "this writer writes only TLPs");
         let captured = self.captured(DLLP_LEN);
         let packet = self.begin_packet(interface, When::of(time), PORT_DLLP, DLLP_LEN, captured);
         self.buffer.extend_from_slice(&dllp.emit());
@@ -414,18 +417,18 @@ impl<W: Write> Writer<W> {
         self.inner.take().ok_or_else(|| io::Error::other("the capture has already ended"))
     }
 
-    /// Bytes before the TLP or DLLP in a frame.
+    /// Number of bytes before the TLP or DLLP in a frame.
     const fn overhead(&self) -> usize {
         if self.link_type == LINKTYPE_ETHERNET { HEADER_LEN } else { 0 }
     }
 
-    /// Bytes of the frame that are kept, where `payload` bytes behind the headers are known.
+    /// Number of bytes of the frame to write, if `payload` bytes after the headers are known.
     fn captured(&self, payload: usize) -> usize {
         let known = self.overhead() + payload;
         if self.snaplen == 0 { known } else { known.min(self.snaplen) }
     }
 
-    /// Appends block head and packet headers; returns where the packet starts.
+    /// Appends the block head and the headers of the packet. Returns the position of the packet in the buffer.
     fn begin_packet(
         &mut self,
         interface: InterfaceId,
@@ -438,7 +441,7 @@ impl<W: Write> Writer<W> {
         let mut head = [0; PACKET_HEAD + HEADER_LEN];
         let words = [
             ENHANCED_PACKET,
-            // Its length, once it is known.
+            // The length of the block, which `end_block` sets.
             0,
             interface.0,
             (when.units >> 32) as u32,
@@ -461,7 +464,7 @@ impl<W: Write> Writer<W> {
         self.buffer.len() - overhead
     }
 
-    /// Cuts the packet that starts at `packet` to `captured` bytes, pads it, adds what its mark says, and ends its block.
+    /// Cuts the packet at `packet` to `captured` bytes, pads it, adds the options of its mark, and ends its block.
     fn end_packet(
         &mut self,
         interface: InterfaceId,
@@ -517,7 +520,7 @@ impl<W: Write> Writer<W> {
         start
     }
 
-    /// Writes its length at both its ends.
+    /// Writes the length of the block at its start and end.
     fn end_block(&mut self, start: usize) -> io::Result<()> {
         let len = ((self.buffer.len() - start + TRAILER_LEN) as u32).to_le_bytes();
         self.buffer.extend_from_slice(&len);
@@ -536,20 +539,20 @@ impl<W: Write> Writer<W> {
     fn hand_on(&mut self) -> io::Result<()> {
         let Some(inner) = &mut self.inner else { return Ok(()) };
         let result = inner.write_all(&self.buffer);
-        // Also after an error: bytes must not be written twice.
+        // The buffer is cleared even after an error, so that no bytes are written twice.
         self.buffer.clear();
         result
     }
 }
 
 impl<W: Write> Drop for Writer<W> {
-    // A capture that was not ended, as after a failed run, keeps its records.
+    // Writes the buffered records of a capture that was not finished, for example after a failed run.
     fn drop(&mut self) {
         let _ = self.hand_on();
     }
 }
 
-/// Bytes of the TLP that are known: all of it, or its header where its data was only counted.
+/// Number of bytes of the TLP that are known: all bytes, or only prefixes and header if its data is counted.
 fn tlp_captured(tlp: &Tlp) -> usize {
     if is_counted(tlp) { tlp.prefixes.wire_len() + tlp.repr.header_len() } else { tlp.wire_len() }
 }

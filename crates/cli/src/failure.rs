@@ -22,7 +22,7 @@ pub(crate) enum Failure {
     Usage(String),
     /// The run failed, or a file cannot be read or has an error; exit status 1.
     Run(String),
-    /// Ctrl-C arrived before the end. The text says how far the command got; exit status 130.
+    /// Ctrl-C arrived before the end. The text tells how much the command has done; exit status 130.
     Interrupted(String),
     /// A command that riser ran ended with this status, and has printed its own error.
     Command(u8),
@@ -93,7 +93,7 @@ pub(crate) fn status(result: Result<(), Failure>) -> u8 {
     }
 }
 
-/// Prints the message of clap. Help and version are no failure; all else is wrong usage.
+/// Prints the message of clap. Help and version are no failures. All other cases are wrong usage.
 pub(crate) fn refuse_arguments(error: &clap::Error, args: &[OsString]) -> u8 {
     if !error.use_stderr() {
         return status(error.print().map_err(Failure::from));
@@ -108,7 +108,7 @@ pub(crate) fn refuse_arguments(error: &clap::Error, args: &[OsString]) -> u8 {
     say(text.strip_prefix("error: ").unwrap_or(&text).trim_end(), WRONG_USAGE)
 }
 
-/// The error of a negative value with a unit, such as `--timeout -5ms`, which the parser takes for an option of its own.
+/// The error of a negative value with a unit, such as `--timeout -5ms`. The parser takes such a value for an option.
 fn negative_value(error: &clap::Error, args: &[OsString]) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -123,7 +123,7 @@ fn negative_value(error: &clap::Error, args: &[OsString]) -> Option<String> {
     let pairs = args.windows(2).filter_map(pair);
     let (option, value) =
         pairs.into_iter().find(|(option, value)| option.starts_with('-') && is_it(value))?;
-    Some(format!("invalid value '{value}' for '{option}': a negative value is not legal"))
+    Some(format!("invalid value '{value}' for '{option}': expected a value that is not negative"))
 }
 
 fn say(why: &str, code: u8) -> u8 {

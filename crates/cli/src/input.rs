@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that commands read; `-` is standard input. Contents are not checked here.
+//! Files that commands read; `-` is standard input. This module does not check contents.
 
 use crate::failure::Failure;
 use crate::outputs;
@@ -42,8 +42,8 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
     Ok(Box::new(File::open(path).map_err(|e| outputs::failed(path, &e))?))
 }
 
-/// Reads a whole file if its first `head` bytes satisfy `is_it`. Otherwise returns only these bytes, because a file of another kind may
-/// never end.
+/// Reads a complete file if its first `head` bytes satisfy `is_it`. Otherwise returns only these bytes, because a file
+/// of another kind may never end.
 pub(crate) fn bytes_of(path: &Path, head: usize, is_it: impl Fn(&[u8]) -> bool) -> Result<Vec<u8>, Failure> {
     let (mut bytes, mut file) = (Vec::new(), open(path)?);
     let failed = |e: io::Error| outputs::failed(name(path), &e);

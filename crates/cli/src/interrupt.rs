@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// Exit status of a process killed by a signal, minus the signal number, as in a shell.
 const SIGNALLED: i32 = 128;
 
-/// Flag that commands poll, once one of them has asked for it.
+/// Flag that commands poll. It exists after the first call of [`flag`].
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// Returns a flag that is true after one of the signals. A second signal ends the process immediately.
@@ -37,7 +37,7 @@ pub(crate) fn outlive_file_limits() {
     let _ = signal_hook::flag::register(Signal::SIGXFSZ as i32, Arc::default());
 }
 
-/// True if a command has asked for the [`flag`], and a signal has arrived.
+/// Returns true if a command has called [`flag`], and a signal has arrived since.
 pub(crate) fn has_come() -> bool {
     FLAG.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }

@@ -3,14 +3,15 @@
 //!
 //! This crate never computes results itself, and overwrites files only on request, as with `--force`.
 //!
-//! - [`commands`]: one file per command. A new command adds three lines to its `mod.rs`.
+//! - [`commands`]: one file per command. A new command adds three lines to its `mod.rs`, and its name to a group of [`help`].
 //! - [`mod@interrupt`]: Ctrl-C. - [`open_files`]: the limit of open files.
 //! - [`input`]: files that are read. - [`outputs`]: files that are written. - [`output`]: tables and JSON on standard output.
 //! - [`progress`]: progress bars.
-//! - [`failure`]: messages on standard error, and exit statuses.
+//! - [`failure`]: messages on standard error, and exit statuses. - [`help`]: layout of the help, and the overview that `riser` alone prints.
 
 mod commands;
 mod failure;
+mod help;
 mod input;
 mod interrupt;
 mod open_files;
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 
 pub use worlds::models;
 
-/// A PCI Express slot in software: write a device, watch its packets, measure its performance.
+/// Run a PCI Express slot in software: write a device, watch its packets, measure its performance.
 #[derive(Parser)]
 #[command(name = "riser", version = env!("RISER_VERSION"), propagate_version = true, after_help = EXAMPLE)]
 struct Cli {
@@ -44,7 +45,8 @@ Exit status: 0 done; 1 the run failed, or an input file has an error; 2 wrong us
 Commands create missing folders of the files they write. Standard output must be open: if it is closed (>&-), the output is lost and \
 the exit status does not show it. Redirect it to /dev/null to discard it.";
 
-/// Runs the command with these models for the slots of its labs. It can be the whole `main` of a program with its own devices.
+/// Runs the command with these models for the slots of its labs. It can be the only call in the `main` of a program
+/// with its own devices.
 ///
 /// ```no_run
 /// # use std::process::ExitCode;
@@ -57,8 +59,8 @@ pub fn main_with(models: Models) -> ExitCode {
     ExitCode::from(run_with(models, itself, std::env::args_os()))
 }
 
-/// Like [`main_with`], with these arguments. The first argument is the name of the command. `itself` is the program, and the arguments that
-/// precede its own, by which other processes such as workers run the same command. Returns the exit status.
+/// Like [`main_with`], with these arguments. The first argument is the name of the command. `itself` is the program
+/// with its leading arguments. Other processes, such as workers, run the same command by it. Returns the exit status.
 pub fn run_with<A: Into<OsString> + Clone>(
     models: Models,
     itself: Vec<OsString>,
@@ -67,17 +69,26 @@ pub fn run_with<A: Into<OsString> + Clone>(
     interrupt::outlive_file_limits();
     open_files::raise_limit();
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    if args.len() <= 1 {
+        return failure::status(output::text(help::OVERVIEW));
+    }
     match parse(&args) {
         Ok(cli) => failure::status(cli.command.run(&models, itself)),
         Err(error) => failure::refuse_arguments(&error, &args),
     }
 }
 
-/// Parses the arguments. A negative number after an option is its value, which the option refuses with the legal ones.
+/// Parses the arguments. A negative number after an option counts as its value, so that the error lists the valid
+/// values.
 fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
-    let mut command = with_negative_numbers(Cli::command());
+    let mut command = command();
     let matches = command.try_get_matches_from_mut(args)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// The command with everything below it.
+fn command() -> clap::Command {
+    help::arrange(with_negative_numbers(Cli::command()))
 }
 
 fn with_negative_numbers(command: clap::Command) -> clap::Command {

@@ -5,11 +5,11 @@ use crate::failure::Failure;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::fs;
 
-/// More files than any lab opens. The soft limit stays at that even if the hard limit is far higher: some child processes close every
-/// descriptor below the soft limit.
+/// More files than any lab opens. The soft limit is not raised further, even if the hard limit is much higher, because
+/// some child processes close every descriptor below the soft limit.
 const ENOUGH: u64 = 1 << 16;
 
-/// Files of a client, in addition to one for each interrupt: its socket, and its shared memory.
+/// Files of a client, in addition to a file for each interrupt: its socket, and its shared memory.
 const OF_CLIENT: usize = 32;
 /// Files that a run opens later, and QEMU's own files.
 const OTHERS: usize = 64;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that commands write. A command names all its inputs and outputs here before it starts: two outputs are never the same file, an
-//! output is never an input, and an existing file is kept unless `--force` is given. A file appears only when complete: riser writes
-//! `NAME.??????.part` in the same folder, and renames it at the end. Pipes, terminals and `-` for standard output cannot hold a file, and
-//! are written directly.
+//! Files that commands write. A command names all its inputs and outputs here before it starts. Two outputs are never
+//! the same file, an output is never an input, and an existing file is kept unless `--force` is given. A file appears
+//! only when complete: riser writes `NAME.??????.part` in the same folder, and renames it at the end. Pipes, terminals
+//! and `-` for standard output cannot hold a file, and are written directly.
 //!
 //! - [`place`]: resolves paths to files. - [`part`]: files that are not complete yet. - [`pipe`]: pipes that wait for
 //!   their readers.
@@ -43,7 +43,7 @@ pub(crate) struct Place {
     part: Option<Part>,
 }
 
-/// A file that is being written. Dropping it before [`finish`](Self::finish) removes it.
+/// A file that is being written. A drop before [`finish`](Self::finish) removes the file.
 pub(crate) struct Output {
     path: PathBuf,
     to: To,
@@ -119,7 +119,7 @@ impl Outputs {
         Ok(Place { path: path.to_owned(), target, force: self.force, part: None })
     }
 
-    /// Claims a file that the command writes by other means, so that no other output can have this path.
+    /// Claims a file that the command does not write through this module, so that no other output can have this path.
     pub(crate) fn claim_own(&mut self, flag: &str, path: &Path) -> Result<(), Failure> {
         Named::of(path).map_or(Ok(()), |named| self.reserve(flag, path, named))
     }
@@ -131,7 +131,7 @@ impl Outputs {
             return Err(Failure::usage(format!("{shown}: {why}")));
         }
         if self.standard.as_ref().is_some_and(|out| out.is(&named)) {
-            let why = "standard output goes to this file too, expected two different files, or `-` for both";
+            let why = "standard output also goes to this file, expected two different files, or `-` for both";
             return Err(Failure::usage(format!("{shown}: {why}")));
         }
         if let Some((other, _)) = self.claimed.iter().find(|(_, other)| other.is(&named)) {
@@ -144,11 +144,11 @@ impl Outputs {
 }
 
 impl Place {
-    /// Creates the unfinished file and its folders, so that a command without write access fails before its work. Pipes are left to
-    /// [`open`](Self::open), which waits for a reader.
+    /// Creates the unfinished file and its folders, so that a command without write access fails before it starts its
+    /// work. Pipes are left to [`open`](Self::open), which waits for a reader.
     ///
     /// # Errors
-    /// Those of the file system; another run is writing the file.
+    /// Errors of the file system; another run is writing the file.
     pub(crate) fn prepare(mut self) -> Result<Place, Failure> {
         if let Target::File { path, .. } = &self.target {
             self.part = Some(Part::begin(path.clone(), self.force).map_err(|e| failed(&self.path, &e))?);
@@ -164,7 +164,7 @@ impl Place {
         let Place { path, target, force, part } = self;
         let to = match target {
             Target::Standard => output::standard().map(To::Direct),
-            // A pipe. Opening one that has no reader would block.
+            // A pipe. Opening a pipe without a reader would block.
             Target::Device(Some(_)) => Ok(To::Direct(pipe::open(&path)?)),
             Target::Device(None) => OpenOptions::new().write(true).open(&path).map(To::Direct),
             Target::File { path: target, .. } => {
@@ -190,7 +190,7 @@ impl Output {
     /// Completes the output: a file gets its name.
     ///
     /// # Errors
-    /// Those of the file system; another file has appeared under the name, and must not be overwritten.
+    /// Errors of the file system; another file has appeared under the name, and must not be overwritten.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         let done = match &mut self.to {
             To::Direct(file) => file.flush(),
@@ -202,7 +202,7 @@ impl Output {
     /// Returns another handle to the same output, for code that needs an owned file.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub(crate) fn writer(&self) -> io::Result<File> {
         match &self.to {
             To::Direct(file) => file.try_clone(),

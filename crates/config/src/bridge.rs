@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Forwarding rules of a bridge (type 1 header, `PCIe 5.0 §7.5.1.3`): its bus numbers and windows, as software has set them.
-//! This module only answers questions; the caller forwards.
+//! Forwarding rules of a bridge (type 1 header, `PCIe 5.0 §7.5.1.3`): its bus numbers and windows, as software has set
+//! them. This module only decides; the caller forwards.
 
 use crate::header::{bridge_control, command};
 

@@ -189,7 +189,8 @@ impl Builder {
         }
     }
 
-    /// Places the first capability at DW `register_dw`, 16 to 63, instead of 16. The registers before it read zero.
+    /// Places the first capability at DW `register_dw`, 16 to 63, instead of 16. The header registers that a device
+    /// register would replace read zero.
     pub fn capabilities_at(mut self, register_dw: u16) -> Builder {
         self.first_capability = register_dw.clamp(FIRST_CAPABILITY, FIRST_EXTENDED - 1);
         self
@@ -308,7 +309,7 @@ impl Builder {
         self
     }
 
-    /// Returns the configuration space as it is after a fundamental reset.
+    /// Returns the configuration space in its state after a fundamental reset.
     ///
     /// # Errors
     /// If a declaration is illegal, or the capabilities do not fit.
@@ -565,7 +566,7 @@ impl Builder {
 struct Chain<'a> {
     registers: &'a mut [Register],
     next_free: u16,
-    /// DW of the capability that the next one is linked to; `None` for the Capabilities Pointer.
+    /// DW of the capability whose pointer gets the address of the next one; `None` for the Capabilities Pointer.
     link: Option<u16>,
     list: Vec<(u8, u16)>,
 }

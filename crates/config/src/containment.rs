@@ -75,11 +75,11 @@ pub enum RpPioRequest {
 /// Kind of failure of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum RpPioFailure {
-    /// It was completed with UR.
+    /// The request was completed with UR.
     UnsupportedRequest = 0,
-    /// It was completed with CA.
+    /// The request was completed with CA.
     CompleterAbort = 1,
-    /// It was not completed.
+    /// The request was not completed.
     CompletionTimeout = 2,
 }
 
@@ -108,7 +108,7 @@ impl ConfigSpace {
     }
 
     /// Handles an error message from below: triggers containment if DPC Trigger Enable selects the message's class.
-    /// Returns true if it did; the message is then not forwarded.
+    /// Returns true if it triggered containment. The message is then not forwarded.
     pub fn dpc_message(&mut self, message: ErrorMessage, source: Bdf) -> bool {
         match message {
             ErrorMessage::Correctable => false,
@@ -117,7 +117,8 @@ impl ConfigSpace {
         }
     }
 
-    /// Triggers containment if it is enabled for this reason and not yet triggered. Returns true if it did.
+    /// Triggers containment if it is enabled for this reason and not yet triggered. Returns true if this call triggered
+    /// it.
     pub fn dpc_trigger(&mut self, reason: DpcReason) -> bool {
         let Some(DpcState { enabled: true, triggered: false, .. }) = self.dpc() else { return false };
         let control = self.extended_word(dpc::ID, dpc::CONTROL).unwrap_or(0);
@@ -181,7 +182,7 @@ impl ConfigSpace {
         RpPioOutcome { triggered, system_error, exception }
     }
 
-    /// Logs the first error only: it keeps the log until software clears its status.
+    /// Logs only the first error, until software clears the status of that error.
     fn record_rp_pio(&mut self, number: u32, header: [u32; 4], prefixes: [u32; 4]) {
         if self.first_rp_pio_is_valid() {
             return;

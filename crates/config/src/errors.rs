@@ -143,7 +143,8 @@ impl ErrorState {
     }
 }
 
-/// Registers that decide how an error is reported: the function's own, or for a VF those of its PF (`PCIe 5.0 §9.4.2`).
+/// Registers that decide how an error is reported: the function's own registers, or for a VF the registers of its PF
+/// (`PCIe 5.0 §9.4.2`).
 #[derive(Clone, Copy)]
 struct Reporting {
     severity: u32,
@@ -221,8 +222,9 @@ impl ConfigSpace {
     /// Handles an error message received on a bridge's secondary side. Returns true if it is forwarded upstream, or in a
     /// root port to the root registers. Sets Received System Error (`PCIe 5.0 §6.2.6, §7.5.1.3.7`).
     ///
-    /// SERR# Enable of Bridge Control lets all messages pass. An uncorrectable one leaves a switch port only if SERR#
-    /// Enable of Command or the class's enable bit of Device Control is set. The former also sets Signaled System Error.
+    /// SERR# Enable of Bridge Control lets all messages pass. An uncorrectable error message leaves a switch port only
+    /// if SERR# Enable of Command or the class's enable bit of Device Control is set. The former also sets Signaled
+    /// System Error.
     pub fn forwards_error(&mut self, message: ErrorMessage) -> bool {
         let uncorrectable = message != ErrorMessage::Correctable;
         if uncorrectable {
@@ -370,7 +372,7 @@ impl ConfigSpace {
         let parity = if poisoned { status::DETECTED_PARITY_ERROR } else { 0 };
         let bits = match error {
             Uncorrectable::CompleterAbort => status::SIGNALED_TARGET_ABORT,
-            // It is completed with CA (`PCIe 5.0 §6.12.4`).
+            // The request is completed with CA (`PCIe 5.0 §6.12.4`).
             Uncorrectable::AcsViolation if report.is_non_posted() => status::SIGNALED_TARGET_ABORT,
             Uncorrectable::PoisonedTlp
                 if report.is_completion() && self.parity_error_response(report.side) =>
@@ -460,10 +462,10 @@ impl ConfigSpace {
         }
     }
 
-    /// Handles a write to Uncorrectable Error Status or Control. If it cleared the error that the pointer names, the next
-    /// waiting header is shown, and its status bit is set again. If none waits, the pointer names no error, as after reset:
-    /// bit 0 of the status is never set. The bit that it named before may be set again without a header, for example by a
-    /// masked error.
+    /// Handles a write to Uncorrectable Error Status or Control. If it cleared the error that the pointer names, the
+    /// next waiting header appears in the log, and its status bit is set again. If no header waits, the pointer has
+    /// the value zero, as after reset. Zero names no error, because bit 0 of the status is never set. The previously named bit may be set
+    /// again without a header, for example by a masked error.
     pub(crate) fn follow_aer(&mut self, start: u16) {
         let several = self.read(start + aer::CONTROL) & control::MULTIPLE_HEADERS != 0;
         if !several {

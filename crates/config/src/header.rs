@@ -112,7 +112,7 @@ const fn same(bits: u32) -> Field {
     fields[i]
 }
 
-const NO_REQUESTS: &str = "a bridge sends no requests of its own upstream, and aborts none from there";
+const NO_REQUESTS: &str = "a bridge itself sends no requests upstream, and aborts no requests from there";
 
 const BRIDGE_COMMAND: &[Field] = &[
     command(command::IO_SPACE, "I/O Space Enable", "forwards I/O downstream"),
@@ -172,7 +172,7 @@ pub mod type1 {
         0x0c _ "Cache Line Size, Latency Timer, Header Type, BIST" (TYPE_0_HEADER.fields(MISC))
         0x10 BAR0 "Base Address Registers (two)" {
             31:0 rw.inert BASE_ADDRESS "Base Address",
-                "a bridge has no memory-mapped registers: requests there are not for it" => BAR;
+                "a bridge has no memory-mapped registers that these BARs could map" => BAR;
         }
         0x18 BUS_NUMBERS "Bus Numbers" {
             7:0   rw.inert PRIMARY_BUS "Primary Bus Number",
@@ -195,7 +195,7 @@ pub mod type1 {
             30       rw1c RECEIVED_SYSTEM_ERROR "Secondary: Received System Error", "event";
             31       rw1c DETECTED_PARITY_ERROR "Secondary: Detected Parity Error", "event";
         }
-        // Granules of 1 MiB, as those of the prefetchable window.
+        // Granules of 1 MiB, like the granules of the prefetchable window.
         0x20 MEMORY in memory "Memory Base, Memory Limit" {
             15:4  rw BASE "Memory Base", "claims memory requests" => BRIDGE;
             31:20 rw LIMIT "Memory Limit", "claims memory requests" => BRIDGE;

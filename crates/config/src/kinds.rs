@@ -36,13 +36,14 @@ pub struct WritableField {
     pub register: &'static str,
     /// The field's name.
     pub field: &'static str,
-    /// Why the field has no effect in this kind; `None` if it has one.
+    /// Reason why the field has no effect in this kind; `None` if it has an effect.
     pub inert: Option<&'static str>,
 }
 
 use FunctionKind::{Endpoint, RootPort, SwitchPort, VirtualFunction};
 
-/// Fields that are inert in one kind of functions alone: kind, structure, fields (of any of its registers), and why.
+/// Fields that are inert in only one kind of functions: kind, structure, fields (of any of its registers), and the
+/// reason.
 const INERT: &[(FunctionKind, Structure, &[&str], &str)] = &[
     (
         SwitchPort,
@@ -66,27 +67,22 @@ const INERT: &[(FunctionKind, Structure, &[&str], &str)] = &[
         Endpoint,
         pcie::TABLE,
         &["Target Link Speed"],
-        "below a link it only sets the speed of compliance tests, which are not modelled (§7.5.3.19)",
+        "in an endpoint it only sets the speed of compliance tests, which are not modelled (§7.5.3.19)",
     ),
-    (
-        Endpoint,
-        pcie::TABLE,
-        &["LTR Mechanism Enable"],
-        "devices send LTR messages themselves; a clear bit does not stop them",
-    ),
+    (Endpoint, pcie::TABLE, &["LTR Mechanism Enable"], "devices send LTR messages even if the bit is clear"),
     (SwitchPort, msi::TABLE, &["Multiple Message Enable"], ONE_VECTOR),
     (RootPort, msi::TABLE, &["Multiple Message Enable"], ONE_VECTOR),
     (
         SwitchPort,
         TYPE_1_HEADER,
         &["Secondary: Received Target Abort", "Secondary: Received Master Abort"],
-        "a switch port sends no requests of its own downstream",
+        "a switch port itself sends no requests downstream",
     ),
     (
         RootPort,
         TYPE_1_HEADER,
         &["Parity Error Response", "Master Data Parity Error"],
-        "the primary side of a root port is inside the root complex: no poisoned TLP crosses it",
+        "the primary side of a root port is inside the root complex; no poisoned TLP passes there",
     ),
     (
         RootPort,
@@ -97,7 +93,7 @@ const INERT: &[(FunctionKind, Structure, &[&str], &str)] = &[
             "MRL Sensor Changed Enable",
             "MRL Sensor Changed",
         ],
-        "slots of a fabric have no latch, and their power never fails",
+        "simulated slots have no latch, and their power never fails",
     ),
     (
         RootPort,
@@ -255,7 +251,7 @@ fn endpoint() -> Builder {
         .link_capabilities()
 }
 
-/// A virtual function with the capabilities of the VFs of riser's devices.
+/// A virtual function with the capabilities that VFs of riser have.
 fn virtual_function() -> Builder {
     Builder::virtual_function(identity(0))
         .msix(MsixLayout { vectors: 8, table: (0, 0), pending: (0, 0x800) })

@@ -28,7 +28,8 @@
 //! # Ok::<(), riser_config::BuildError>(())
 //! ```
 //!
-//! This crate never acts: it knows no clock, no TLP and no device. The owner of a `ConfigSpace` implements its settings.
+//! This crate only holds state: it does not depend on clocks, TLPs or devices. The owner of a `ConfigSpace` implements its
+//! settings.
 
 pub mod bar;
 pub mod bridge;

@@ -23,7 +23,7 @@ pub struct Inert {
     pub field: &'static str,
     /// The bits, in their positions in the DW.
     pub bits: u32,
-    /// Reason why they have no effect.
+    /// Reason why the bits have no effect.
     pub why: &'static str,
 }
 
@@ -100,7 +100,7 @@ pub fn markdown() -> String {
     page
 }
 
-/// Effect of a field, or the reason why it has none, for all or for some kinds of functions.
+/// Effect of a field, or the reason for no effect, in all or in some kinds of functions.
 fn what_changes(field: &Field, kinds: &[(FunctionKind, Option<&str>)]) -> String {
     if let Some(why) = field.inert {
         return format!("inert: {why}");

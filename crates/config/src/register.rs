@@ -76,9 +76,9 @@ pub struct Field {
     pub constant: &'static str,
     /// Effects that a write has for the owner if it changes the bits.
     pub effects: Effects,
-    /// Kept by a Function Level Reset, though not sticky (`PCIe 5.0 §6.6.2`).
+    /// Kept by a Function Level Reset, although not sticky (`PCIe 5.0 §6.6.2`).
     pub kept_by_flr: bool,
-    /// Shows a state outside configuration space, such as presence: no reset changes it.
+    /// Reflects a state outside configuration space, such as presence. No reset changes it.
     pub state: bool,
     /// Effect of the bits; empty if they are only a status, or inert.
     pub does: &'static str,
@@ -122,7 +122,7 @@ impl Field {
         Field::new(bits, Attribute::Ros, name)
     }
 
-    /// Returns an RW field. `does` is what it changes.
+    /// Returns an RW field. `does` describes the effect.
     pub const fn rw(bits: u32, name: &'static str, does: &'static str) -> Field {
         Field { does, ..Field::new(bits, Attribute::Rw, name) }
     }
@@ -428,7 +428,7 @@ pub const fn byte_mask(byte_enables: u8) -> u32 {
 }
 
 impl Register {
-    /// Returns a register with these access masks and the reset value `reset`. Writes to it have no effects.
+    /// Returns a register with these access masks and the reset value `reset`. Writes to this register have no effects.
     pub const fn new(reset: u32, access: Access) -> Register {
         Register { value: reset, reset, access, fields: &[] }
     }
@@ -438,7 +438,7 @@ impl Register {
         Register { value: reset, reset, access: Access::of(fields), fields }
     }
 
-    /// Returns a register that the device implements: requests to it go to the device, and in this space it reads zero.
+    /// Returns a register that the device implements. Requests to it go to the device, and in this space it reads zero.
     pub const fn of_device() -> Register {
         const FIELDS: &[Field] = &[Field::new(!0, Attribute::Device, "the device's own")];
         Register::of(FIELDS, 0)
@@ -473,7 +473,7 @@ impl Register {
         self.reset |= bits;
     }
 
-    /// Sets the bits of `mask` to those of `value`, as hardware does.
+    /// Sets the bits in `mask` to the bits of `value`, like hardware.
     pub const fn set(&mut self, mask: u32, value: u32) {
         self.value = self.value & !mask | value & mask;
     }
@@ -520,7 +520,7 @@ mod tests {
             (header::TYPE_1_HEADER, header::type1::MEMORY, 0xffff, "Memory Base"),
             (pcie::TABLE, 2, 0xffff, "Device Control"),
             (msi::TABLE, 2, !0, "Message Upper Address"),
-            // The fields do not tell where one register ends and the next begins.
+            // The fields do not contain the boundaries of registers.
             (msix::TABLE, 1, 0xff, "Table Offset, Table BIR"),
             (vendor::TABLE, 0, 0xff_0000, "Length, first byte"),
         ];

@@ -19,12 +19,12 @@ pub(crate) const FIRST_EXTENDED: u16 = 0x100 / 4;
 /// Kind of reset; it decides which bits are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResetScope {
-    /// Fundamental reset: no bits are kept.
+    /// Fundamental reset: keeps no bits.
     Fundamental,
-    /// Hot reset: sticky bits are kept.
+    /// Hot reset: keeps sticky bits.
     Hot,
-    /// Function Level Reset, or the internal reset from D3hot to D0: keeps sticky bits and those of `PCIe 5.0 §6.6.2`,
-    /// such as Max_Payload_Size and Link Control.
+    /// Function Level Reset, or the internal reset from D3hot to D0: keeps sticky bits and the bits of `PCIe 5.0
+    /// §6.6.2`, such as Max_Payload_Size and Link Control.
     FunctionLevel,
 }
 
@@ -132,7 +132,7 @@ impl ConfigSpace {
         self.registers.get(usize::from(register_dw)).map_or(0, |r| r.value)
     }
 
-    /// Returns the register with its fields; one that does not exist has no fields.
+    /// Returns the register with its fields. A register that does not exist has no fields.
     pub fn register(&self, register_dw: u16) -> Register {
         self.registers.get(usize::from(register_dw)).copied().unwrap_or_default()
     }
@@ -174,7 +174,7 @@ impl ConfigSpace {
         effects
     }
 
-    /// Sets the bits of `mask` to those of `value`, as hardware does. Does nothing if the register does not exist.
+    /// Sets the bits in `mask` to the bits of `value`, like hardware. No effect if the register does not exist.
     pub(crate) fn set_bits(&mut self, dw: u16, mask: u32, value: u32) {
         if let Some(register) = self.registers.get_mut(usize::from(dw)) {
             register.set(mask, value);
@@ -275,8 +275,8 @@ impl ConfigSpace {
         })
     }
 
-    /// Changes the size of BAR `index`, as Resizable BAR Control does (`PCIe 5.0 §7.8.6.3`): address bits below the size
-    /// become zero. Returns false and changes nothing if there is no such BAR or the size is illegal for it.
+    /// Changes the size of BAR `index`, like Resizable BAR Control (`PCIe 5.0 §7.8.6.3`): address bits below the size
+    /// become zero. Returns false and has no effect if there is no such BAR or the size is illegal for it.
     pub fn set_bar_size(&mut self, index: u8, size: u64) -> bool {
         let Some(Some(bar)) = self.bars.get(usize::from(index)).copied() else { return false };
         let resized = Bar { size, ..bar };

@@ -102,8 +102,8 @@ impl ConfigSpace {
         if ordered { Attributes::all() } else { Attributes::COMPLETED }
     }
 
-    /// How long the function waits for a completion. In the default range of 50 us to 50 ms it is `default`; in others, the
-    /// upper end of the range in Device Control 2. `None` if the timeout is disabled.
+    /// How long the function waits for a completion. In the default range of 50 us to 50 ms the timeout is `default`.
+    /// In other ranges it is the upper end of the range in Device Control 2. `None` if the timeout is disabled.
     pub fn completion_timeout(&self, default: Duration) -> Option<Duration> {
         let control = self.pcie_word(pcie::DEVICE_CONTROL_2);
         let disabled = control & device_control_2::TIMEOUT_DISABLE != 0;
@@ -226,7 +226,7 @@ impl ConfigSpace {
     }
 
     /// Records, for a port above a link, that the link enters or has left Recovery (by Retrain Link, or for a change of
-    /// speed or width). Leaving it sets Link Bandwidth Management Status (`PCIe 5.0 §7.5.3.8`).
+    /// speed or width). When the link leaves Recovery, Link Bandwidth Management Status is set (`PCIe 5.0 §7.5.3.8`).
     pub fn set_link_training(&mut self, trains: bool) {
         use link_control::{BANDWIDTH_MANAGEMENT, TRAINING};
         let ended = self.link_training() && !trains;
@@ -253,8 +253,8 @@ impl ConfigSpace {
         self.has_slot().then(|| SlotState::read(self.pcie_word(pcie::SLOT_CONTROL)))
     }
 
-    /// Logs an event of the slot. Returns true if this makes a hot-plug interrupt due, so that a message must be sent (`PCIe
-    /// 5.0 §6.7.3.4`). [`SlotState::interrupt`] is the level, which a write can also raise.
+    /// Logs an event of the slot. Returns true if a hot-plug interrupt becomes due, so that a message must be sent
+    /// (`PCIe 5.0 §6.7.3.4`). [`SlotState::interrupt`] is the level, which a write can also raise.
     pub fn set_slot_event(&mut self, event: SlotEvent) -> bool {
         let Some(before) = self.slot() else { return false };
         let Some(at) = self.capabilities.pcie.map(|s| usize::from(s + pcie::SLOT_CONTROL)) else {
@@ -288,8 +288,9 @@ impl ConfigSpace {
         deferrable.max(if atomics { 32 } else { 4 })
     }
 
-    /// Handles a PM_PME message from `requester` in a root port: logs it in Root Status, or keeps it until the logged one is
-    /// cleared. One message is kept; further ones are lost (`PCIe 5.0 §6.1.6`). Returns true if an interrupt must be sent.
+    /// Handles a PM_PME message from `requester` in a root port: logs it in Root Status, or stores it until the logged
+    /// message is cleared. One message is stored; further ones are lost (`PCIe 5.0 §6.1.6`). Returns true if an
+    /// interrupt must be sent.
     pub fn root_pme(&mut self, requester: u16) -> bool {
         if self.port_type() != Some(PortType::RootPort) {
             return false;
@@ -303,8 +304,8 @@ impl ConfigSpace {
         self.root_pme_interrupt()
     }
 
-    /// True while a PME is logged and PME Interrupt Enable is set. This is the level of INTx; after a write, an MSI depends
-    /// on it.
+    /// True while a PME is logged and PME Interrupt Enable is set. This is the level of INTx. After a write, it also
+    /// determines whether an MSI is sent.
     pub fn root_pme_interrupt(&self) -> bool {
         self.pcie_word(pcie::ROOT_STATUS) & root_status::PME_STATUS != 0
             && self.pcie_word(pcie::ROOT_CONTROL) & root_control::PME_INTERRUPT_ENABLE != 0

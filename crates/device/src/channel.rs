@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A queue between tasks, with any number of senders and receivers: between tasks of one device or program, between
-//! functions of one endpoint that share an engine, or between a driver and its test. Using it takes no time: a
-//! value is available at the instant when it was sent.
+//! A queue between tasks, with any number of senders and receivers. A channel can connect tasks of one device or
+//! program, functions of one endpoint that share an engine, or a driver and its test. A channel needs no simulated
+//! time: a value is available at the instant when it was sent.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,14 +13,14 @@ use std::task::{Context, Poll, Waker};
 struct Queue<T> {
     values: VecDeque<T>,
     capacity: usize,
-    /// All of them are woken at once; tasks that find nothing wait again. Tasks of reset functions are harmless
-    /// here.
+    /// All waiting tasks are woken together; tasks that find nothing wait again. Tasks of functions that were reset do
+    /// no harm here.
     senders: Vec<Waker>,
     receivers: Vec<Waker>,
 }
 
-/// A bounded first-in first-out queue between tasks, for any number of senders and receivers. Clones are handles of
-/// the same queue. It survives resets of the functions whose tasks use it.
+/// A bounded first-in first-out queue between tasks, for any number of senders and receivers. Clones are handles of the
+/// same queue. The channel survives resets of the functions whose tasks use it.
 ///
 /// A device with several workers, each of which takes the next piece of work:
 ///
@@ -90,7 +90,7 @@ impl<T> Clone for Channel<T> {
 }
 
 impl<T> Channel<T> {
-    /// Returns a channel with room for `capacity` values, at least one.
+    /// Returns a channel with room for `capacity` values; `capacity` is at least one.
     pub fn new(capacity: usize) -> Channel<T> {
         let (values, capacity) = (VecDeque::new(), capacity.max(1));
         Channel(Rc::new(RefCell::new(Queue { values, capacity, senders: Vec::new(), receivers: Vec::new() })))

@@ -45,8 +45,8 @@
 //!
 //! Every operation is issued when its future is first polled, not when it is created. A future that is dropped before
 //! the endpoint has accepted the operation withdraws it; if dropped later, the result of a read is discarded. Writes,
-//! messages and interrupts leave in the order in which they were issued. The same holds for reads and for completions, but no
-//! class waits for another. A reset drops all tasks and calls the function again.
+//! messages and interrupts leave in the order in which they were issued. Reads also keep their order, and so do
+//! completions, but no class waits for another. A reset drops all tasks and calls the function again.
 //!
 //! The tasks run inside [`Device::handle`], and inside [`Device::poll_output`] when one of their outputs is accepted.
 //! Other wakes take effect at the next call. This module reads no clock and starts no thread.
@@ -89,7 +89,7 @@ use tlp::message::MessageCodes;
 use tlp::{AtomicOp, Class, Data, Duration, MessageRouting, Mps, Mrrs, Payload, PayloadPool, Time};
 
 /// Maximum number of non-posted requests that a device may take before the endpoint has accepted their completions. At
-/// the limit, further ones stay in the receive buffer, and posted requests pass them (`PCIe 5.0 §2.4.1`).
+/// the limit, further requests stay in the receive buffer, and posted requests pass them (`PCIe 5.0 §2.4.1`).
 pub const MAX_OPEN_READS: usize = 1024;
 
 // Queues of the core and bits of its news, by `Class::index`.
@@ -158,7 +158,7 @@ struct Shared {
 struct Told {
     /// Interrupt vectors; `None` until they are set.
     vectors: Option<u16>,
-    /// Values after power-on until others are set.
+    /// Values after power-on, until other values are set.
     mps: Mps,
     mrrs: Mrrs,
     is_not_bus_master: bool,
@@ -222,7 +222,7 @@ impl Shared {
 }
 
 /// A handle of a device's operations. Clones are handles of the same device. A reset invalidates earlier handles:
-/// operations issued through them have no effect and never end.
+/// operations that are issued through them have no effect and never end.
 #[derive(Clone)]
 pub struct Io {
     shared: Rc<Shared>,
@@ -244,9 +244,9 @@ impl Io {
         self.payloads().copy(bytes)
     }
 
-    /// Takes the next request. Its receive-buffer space returns to the sender now, not at its arrival, so a device that
-    /// takes no requests stops its host. The future returns `None` after the device was reset or dropped. The device's
-    /// own tasks never see this, because they are dropped too.
+    /// Takes the next request. The request's receive-buffer space returns to the sender now, not at the arrival of the
+    /// request, so a device that takes no requests stops its host. The future returns `None` after the device was reset
+    /// or dropped. The device's own tasks never see this, because they are dropped too.
     pub fn next_request(&self) -> NextRequest {
         NextRequest { shared: Rc::clone(&self.shared), ticket: None }
     }
@@ -297,8 +297,8 @@ impl Io {
 
     /// Raises an interrupt vector. The interrupt leaves after every write issued before it; the future ends when the
     /// endpoint has accepted it. Fails with `NoSuchVector` if the function has fewer vectors
-    /// ([`vectors`](Self::vectors)). A vector that was not granted is mapped to a granted one, as with MSI. While
-    /// interrupts are disabled, it is dropped and counted.
+    /// ([`vectors`](Self::vectors)). A vector that was not granted is mapped to a granted vector, like with MSI. While
+    /// interrupts are disabled, the interrupt is dropped and counted.
     pub fn interrupt(&self, vector: u16) -> PostedFuture {
         let is_there = self.vectors().is_none_or(|count| vector < count);
         self.post(if is_there { Ok(Output::Interrupt { vector }) } else { Err(DmaError::NoSuchVector) })
@@ -332,8 +332,8 @@ impl Io {
         self.shared.begun_by
     }
 
-    /// Sets the level of the function's INTx: asserted while it requests service (`PCIe 5.0 §6.1.2`). It leaves after
-    /// every write issued before it; the future ends when the endpoint has accepted it.
+    /// Sets the level of the function's INTx: asserted while it requests service (`PCIe 5.0 §6.1.2`). The message
+    /// leaves after every write that was issued before it. The future ends when the endpoint has accepted the message.
     pub fn intx(&self, asserted: bool) -> PostedFuture {
         self.post(Ok(Output::Intx { asserted }))
     }
@@ -356,23 +356,24 @@ impl Io {
         self.post(Ok(Output::Message(message)))
     }
 
-    /// Adds to a value in host memory, modulo its size; returns the value before (`PCIe 5.0 §6.15`). Like all AtomicOps
-    /// it fails if AtomicOp Requester Enable is clear.
+    /// Adds to a value in host memory, modulo its size. Returns the value before the addition (`PCIe 5.0 §6.15`). Like
+    /// all AtomicOps it fails if AtomicOp Requester Enable is clear.
     pub fn fetch_add<V: FetchValue>(&self, address: u64, value: V) -> AtomicFuture<V> {
         self.atomic(address, AtomicOp::FetchAdd, &[value], DmaOptions::default())
     }
 
-    /// Stores a value in host memory; returns the value before.
+    /// Stores a value in host memory. Returns the value before the write.
     pub fn swap<V: FetchValue>(&self, address: u64, value: V) -> AtomicFuture<V> {
         self.atomic(address, AtomicOp::Swap, &[value], DmaOptions::default())
     }
 
-    /// Stores `value` in host memory if the current value equals `compare`; returns the value before.
+    /// Stores `value` in host memory if the current value equals `compare`. Returns the value before the operation.
     pub fn compare_swap<V: AtomicValue>(&self, address: u64, compare: V, value: V) -> AtomicFuture<V> {
         self.atomic(address, AtomicOp::CompareSwap, &[compare, value], DmaOptions::default())
     }
 
-    /// Sends an AtomicOp with attributes, Traffic Class, hint and prefixes. CAS has two operands, the others one.
+    /// Sends an AtomicOp with attributes, Traffic Class, hint and prefixes. CAS has two operands; the other AtomicOps
+    /// have one.
     pub fn atomic<V: AtomicValue>(
         &self,
         address: u64,
@@ -395,8 +396,8 @@ impl Io {
         self.shared.core.sleep_until(time)
     }
 
-    /// Starts a task. It is first polled after all tasks that are ready now. The handle returns an error if there are
-    /// already [`MAX_TASKS`] tasks.
+    /// Starts a task. The task is first polled after all tasks that are ready now. The handle returns an error if there
+    /// are already [`MAX_TASKS`] tasks.
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
@@ -541,8 +542,8 @@ pub struct DmaReadFuture<T> {
 }
 
 impl<T> DmaReadFuture<T> {
-    /// Issues the read. Ends when the endpoint has accepted it, and returns a future of the result. That future need not
-    /// be polled early, so one task can have many outstanding reads.
+    /// Issues the read. The future ends when the endpoint has accepted the read, and returns a second future: that of
+    /// the result. The second future need not be polled early, so one task can have many outstanding reads.
     ///
     /// ```
     /// # use riser_device::{Io, DmaError};
@@ -582,7 +583,7 @@ pub struct AsyncDevice {
 
 impl AsyncDevice {
     /// Returns a device that runs the future of `factory` from the first call on, and again after each reset. If the
-    /// future ends, its tasks continue, but no requests are taken any longer.
+    /// future ends, its tasks continue, but the device accepts no further requests.
     pub fn new<F, Fut>(factory: F) -> AsyncDevice
     where
         F: Fn(Io) -> Fut + 'static,
@@ -688,7 +689,7 @@ impl Device for AsyncDevice {
         token
     }
 
-    /// Immediately if a task is ready, or if a poll of one class has produced output of another.
+    /// Immediately if a task is ready, or if a poll of one class has produced output of another class.
     fn poll_timeout(&self) -> Option<Time> {
         match self.shared.core.news() {
             0 => self.shared.core.poll_timeout(),

@@ -7,10 +7,10 @@
 //! - [`shared`]: an engine that several functions share.
 //! - [`counters!`]: structs of named counters.
 //!
-//! A fabric and everything plugged into it run on one thread: devices, drivers and programs share by `Rc`. Only
+//! A fabric and everything plugged into it run on one thread: devices, drivers and programs share data by `Rc`. Only
 //! wakers and notifiers may be sent to other threads.
 //!
-//! This crate never reads a clock, never does I/O, and knows no host, no fabric and no link.
+//! This crate never reads a clock and never does I/O. It does not depend on a host, a fabric or a link.
 
 pub mod channel;
 mod counters;

@@ -11,8 +11,8 @@
 //! 4. Functions are separate devices with their own requester IDs.
 //! 5. Each transfer selects whether bytes are carried or only counted ([`Data`]).
 //!
-//! Enums may get further variants, and structures further fields. So a `match` on them needs a `_` arm, which rejects
-//! unknown requests ([`CompletionError::UnsupportedRequest`]), and structures are created by their functions.
+//! Enums may get further variants, and structures further fields. So a `match` on these types needs a `_` arm, which
+//! rejects unknown requests ([`CompletionError::UnsupportedRequest`]), and structures are created by their functions.
 
 use exec::Notifier;
 use thiserror::Error;
@@ -24,7 +24,7 @@ use tlp::{
 
 /// The behaviour of one function. Sans-IO; the driver of the device calls `poll_*` after every `handle`.
 pub trait Device {
-    /// Takes an input. Never blocks; the resulting outputs are polled.
+    /// Takes an input. This call never blocks. The resulting outputs are polled.
     fn handle(&mut self, now: Time, input: Input);
 
     /// Returns the next output of `class`, if any. A returned output counts as accepted. Polled again after every `handle`,
@@ -32,9 +32,10 @@ pub trait Device {
     /// when one of its outputs was accepted.
     fn poll_output(&mut self, now: Time, class: Class) -> Option<Output>;
 
-    /// Returns which of [`poll_output`](Self::poll_output) and [`poll_taken`](Self::poll_taken) may return something now;
-    /// the others would return nothing. This is only an optimization: the driver of the device need not ask, and a device
-    /// need not implement it. It changes only in calls of this device, and when the device has used its [`Notifier`].
+    /// Returns which of [`poll_output`](Self::poll_output) and [`poll_taken`](Self::poll_taken) may return something
+    /// now; the others would return nothing. This is only an optimization: the driver of the device need not ask, and a
+    /// device need not implement it. The answer changes only in calls of this device, and when the device has used its
+    /// [`Notifier`].
     fn ready(&self) -> Ready {
         Ready::ALL
     }
@@ -42,28 +43,29 @@ pub trait Device {
     /// Returns the next request that the device has taken: its receive-buffer space returns to the sender.
     fn poll_taken(&mut self) -> Option<Token>;
 
-    /// Returns the time for the next [`Input::Timer`]; a time in the past means immediately. Asked after every other call,
-    /// and when the device has used its [`Notifier`].
+    /// Returns the time for the next [`Input::Timer`]; a time in the past means immediately. The driver asks this after
+    /// every other call, and when the device has used its [`Notifier`].
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// Sets a notifier, which replaces an earlier one. Returns true if the device need not be polled until it notifies: it
-    /// notifies whenever a call of another device may have changed its own answers, or it shares nothing. A device that
-    /// returns false is polled whenever another device was called, which costs time if there are many. Devices of
-    /// [`shared`](crate::shared) and of [`io`](crate::io) notify automatically.
+    /// Sets a notifier, which replaces an earlier one. Returns true if the device need not be polled until it notifies.
+    /// Such a device shares nothing, or notifies whenever a call of another device may have changed its answers. A
+    /// device that returns false is polled whenever another device was called, which costs time if there are many.
+    /// Devices of [`shared`](crate::shared) and of [`io`](crate::io) notify automatically.
     fn set_notifier(&mut self, notifier: Notifier) -> bool {
         let _ = notifier;
         false
     }
 
-    /// Sets the number of interrupt vectors of the function, the larger of MSI and MSI-X. Called before anything else, like
-    /// [`set_sizes`](Self::set_sizes).
+    /// Sets the number of interrupt vectors of the function, the larger of MSI and MSI-X. This is called before all
+    /// other calls, like [`set_sizes`](Self::set_sizes).
     fn set_vectors(&mut self, vectors: u16) {
         let _ = vectors;
     }
 
-    /// Sets Max_Payload_Size and Max_Read_Request_Size of the function (`PCIe 5.0 §7.5.3.4`), at which its writes and reads
-    /// are split. Called before anything else, then whenever software or a reset has changed one of them, before the
-    /// [`Input::Reset`]. A virtual function has the sizes of its physical function.
+    /// Sets Max_Payload_Size and Max_Read_Request_Size of the function (`PCIe 5.0 §7.5.3.4`), at which its writes and
+    /// reads are split. This is called before all other calls, and then whenever software or a reset has changed one of
+    /// the values. After a reset, this call is before the [`Input::Reset`]. A virtual function has the sizes of its
+    /// physical function.
     fn set_sizes(&mut self, mps: Mps, mrrs: Mrrs) {
         let _ = (mps, mrrs);
     }
@@ -81,7 +83,7 @@ pub trait Device {
         MessageCodes::NONE
     }
 
-    /// Describes in one line what it waits for, if anything.
+    /// Describes in one line what the device waits for, if anything.
     fn waits_for(&self) -> Option<String> {
         None
     }
@@ -218,8 +220,8 @@ pub enum RequestOp {
         /// The requested bytes, as addressed on the wire (for byte enables and zero-length reads). The answer has
         /// `span.byte_count()` bytes.
         span: Span,
-        /// True for an MRdLk: the path is locked until an Unlock message arrives (`PCIe 5.0 §6.5`). Only legacy endpoints
-        /// get it.
+        /// True for an MRdLk: the path is locked until an Unlock message arrives (`PCIe 5.0 §6.5`). Only legacy
+        /// endpoints get this request.
         locked: bool,
     },
     /// A memory write of a BAR; posted, not answered.
@@ -246,8 +248,8 @@ pub enum RequestOp {
         /// True for a DMWr, which may be answered with [`CompletionError::Retry`].
         deferrable: bool,
     },
-    /// An AtomicOp on a BAR, answered with the value before. Only functions that declare in configuration space that they
-    /// complete AtomicOps of this size get it.
+    /// An AtomicOp on a BAR, answered with the value before. Only functions that declare in configuration space that
+    /// they complete AtomicOps of this size get this request.
     Atomic {
         /// BAR number.
         bar: BarIndex,
@@ -297,10 +299,11 @@ impl RequestOp {
     }
 }
 
-/// An output of a device. `Write`, `Interrupt`, `Intx`, `Pme` and `Message` are posted; `Read` and `Atomic` are non-posted.
-/// `Complete` is of class completion, and so is `Abandon`, if there will be no completion.
-// The tag has its own word. In a niche (a byte of a hint) it would split each move of an output into pieces that are
-// not aligned with its fields, and reading these back stalls.
+/// An output of a device. `Write`, `Interrupt`, `Intx`, `Pme` and `Message` are posted; `Read` and `Atomic` are
+/// non-posted. `Complete` is of class completion. `Abandon` is also of this class; it means that there will be no
+/// completion.
+// The tag has its own word. If the tag were in a niche (a byte of a hint), each move of an output would be split into
+// pieces that are not aligned with its fields, and reading these fields would stall.
 #[derive(Debug)]
 #[non_exhaustive]
 #[repr(u64)]
@@ -335,8 +338,8 @@ pub enum Output {
         /// `span.byte_count()` bytes for a read, the value before an AtomicOp, empty for a write; or the error.
         result: Result<Data, CompletionError>,
     },
-    /// Gives up a request that will never be answered, because its requester has timed out. Its resources are released. Of
-    /// class completion.
+    /// Abandons a request that will never be answered, because its requester has timed out. Its resources are released.
+    /// Of class completion.
     Abandon {
         /// The request.
         token: Token,
@@ -422,7 +425,7 @@ pub struct DmaRead {
     pub id: DmaId,
     /// Address of the first byte.
     pub address: u64,
-    /// Bytes; zero is a zero-length read, which flushes posted writes.
+    /// Number of bytes; zero is a zero-length read, which flushes posted writes.
     pub len: u32,
     /// True if the bytes are requested, false if only their number is.
     pub carry: bool,

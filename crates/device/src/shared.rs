@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sharing between functions of one endpoint. A physical function and its virtual functions are separate devices, each
-//! with its own Requester ID, tags and resets, but often one engine does the work of all. No function ever gets the
-//! requests, tokens or DMA results of another.
+//! Shared engines and data of the functions of one endpoint. A physical function and its virtual functions are separate
+//! devices, each with its own Requester ID, tags and resets, but often one engine does the work of all functions. A
+//! function never gets the requests, tokens or DMA results of another function.
 //!
 //! - [`SharedEngine`]: callbacks. An [`Engine`] gets the inputs of all functions, each with the number of its
 //!   function.
 //! - [`Channel`](crate::Channel): `async` code. Tasks of one function send values to tasks of another. The channel
 //!   survives their resets.
 //!
-//! Both use the [`Notifier`]s of the functions concerned. A device that shares data in another way may use them too.
-//! Otherwise it is polled after every call of another device.
+//! Both use the [`Notifier`]s of the functions concerned. A device that shares data in another way may use these calls
+//! too. Otherwise the device is polled after every call of another device.
 
 pub use exec::{Notifier, Notifiers};
 
@@ -60,7 +60,7 @@ pub trait Engine {
     }
 
     /// Returns one of the other functions whose [`ready`](Self::ready) and [`poll_timeout`](Self::poll_timeout) may
-    /// have changed since the last question. Asked until it returns `None` or `All`. This is only an optimization:
+    /// have changed since the last call. This is called until it returns `None` or `All`. This is only an optimization:
     /// with `All`, the default, the cost of each call is proportional to the number of functions.
     fn poll_stirred(&mut self) -> Stirred {
         Stirred::All
@@ -121,7 +121,7 @@ impl<E: Engine + 'static> SharedEngine<E> {
         SharedEngine(Rc::new(Common { engine: RefCell::new(engine), notifiers: RefCell::default() }))
     }
 
-    /// Returns the device of function `number`. Call it once for each number.
+    /// Returns the device of function `number`. Call this once for each number.
     pub fn function(&self, number: u16) -> Box<dyn Device> {
         Box::new(EngineFunction { engine: self.clone(), number })
     }

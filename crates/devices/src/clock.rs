@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A clock function: a register with the fabric's time, for programs that cannot get it in another way. A kernel in a virtual machine
-//! has its own clock, which does not run with the fabric's; user space can map BAR 0 and measure by this one.
+//! A clock function: a register with the fabric's time, for programs that have no other access to it. A kernel in a
+//! virtual machine has its own clock, which does not run with the fabric's time. User space can map BAR 0 and measure
+//! with this clock instead.
 //!
 //! Registers, little-endian, in BAR 0; all are read-only:
 //!
@@ -9,8 +10,8 @@
 //! +8   u32  reads     reads of `time` so far
 //! ```
 //!
-//! A read of 8 bytes returns the whole time. A read of the lower half latches the upper half for the next read of it, so that two
-//! reads of 4 bytes, lower half first, return one instant.
+//! A read of 8 bytes returns all 64 bits of the time. A read of the lower half latches the upper half for the next read
+//! of the upper half. So two reads of 4 bytes, lower half first, return the same instant.
 
 use crate::{device_id, identity, registers_of};
 use config::{Bar, Builder, PcieLayout};
@@ -28,7 +29,7 @@ use tlp::{Duration, Time};
 /// Other system peripheral (PCI Code and ID Assignment Specification, §1.9).
 const CLASS: u32 = 0x08_8000;
 const BAR: BarIndex = BarIndex(0);
-/// A page, so that user space maps no other registers with it.
+/// The BAR has a page, so that user space maps no other registers with it.
 const BAR_BYTES: u64 = 4096;
 
 registers! { Some(BAR.0);
@@ -97,7 +98,7 @@ pub fn function(pcie: PcieLayout) -> Result<FunctionConfig, Fault> {
 async fn clock(io: Io) {
     let (mut reads, mut upper) = (0_u32, None);
     while let Some(request) = io.next_request().await {
-        // The clock has nothing to write; the seam ends other requests.
+        // The clock has no writable registers. The seam ends other requests.
         let Request::Read(read) = request else { continue };
         let (offset, len) = (read.offset(), read.len());
         let now = io.now().as_ps();

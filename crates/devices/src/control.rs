@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Registers of devices that perform one operation on command: parameters, then Control, then Status. Status and all registers after
-//! it are read-only. The module does not know the operation.
+//! Registers of devices that perform one operation on command: parameters, then Control, then Status. Status and all
+//! registers after it are read-only. This module does not depend on the operation.
 //!
 //! | register | value |
 //! |---|---|
@@ -33,7 +33,7 @@ pub(crate) const FAILED: u32 = 3;
 pub(crate) struct Layout {
     /// The BAR.
     pub(crate) bar: BarIndex,
-    /// Offset of Control. Parameters are before it.
+    /// Offset of Control. Parameters precede this offset.
     pub(crate) control: u64,
     /// Offset of Status.
     pub(crate) status: u64,
@@ -72,7 +72,7 @@ pub(crate) fn function(
     Ok(FunctionConfig { config, device: Box::new(AsyncDevice::with_pool(pool.clone(), serve)) })
 }
 
-/// The registers, shared by the task that serves them and the one that works.
+/// The registers, shared by the task that serves them and the task that works.
 #[derive(Clone)]
 pub(crate) struct Registers {
     file: Rc<RefCell<RegisterFile>>,
@@ -105,8 +105,8 @@ impl Registers {
         self.set_u32(self.layout.status, status);
     }
 
-    /// Answers register reads and writes. Calls `start` if Control is written and the device does not run. It runs until the Status
-    /// is set to another value.
+    /// Answers register reads and writes. Calls `start` if Control is written while the device does not run. The device
+    /// runs until Status is set to another value.
     pub(crate) async fn serve(self, io: Io, start: impl Fn(&Io, &Registers)) {
         let Layout { bar, control, status, .. } = self.layout;
         while let Some(request) = io.next_request().await {

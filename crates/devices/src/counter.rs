@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device that increments a counter in host memory by AtomicOps (`PCIe 5.0 §6.15`). Several devices may share the counter.
-//! The driver starts the device; the driver of the last one to end checks the counter.
+//! A device that increments a counter in host memory by AtomicOps (`PCIe 5.0 §6.15`). Several devices may share the
+//! counter. The driver starts the device. The driver of the last device to end checks the counter.
 //!
 //! Registers, little-endian, in BAR 0:
 //!
@@ -10,8 +10,8 @@
 //! +12  u32  status    0 idle, 1 running, 2 done, 3 failed
 //! ```
 //!
-//! At the end, it raises vector 0. The three [`Method`]s increment by FetchAdd, by CAS, or by a plain read and write under a
-//! lock of CAS and Swap. The device sees other devices only through the counter.
+//! At the end, the device raises vector 0. The three [`Method`]s increment by FetchAdd, by CAS, or by a plain read and
+//! write under a lock of CAS and Swap. The only connection to other devices is the counter.
 
 use crate::control::{self, Registers, Who};
 use crate::{device_id, registers_of};
@@ -74,7 +74,7 @@ pub struct Settings {
     pub method: Method,
     /// Number of increments.
     pub increments: u64,
-    /// Increments in flight at once; one with `lock`.
+    /// Number of increments in flight; one with `lock`.
     #[schemars(range(min = 1, max = 256))]
     pub outstanding: u16,
 }
@@ -246,8 +246,8 @@ async fn compare_swap(io: &Io, address: u64) -> Result<u64, DmaError> {
     }
 }
 
-/// Increments by a read and a write under the lock. The Swap that releases the lock cannot pass the write (`PCIe 5.0 §2.4.1`,
-/// entry B2a). Returns how often the lock was found taken.
+/// Increments by a read and a write under the lock. The Swap that releases the lock cannot pass the write (`PCIe 5.0
+/// §2.4.1`, entry B2a). Returns how often another device held the lock.
 async fn lock(io: &Io, address: u64) -> Result<u64, DmaError> {
     let mut retries = 0;
     while io.compare_swap(address + LOCK_OFFSET, 0u32, 1).await? != 0 {

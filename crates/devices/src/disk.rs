@@ -11,11 +11,11 @@
 //! +16  u32  status    0 idle, 1 running, 2 done, 3 failed
 //! ```
 //!
-//! With [`Writes::NonPosted`], as in the paper, every request is completed, and a sector waits for all completions of the previous
-//! one (§VI-B). The requests are deferrable writes, the non-posted write of PCI Express (ECN "Deferrable Memory Write"). With three
-//! DW of header they are as long as the paper's, 64 B plus 20 B; their completion has no data. [`NonPostedWrites`] creates them,
-//! below an ordinary endpoint. With [`Writes::Posted`] the disk uses ordinary posted writes. Data are only counted: the disk does not
-//! know the contents of a sector.
+//! With [`Writes::NonPosted`], as in the paper, every request is completed, and a sector waits for all completions of
+//! the previous one (§VI-B). The requests are deferrable writes, the non-posted write of PCI Express (ECN "Deferrable
+//! Memory Write"). With three DW of header they are as long as the paper's requests, 64 B plus 20 B. Their completion
+//! has no data. [`NonPostedWrites`] creates them, below an ordinary endpoint. With [`Writes::Posted`] the disk uses
+//! ordinary posted writes. Data are only counted: the disk does not know the contents of a sector.
 
 mod non_posted;
 
@@ -204,8 +204,8 @@ async fn sector(io: &Io, settings: Settings, address: u64) -> Result<(), DmaErro
     }
 }
 
-/// Reads `sectors` sectors into host memory below 4 GiB, since the paper's TLPs have three DW of header. Ends with the interrupt
-/// after the last sector.
+/// Reads `sectors` sectors into host memory below 4 GiB, because the paper's TLPs have three DW of header. Ends with
+/// the interrupt after the last sector.
 ///
 /// # Errors
 /// The operation that failed.

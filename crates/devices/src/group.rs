@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tasks that end together: after their group is dropped, each ends at its next poll. Knows no executor.
+//! Tasks that end together: after their group is dropped, each ends at its next poll. This module does not depend
+//! on the executor.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -28,7 +29,7 @@ impl Group {
                 if ended.is_over.get() {
                     return Poll::Ready(None);
                 }
-                // A task keeps its waker.
+                // A task stores its waker.
                 if !std::mem::replace(&mut waits, true) {
                     ended.waiting.borrow_mut().push(cx.waker().clone());
                 }

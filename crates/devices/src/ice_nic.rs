@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A NIC that gets every address by register writes and reports every completion by register reads, as IceNIC in the Chipyard study
-//! (2022, §6.2). Its cable is looped back. A bare-metal program drives it. In addition it has the future work that the study names (§6.2,
-//! end): requests and completions in batches, and more outstanding reads.
+//! A NIC like IceNIC in the Chipyard study (2022, §6.2): it gets every address by a register write, and reports every
+//! completion by a register read. Its cable is looped back. A bare-metal program drives it. It also has what the study
+//! names as future work (§6.2, end): requests and completions in batches, and more outstanding reads.
 //!
 //! Registers, little-endian, in BAR 0. A request is a QW: address in bits 47:0, bytes in 63:48.
 //!
@@ -16,8 +16,9 @@
 //! +0x180  16 x u64  receive requests   likewise
 //! ```
 //!
-//! The device measures how long its send path has reads outstanding, how long its receive path writes, and how long it does neither,
-//! because it waits for control. It raises no interrupts. Frames are counted, not carried.
+//! The device measures the time in which its send path has reads outstanding, the time in which its receive path
+//! writes, and the time in which it does neither because it waits for control. It raises no interrupts. Frames are
+//! counted, not carried.
 
 mod driver;
 mod meter;
@@ -85,7 +86,7 @@ pub struct Settings {
     pub frame_bytes: u32,
     /// How the program passes requests and gets completions.
     pub control: Control,
-    /// Frames posted together. The next batch follows when all of them are back.
+    /// Frames posted together. The next batch follows when all completions have arrived.
     #[schemars(range(min = 1, max = 16))]
     pub batch: u32,
     /// Size of each read and write of host memory in bytes: a power of two.
@@ -304,8 +305,8 @@ impl Nic {
         }
     }
 
-    /// Writes a frame. A read of no bytes after the last access is completed when all writes are done: TileLink acknowledges
-    /// writes, and IceNIC waits for that.
+    /// Writes a frame. A read of no bytes after the last access completes when all writes are done. TileLink
+    /// acknowledges writes, and IceNIC waits for the acknowledgement.
     async fn store(&self, address: u64, bytes: u32) -> Result<(), DmaError> {
         let step = self.settings.access_bytes;
         for at in (0..bytes).step_by(step as usize) {

@@ -21,7 +21,7 @@
 //!
 //! Each module has a [`Model`](plug::Model), the settings with which a lab selects the device; a `function`, which creates the
 //! device and its configuration space; and a `driver`, its host program. [`models`] lists all. Devices above the seam of `device`
-//! do not know the host. Drivers access it through `host::Cpu`. Code below an endpoint gets notices of its link (`link::Notice`).
+//! do not depend on the host. Drivers access it through `host::Cpu`. Code below an endpoint gets notices of its link (`link::Notice`).
 //! This crate never depends on the fabric.
 //!
 //! The device of the tutorial is in `templates/my-device`, which `riser new` copies.

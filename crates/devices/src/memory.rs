@@ -2,7 +2,7 @@
 //! A BAR backed by memory, and a driver that writes a pattern into it and reads it back.
 //!
 //! The smallest device, written as a [`Device`] itself: requests come in at [`Device::handle`], completions leave from
-//! [`Device::poll_output`]. It initiates nothing.
+//! [`Device::poll_output`]. The device sends no requests.
 
 use crate::{device_id, identity};
 use config::{Bar, Builder, PcieLayout, ResizableBar};
@@ -26,7 +26,8 @@ const PAGE_BYTES: u64 = 4096;
 const MIN_BAR_BYTES: u64 = 128;
 /// Smallest size of Resizable BAR (`PCIe 5.0 §7.8.6.2`).
 const SMALLEST_RESIZABLE: u64 = 1 << 20;
-/// Maximum number of waiting completions. Beyond that, reads are not taken, and their credits are not returned.
+/// Maximum number of waiting completions. Above this limit the device does not accept reads, so their credits are not
+/// returned.
 const MAX_ANSWERS: usize = 64;
 
 /// A BAR backed by memory. Its driver writes a pattern into it and reads it back.
@@ -47,7 +48,8 @@ pub struct Settings {
     pub largest_bytes: Option<u64>,
     /// Address of the BAR: a multiple of its size, in the window of its slot, which `riser check` shows. By default the host chooses.
     pub address: Option<u64>,
-    /// Bytes that the driver writes and reads back, at most `size_bytes`. Default: 4096, or all if there are fewer.
+    /// Bytes that the driver writes and reads back, at most `size_bytes`. Default: 4096, or all bytes if there are
+    /// fewer.
     #[schemars(with = "u32", range(min = 0, max = 268_435_456), extend("default" = 4096))]
     pub exercise_bytes: Option<u32>,
 }
@@ -173,7 +175,7 @@ impl Memory {
         }))
     }
 
-    /// Writes the enabled bytes within the memory. Counted data change nothing.
+    /// Writes the enabled bytes within the memory. Counted data has no effect.
     fn write(&mut self, offset: u64, span: Span, data: &Data) {
         let bytes = data.bytes().unwrap_or_default();
         for (index, byte) in bytes.iter().enumerate().filter(|(index, _)| span.is_enabled(*index as u32)) {
@@ -244,8 +246,8 @@ pub async fn driver(
     driver_by_blocks(cpu, function, bar, exercise_bytes, u32::MAX, u32::MAX).await
 }
 
-/// As [`driver`], in blocks of `block_bytes`, each read back in reads of `read_bytes`. For a device at a network that loses data when
-/// overrun, since each read waits for the earlier writes.
+/// As [`driver`], in blocks of `block_bytes`, each read back in reads of `read_bytes`. For a device on a network that
+/// loses data when overrun, because each read waits for the earlier writes.
 ///
 /// # Errors
 /// As [`driver`].

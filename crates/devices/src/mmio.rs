@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host program that reads a register of a device repeatedly, one read at a time, and measures each, as gem5's PCI
-//! Express model does (IISWC'18, §VI-B, Table II). The register is a DW of a [`memory`] device, which answers at once.
-//! The program does not know what is between it and the device.
+//! A host program that reads a register of a device repeatedly, one read at a time, and measures each read. The study
+//! with gem5 does the same (IISWC'18, §VI-B, Table II). The register is a DW of a [`memory`] device, which answers
+//! immediately. The program does not know what is between it and the device.
 
 use crate::memory;
 use config::PcieLayout;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The NICs of pcie-bench's Figure 1 (SIGCOMM'18, §3) as devices, each with its driver: a simple one, and one like Intel's 82599 with a
-//! kernel driver or with DPDK's. Their work per frame is what the closed form counts (`crates/model/nics`); here it takes time on a link
-//! and a host.
+//! The NICs of pcie-bench's Figure 1 (SIGCOMM'18, §3) as devices, each with its driver: a simple one, and one like
+//! Intel's 82599 with a kernel driver or with DPDK's. Their work per frame is the work that the closed form counts
+//! (`crates/model/nics`). Here it takes time on a link and a host.
 //!
 //! ```text
 //! send:     driver writes descriptors, and the TX tail (per batch);
@@ -105,7 +105,7 @@ pub fn function(
 
 /// A frame that is being read, or that came by PIO.
 struct Fetch {
-    /// `None` for PIO: the frame is already here and has no descriptor.
+    /// `None` for PIO: the frame has already arrived and has no descriptor.
     read: Option<(JoinHandle<Result<(), DmaError>>, Descriptor)>,
 }
 
@@ -117,7 +117,7 @@ struct Nic {
     report: Shared<Report>,
     tx: Ring,
     rx: Ring,
-    /// Frames on their way from host memory to the cable.
+    /// Frames in transit from host memory to the cable.
     fetches: Queue<Fetch>,
     /// Sent frames whose descriptors are not done.
     sent: Queue<Descriptor>,

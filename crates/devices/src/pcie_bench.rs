@@ -146,7 +146,7 @@ struct Card {
     results: Shared<Transfers>,
     window: u64,
     units: RefCell<Units>,
-    /// Issued transfers: for BW_RDWR, even ones are reads.
+    /// Issued transfers. For BW_RDWR, transfers with even numbers are reads.
     issued: Cell<u64>,
     /// Data of writes.
     data: Data,

@@ -2,7 +2,7 @@
 //! A bounded queue between two tasks of one device: one fills it and may wait for room, the other waits for items. The taker
 //! decides when a place becomes free, so items in processing can count too.
 //!
-//! Knows no clock and no host. Like all of a device, it belongs to one thread.
+//! This module does not depend on clocks or hosts. Like all parts of a device, it belongs to one thread.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Waits for room for one more item. Only one task at a time may wait, and only it may [`put`](Self::put).
+    /// Waits for room for one more item. Only one task at a time may wait, and only this task may [`put`](Self::put).
     pub async fn room(&self) {
         poll_fn(|cx| {
             if self.used.get() < self.limit {
@@ -52,7 +52,7 @@ impl<T> Queue<T> {
         wake(&self.taker);
     }
 
-    /// Appends `item`. If the queue is full, drops it and returns false.
+    /// Appends `item`. If the queue is full, drops the item and returns false.
     pub fn push(&self, item: T) -> bool {
         let has_room = self.used.get() < self.limit;
         if has_room {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A raw-TLP device that replays the requests of devices in a capture. It reports how this fabric served them, next to
-//! how the recorded fabric did.
+//! A raw-TLP device that replays the requests of devices in a capture. The report compares how this fabric and the
+//! recorded fabric served the requests.
 //!
 //! Requests keep their recorded sizes, tags, requester IDs and attributes, and the recorded order within each class.
 //! Recorded addresses are folded into host memory. A request waits until its tag is free: until the last completion of
-//! the previous request with that tag. [`Pace`] and [`Dependencies`] define what else it waits for. Data of writes are
-//! only counted.
+//! the previous request with that tag. [`Pace`] and [`Dependencies`] define further conditions for sending a request.
+//! The data of writes is not carried, only counted.
 //!
 //! The device is below the seam and has no configuration space. It starts when its link is up, completes every request
 //! of the host with UR, and raises an interrupt when all its requests are completed. It does not check the data that it
@@ -40,7 +40,7 @@ pub struct Replay {
     plan: Plan,
     settings: Settings,
     report: Shared<Report>,
-    /// The steps of each class in order, and the number of those sent.
+    /// The steps of each class in order, and the number of sent steps.
     order: [Vec<u32>; 3],
     sent: [usize; 3],
     /// The open request of each tag, by [`Step::tag_index`].
@@ -84,8 +84,8 @@ impl Replay {
         self.plan.steps.get(step as usize)
     }
 
-    /// Returns when the recorded time allows `step` to be sent. [`Time::MAX`] before the first request, which sets the
-    /// clock.
+    /// Returns the earliest time for sending `step` according to its recorded time. Returns [`Time::MAX`] before the
+    /// first request, which starts the clock.
     fn due(&self, step: &Step) -> Time {
         match (self.settings.pace, self.start) {
             (Pace::Fabric, _) => Time::ZERO,

@@ -21,11 +21,11 @@
 //!           when a frame arrives, device writes frame, writes descriptor with the length, raises vector 1
 //! ```
 //!
-//! A frame without a buffer waits for one, as in the FIFO of any NIC; up to [`MAX_FRAMES_ON_WIRE`] frames wait. A disabled device accepts no
-//! frames, and drops the waiting ones.
+//! A frame without a buffer waits for a buffer, as in the FIFO of any NIC; up to [`MAX_FRAMES_ON_WIRE`] frames wait. A
+//! disabled device accepts no frames, and drops the waiting ones.
 //!
-//! Each step is one transfer, without any batching: that is the purpose of the model. An invalid descriptor is skipped and counted, and the
-//! ring continues.
+//! Each step is one transfer, without any batching, which is the purpose of the model. An invalid descriptor is skipped
+//! and counted, and the ring continues.
 
 mod driver;
 mod rings;
@@ -63,8 +63,8 @@ pub const BUFFER_BYTES: u64 = 2048;
 
 /// Ethernet controller (PCI Code and ID Assignment Specification, §1.3).
 const CLASS: u32 = 0x02_0000;
-/// Number of attempts of a read without completion; a requester may repeat it (`PCIe 5.0 §6.2.3.2.4.4`). If the descriptor of a receive buffer were never read,
-/// the host would lose the buffer.
+/// Number of attempts of a read without completion. A requester may repeat such a read (`PCIe 5.0 §6.2.3.2.4.4`). If
+/// the descriptor of a receive buffer were never read, the host would lose the buffer.
 const READ_ATTEMPTS: u32 = 20;
 const TX_VECTOR: u16 = 0;
 const RX_VECTOR: u16 = 1;
@@ -279,7 +279,7 @@ impl Nic {
         }
     }
 
-    /// Sends from the descriptor after the last one sent up to the TX index.
+    /// Sends the frames of all descriptors after the last sent one, up to the TX index.
     async fn transmit_up_to(self: &Rc<Nic>, tail: u32) {
         let rings = self.rings.get();
         while self.rings.get() == rings && self.head.get() != tail {
@@ -364,7 +364,8 @@ impl Nic {
         }
     }
 
-    /// Waits for a frame and a buffer for it. If the device is disabled, and so has no buffers, returns the next frame at once.
+    /// Waits for a frame and a buffer for it. If the device is disabled, and so has no buffers, returns the next frame
+    /// immediately.
     async fn next_frame(&self) -> Vec<u8> {
         poll_fn(|cx| {
             // Wait for both: the device may be disabled and enabled again between two frames.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A traffic generator: flows of raw TLPs, each with its type, size, Traffic Class, attributes and rate. It measures what
-//! each flow gets from the link.
+//! A traffic generator: flows of raw TLPs, each with its type, size, Traffic Class, attributes and rate. It measures
+//! the share of the link that each flow gets.
 //!
 //! The device is below the seam: it creates every request as one TLP, and handles its completions. It has no
 //! configuration space and starts when its link is up. It completes every request of the host with UR, and raises an
@@ -197,7 +197,7 @@ impl Running {
         self.flow.class()
     }
 
-    /// Returns whether it has a request left to send, due or not.
+    /// Returns whether the flow has a request left to send, due or not.
     fn has_more(&self) -> bool {
         self.sent < self.flow.count && (self.class() == Class::Posted || !self.tags.is_empty())
     }

@@ -9,7 +9,7 @@ use tlp::message::VENDOR_DEFINED_TYPE_1;
 use tlp::rules::Refusal;
 use tlp::{Body, Class, TcSet, Time, Tlp};
 
-/// Makes a raw-TLP device in its state after power-on; `None` if it cannot, so that the old one stays.
+/// Makes a raw-TLP device in its state after power-on. Returns `None` if this is impossible; then the old device stays.
 pub type MakeRaw = Box<dyn Fn() -> Option<Box<dyn TlpPort>>>;
 
 /// A raw-TLP device that sends only completions until the host sends it a Vendor_Defined message of Type 1.
@@ -22,7 +22,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Holds `device` back; `again` makes a new one each time the link goes down.
+    /// Holds `device` back. `again` makes a new device each time the link goes down.
     pub fn new(device: Box<dyn TlpPort>, again: MakeRaw) -> Gate {
         Gate { device, again, open: false, credits: VecDeque::new() }
     }

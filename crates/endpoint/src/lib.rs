@@ -10,7 +10,8 @@
 //! [`Endpoint`] and [`hard_block`] share the *front*, which does the work of a vendor's hard block before it hands TLPs to
 //! a design: configuration space, decoding of BARs, gating, errors, interrupts, tracking of completions.
 //!
-//! This crate never reads a clock and never does I/O. It knows no host and no fabric, and of a link only its notices.
+//! This crate never reads a clock and never does I/O. It does not depend on hosts or fabrics. It uses only the notices of
+//! a link.
 
 mod endpoint;
 pub mod frames;

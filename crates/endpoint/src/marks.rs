@@ -47,7 +47,7 @@ mod tests {
     proptest! {
         /// Compares the marks with a set of the standard library.
         #[test]
-        fn marks_are_a_set(flips in prop::collection::vec(0usize..200, 0..100), from in 0usize..210) {
+        fn marks_behave_like_a_set(flips in prop::collection::vec(0usize..200, 0..100), from in 0usize..210) {
             let (mut marks, mut model) = (Marks::new(200), BTreeSet::new());
             for index in flips {
                 marks.flip(index);

@@ -8,7 +8,7 @@ use link::{Notice, UnusedCredits};
 use tlp::rules::Refusal;
 use tlp::{Class, TcSet, Time, Tlp, TrafficClass};
 
-/// Receive-buffer space that a port gives back for a TLP it has consumed.
+/// Receive-buffer space that a port returns for a consumed TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CreditReturn {
     /// The Traffic Class of the TLP, which determines its virtual channel.
@@ -36,8 +36,8 @@ pub struct LinkCredits {
     pub there: [UnusedCredits; 3],
 }
 
-/// Returns the error that a port has detected, with its header (zeros if it saw none), as an owner with registers logs
-/// it (`PCIe 5.0 Table 6-3` to 6-5); `None` if the notice only reports the state of the link.
+/// Returns the error that a port has detected, with its header (zeros if there is none), for an owner that logs errors
+/// in registers (`PCIe 5.0 Table 6-3` to 6-5). `None` if the notice only reports the state of the link.
 pub fn detected_error(notice: Notice) -> Option<(DetectedError, [u32; 4])> {
     let (error, header) = match notice {
         Notice::Up { .. } | Notice::Down { .. } | Notice::Retrained { .. } | Notice::NeverAdmitted { .. } => {
@@ -74,17 +74,19 @@ impl Default for PortStatus {
     }
 }
 
-/// A clock that always runs, such as that of a design in RTL. It lets the driver pass many edges in one call.
+/// A clock that always runs, such as the clock of a design in RTL. This trait lets the driver pass many edges in one
+/// call.
 pub trait Clocked {
-    /// Passes edges up to `until`, before which nothing reaches the port. It stops at the first edge after which there is
-    /// something to poll; [`TlpPort::poll_timeout`] then names the time of that edge.
+    /// Passes edges up to `until`. The caller ensures that the port gets no input before. It stops at the first edge
+    /// after which the port has an output. [`TlpPort::poll_timeout`] then returns the time of that edge.
     fn run_ahead(&mut self, until: Time);
 
-    /// Whether it uses the credits of its link, so that it needs [`handle_credits`](Self::handle_credits). Asked once.
+    /// Returns true if the port uses the credits of its link, so that it needs
+    /// [`handle_credits`](Self::handle_credits). Asked once.
     fn shows_credits(&mut self) -> bool;
 
     /// Takes the credits of its link, which hold from its next edge on. Called before each `handle_timeout` and each
-    /// [`run_ahead`](Self::run_ahead) if it [shows credits](Self::shows_credits).
+    /// [`run_ahead`](Self::run_ahead) if the port [shows credits](Self::shows_credits).
     fn handle_credits(&mut self, credits: &LinkCredits);
 }
 
@@ -94,15 +96,15 @@ pub trait TlpPort {
     /// Takes a TLP that has arrived. Its credits stay taken until [`poll_credits`](Self::poll_credits) returns them.
     fn handle_tlp(&mut self, now: Time, tlp: &Tlp);
 
-    /// Returns the next TLP of `class` to send. Its Traffic Class should be in `room`: those whose virtual channels
-    /// have room for one. The driver keeps a TLP of another Traffic Class until there is room, and polls no further one
-    /// of `class` until then. So a port with only one queue per class may ignore `room`. TLPs of one class and channel
-    /// are sent in the order returned here. Between classes the link orders them by the ordering table, older first.
-    /// Between channels there is no order.
+    /// Returns the next TLP of `class` to send. Its Traffic Class should be in `room`, the classes whose virtual
+    /// channels have room for a TLP. The driver keeps a TLP of another Traffic Class until there is room, and polls no
+    /// further one of `class` until then. So a port with only one queue per class may ignore `room`. TLPs of one class
+    /// and channel are sent in the order returned here. Between classes the link orders them by the ordering table,
+    /// older first. Between channels there is no order.
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp>;
 
-    /// Like [`poll_tlp`](Self::poll_tlp), and also returns the status of the port after it. Only for speed: one call in place of
-    /// three.
+    /// Like [`poll_tlp`](Self::poll_tlp), but also returns the status of the port after this poll. Only for speed: one
+    /// call in place of three.
     fn poll_tlp_and_status(
         &mut self,
         now: Time,
@@ -115,9 +117,9 @@ pub trait TlpPort {
         tlp
     }
 
-    /// Returns which of [`poll_tlp`](Self::poll_tlp) and [`poll_credits`](Self::poll_credits) may yield something now
-    /// ([`Ready::TAKEN`] is the latter). A poll that is left out yields nothing until the next call of another method
-    /// that takes `&mut self`. Only for speed: a driver may ignore it, and a port need not implement it.
+    /// Returns which of [`poll_tlp`](Self::poll_tlp) and [`poll_credits`](Self::poll_credits) may return an output now
+    /// ([`Ready::TAKEN`] is the latter). An omitted poll would return `None` until the next call of another method that
+    /// takes `&mut self`. Only for speed: a driver may ignore it, and a port need not implement it.
     fn ready(&self) -> Ready {
         Ready::ALL
     }
@@ -128,8 +130,8 @@ pub trait TlpPort {
     /// Returns the time of the next [`handle_timeout`](Self::handle_timeout).
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// Returns whether `poll_timeout` is only the next edge of a clock, at which no expected work is due. The port is
-    /// called then, but the call counts as no progress and does not keep a run going.
+    /// Returns whether `poll_timeout` is only the next edge of a clock, at which no expected work is due. The driver
+    /// then calls the port, but this call does not count as progress and does not prolong a run.
     fn is_ticking(&self) -> bool {
         false
     }
@@ -137,7 +139,7 @@ pub trait TlpPort {
     /// Handles the time returned by `poll_timeout`, which has come.
     fn handle_timeout(&mut self, now: Time);
 
-    /// The clock of a port that has one. Asked once before the first call, and again for each use.
+    /// The clock of a port that has one. Called once before the first other call, and again for each use.
     fn clock(&mut self) -> Option<&mut dyn Clocked> {
         None
     }
@@ -148,8 +150,8 @@ pub trait TlpPort {
         None
     }
 
-    /// Takes a notice of the link's port: errors of the layers below, which an owner with registers logs (`PCIe 5.0
-    /// §6.2`), and link down or up. A port without registers may ignore it.
+    /// Handles a notice of the link's port: link down, link up, or an error of the layers below, which an owner with
+    /// registers logs (`PCIe 5.0 §6.2`). A port without registers may ignore it.
     fn handle_notice(&mut self, now: Time, notice: Notice) {
         let _ = (now, notice);
     }
@@ -160,13 +162,13 @@ pub trait TlpPort {
         let _ = now;
     }
 
-    /// Returns the length in bytes of the longest non-posted request with data that it completes: its receive buffer
-    /// has to hold one (`PCIe 5.0 Table 2-45`). The default is 4, for configuration and I/O writes.
+    /// Returns the length in bytes of the longest non-posted request with data that it completes. The receive buffer
+    /// must have room for one (`PCIe 5.0 Table 2-45`). The default is 4, for configuration and I/O writes.
     fn longest_non_posted(&self) -> u32 {
         4
     }
 
-    /// Returns its counters for reports, by name; those that are zero may be left out.
+    /// Returns its counters for reports, by name. Zero counters may be omitted.
     fn counts(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
@@ -176,12 +178,13 @@ pub trait TlpPort {
         Vec::new()
     }
 
-    /// Returns why it refused TLPs: one refusal of each kind, in order of first occurrence. Places are numbers of functions.
+    /// Returns the reasons for refused TLPs: one refusal of each kind, in order of first occurrence. Places are numbers
+    /// of functions.
     fn refusals(&self) -> Vec<Refusal> {
         Vec::new()
     }
 
-    /// Describes in one line what the port waits for, if anything, for the report of a lab that makes no progress.
+    /// Describes in one line why the port waits, if it does. For the report of a lab that makes no progress.
     fn waits_for(&self) -> Option<String> {
         None
     }

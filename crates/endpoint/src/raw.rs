@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A raw-TLP device in place of an endpoint: sends scripted TLPs, records arriving ones. Never answers and never
-//! checks, so that protocol studies, and replays of a capture with its tags, control every bit.
+//! A raw-TLP device in place of an endpoint: sends scripted TLPs, records arriving ones. It never answers and never
+//! checks TLPs. So protocol studies, and replays of a capture with its tags, control every bit.
 
 use crate::port::{CreditReturn, TlpPort};
 use std::collections::VecDeque;
 use tlp::{Asked, Bdf, Body, Class, Data, Status, TcSet, Time, Tlp};
 
-/// Sends scripted TLPs at their times and records arriving ones. TLPs of one class are sent in the order of the script,
-/// each when its time has come and the link has room.
+/// Sends scripted TLPs at their times and records arriving ones. TLPs of one class are sent in the order of the script.
+/// Each is sent when its time has come and the link has room.
 #[derive(Debug, Default)]
 pub struct RawDevice {
     script: [VecDeque<(Time, Tlp)>; 3],
@@ -19,22 +19,23 @@ pub struct RawDevice {
 }
 
 impl RawDevice {
-    /// Makes a device that keeps the first `record_limit` arriving TLPs, and only counts further ones.
+    /// Makes a device that stores the first `record_limit` arriving TLPs, and only counts further ones.
     pub fn new(record_limit: usize) -> RawDevice {
         RawDevice { record_limit, ..RawDevice::default() }
     }
 
-    /// Adds a TLP to the script, after those of its class: it is sent at `at`, or as soon as possible afterwards.
+    /// Adds a TLP to the script, after the other TLPs of its class. It is sent at `at`, or as soon as possible
+    /// afterwards.
     pub fn send(&mut self, at: Time, tlp: Tlp) {
         self.script[tlp.class().index()].push_back((at, tlp));
     }
 
-    /// Returns the TLPs that arrived and were kept, each with its time of arrival.
+    /// Returns the stored TLPs, each with its time of arrival.
     pub fn received(&self) -> &[(Time, Tlp)] {
         &self.received
     }
 
-    /// Returns the number of TLPs that arrived and were not kept.
+    /// Returns the number of TLPs that arrived and were not stored.
     pub fn unrecorded(&self) -> u64 {
         self.unrecorded
     }
@@ -46,7 +47,7 @@ impl RawDevice {
 }
 
 /// Returns the completion of a device that takes no requests: UR if the request needs a completion (`PCIe 5.0 §2.3.1`),
-/// else `None`. Its Completer ID is that of the function addressed by the request, if any.
+/// else `None`. Its Completer ID is the ID of the function that the request addresses, if any.
 pub fn refusal(request: &Tlp) -> Option<Tlp> {
     let asked = Asked::of(&request.repr)?;
     let completer = match &request.repr.body {
@@ -81,7 +82,7 @@ impl TlpPort for RawDevice {
         self.credits.pop_front()
     }
 
-    /// Returns the next time in the script; a TLP whose time has come waits only for the link.
+    /// Returns the next time in the script. TLPs whose time has come wait only for the link and do not count.
     fn poll_timeout(&self) -> Option<Time> {
         let next = self.script.iter().filter_map(|s| s.front()).map(|(at, _)| *at);
         next.filter(|&at| at > self.now).min()

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Operations with a result: the outstanding ones, and their waiters.
+//! Outstanding operations that have a result, and the tasks that wait for them.
 
 use super::Sleeper;
 use std::task::Poll;
 use tlp::Data;
 
 /// Maximum number of outstanding reads of a program (for a host, configuration writes too). Reads whose future was
-/// dropped count until they end. Further futures wait in order.
+/// dropped are counted until they end. Further futures wait in order.
 pub const MAX_CALLS: usize = 4096;
 
 const INDEX_BITS: u32 = MAX_CALLS.trailing_zeros();
@@ -58,7 +58,7 @@ impl<E> Calls<E> {
         self.slots.len() - self.free.len()
     }
 
-    /// Returns the ID of a new operation. There must be room.
+    /// Returns the ID of a new operation. The table must have room.
     pub(crate) fn begin(&mut self, sleeper: Sleeper) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: self.first_generation, state: State::Free });
@@ -69,7 +69,7 @@ impl<E> Calls<E> {
         slot.generation << INDEX_BITS | index
     }
 
-    /// Stores the result of operation `id`, if it is outstanding. Returns the sleeper to wake.
+    /// Stores the result of operation `id`, if the operation is outstanding. Returns the sleeper to wake.
     pub(crate) fn finish(&mut self, id: u32, result: Result<Data, E>) -> Option<Sleeper> {
         let slot = self.slot(id)?;
         match &mut slot.state {
@@ -106,7 +106,7 @@ impl<E> Calls<E> {
         }
     }
 
-    /// Gives up operation `id`. If `issued`, its result may still arrive.
+    /// Abandons operation `id`. If `issued`, its result may still arrive.
     pub(crate) fn abandon(&mut self, id: u32, issued: bool) {
         let Some(slot) = self.slot(id) else { return };
         if issued && matches!(slot.state, State::Waiting(_)) {
@@ -134,7 +134,8 @@ impl<E> Calls<E> {
 mod tests {
     use super::*;
 
-    /// The bit above the IDs belongs to generated requests, so a place that is used often must not reach it.
+    /// The bit above the IDs belongs to generated requests, so the ID of a place that is used often must not reach this
+    /// bit.
     #[test]
     fn id_generations_wrap_within_id_bits() {
         let mut calls = Calls::<()> { first_generation: GENERATIONS - 2, ..Calls::default() };

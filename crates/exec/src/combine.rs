@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Combines several futures in one task. They are always polled in the order in which they are written.
+//! Combines several futures in one task. The futures are always polled in the order in which they are written.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -54,8 +54,8 @@ pub enum Either<A, B> {
     Right(B),
 }
 
-/// Returns the output of the future that ends first, or of `a` if both end at once. The other future is dropped, which gives up
-/// its operation.
+/// Returns the output of the future that ends first, or of `a` if both end at the same time. The other future is
+/// dropped, which abandons its operation.
 pub async fn select<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Output> {
     let (mut a, mut b) = (pin!(a), pin!(b));
     poll_fn(|cx| match a.as_mut().poll(cx) {
@@ -65,8 +65,8 @@ pub async fn select<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Ou
     .await
 }
 
-/// Lets all tasks that are ready run first. No time passes. A task that waits for an event only in this way never sees it, and
-/// is stopped after [`MAX_POLLS_PER_INSTANT`](super::MAX_POLLS_PER_INSTANT) polls.
+/// Lets all tasks that are ready run first. No time passes. A task that waits for an event only in this way never sees
+/// the event, and is stopped after [`MAX_POLLS_PER_INSTANT`](super::MAX_POLLS_PER_INSTANT) polls.
 pub fn yield_now() -> YieldNow {
     YieldNow { yielded: false }
 }

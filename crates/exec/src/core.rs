@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The common part of both adapters: tasks, time, queued outputs, and operations with a result.
 //!
-//! All futures here follow one rule: an operation is issued in order when its future is first polled. A future that is
-//! dropped before the host has accepted the operation withdraws it, so that it never happened. A future that is dropped
-//! later gives up its result.
+//! All futures here follow one rule: an operation is issued in order when its future is first polled. If a future is
+//! dropped before the host has accepted the operation, the operation is withdrawn and has no effect. If a future is
+//! dropped later, only its result is lost.
 
 use super::calls::Calls;
 use super::queue::OutQueue;
@@ -53,7 +53,7 @@ impl<O: Outgoing, E> Core<O, E> {
         Core::with_calls(pool, Time::ZERO, Calls::default())
     }
 
-    /// Returns a new life, to which no result of this one will be delivered.
+    /// Returns a new life. No result of this life will be delivered to it.
     pub fn next_life(&self) -> Core<O, E> {
         Core::with_calls(self.pool.clone(), self.now(), self.state.borrow().calls.next_life())
     }
@@ -134,7 +134,7 @@ impl<O: Outgoing, E> Core<O, E> {
         self.filled.set(self.filled.get() | 1 << index);
     }
 
-    /// Records a poll of `index`; `empty` if no output is left there.
+    /// Records a poll of queue `index`; `empty` is true if no output is left there.
     pub fn see(&self, index: usize, empty: bool) {
         self.news.set(self.news.get() & !(1 << index));
         if empty {
@@ -147,7 +147,7 @@ impl<O: Outgoing, E> Core<O, E> {
         let (sleeper, next) = {
             let State { queues, calls } = &mut *self.state.borrow_mut();
             let sleeper = calls.finish(id, result);
-            // Others may wait for the slot of an abandoned operation.
+            // Other operations may wait for the slot of an abandoned operation.
             let next =
                 if sleeper.is_none() { queues.each_ref().map(|q| q.room.first()) } else { [None, None] };
             (sleeper, next)
@@ -185,7 +185,7 @@ impl<O: Outgoing, E> Core<O, E> {
         line
     }
 
-    /// Adds the item of `turn` to queue `index` if there is room and no earlier waiter; otherwise waits.
+    /// Adds the item of `turn` to queue `index` if there is room and no earlier item waits; otherwise waits.
     fn enter(&self, index: usize, turn: &mut Turn<O>, called: bool, waker: &Waker) -> Option<(u64, u32)> {
         let (entered, next) = {
             let State { queues, calls } = &mut *self.state.borrow_mut();
@@ -258,12 +258,12 @@ struct Turn<O> {
 enum Stage<O> {
     /// The operation is not issued yet.
     New(Turn<O>),
-    /// The operation is in its queue, or was taken from it: number of the entry, and ID of the operation.
+    /// The operation is in its queue, or has left the queue: number of the entry, and ID of the operation.
     Issued(u64, u32),
     Ended,
 }
 
-/// An output that is being issued. It is withdrawn if this is dropped.
+/// An output that is being issued. The operation is withdrawn if this value is dropped.
 struct Issue<O: Outgoing, E> {
     core: Rc<Core<O, E>>,
     queue: usize,
@@ -278,7 +278,7 @@ impl<O: Outgoing, E> Issue<O, E> {
         Issue { core: Rc::clone(core), queue, called, stage: Stage::New(turn) }
     }
 
-    /// Issues the output at the first call; asks whether the operation has its `end` at further ones.
+    /// Issues the output at the first call. Further calls check with `end` whether the operation has ended.
     fn poll<T>(&mut self, waker: &Waker, end: impl FnOnce(&Self, u64, u32) -> Poll<T>) -> Poll<T> {
         match &mut self.stage {
             Stage::New(turn) => {
@@ -309,7 +309,7 @@ impl<O: Outgoing, E> Drop for Issue<O, E> {
     }
 }
 
-/// Future of an output that ends when it is accepted.
+/// Future of an output. It ends when the output is accepted.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Post<O: Outgoing, E>(Issue<O, E>);
 
@@ -339,7 +339,8 @@ impl<O: Outgoing, E> Call<O, E> {
         Call(Issue::new(core, queue, true, item))
     }
 
-    /// Returns `Ready` after the operation has entered its queue, even if it has left it. It needs no further poll until its result is wanted.
+    /// Returns `Ready` after the operation has entered its queue, even if the operation has left the queue since then.
+    /// The future needs no further poll until its result is needed.
     pub fn poll_issued(&mut self, waker: &Waker) -> Poll<()> {
         if matches!(self.0.stage, Stage::New(_)) {
             let _: Poll<()> = self.0.poll(waker, |_, _, _| Poll::Pending);

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The executor of the `async` adapters, and functions that combine futures.
 //!
-//! It is single-threaded and deterministic: woken tasks are polled first in, first out, each until it waits again. The
-//! adapter sets the time; the executor reads no clock, starts no thread and has no `unsafe` code. In steady state (without
-//! new tasks) it allocates no memory: task slots and their wakers are reused.
+//! The executor is single-threaded and deterministic: tasks are polled in the order in which they were woken, each
+//! until it waits again. The adapter sets the time; the executor reads no clock, starts no thread and has no `unsafe`
+//! code. In steady state (without new tasks) the executor allocates no memory: task slots and their wakers are reused.
 //!
-//! Every future takes its waker from its context. So combinators of other crates (such as `futures`) work here, and wakers
-//! may be sent to other threads. A wake from outside takes effect when the adapter is called next; if the adapter has a
-//! [`Notifier`], it notifies its driver.
+//! Every future takes its waker from its context. So combinators of other crates (such as `futures`) can be used here,
+//! and wakers may be sent to other threads. A wake from outside takes effect when the adapter is called next; if the
+//! adapter has a [`Notifier`], it notifies its driver.
 //!
-//! A task that yields for ever without waiting for anything lets no time pass. After [`MAX_POLLS_PER_INSTANT`] polls at one
-//! instant, no task is polled any more, and the run ends with an error that names the task. A loop that never yields cannot
-//! be detected.
-//! that never yields is out of reach.
+//! If a task yields for ever and never waits for anything, time does not advance. After [`MAX_POLLS_PER_INSTANT`] polls
+//! at one instant, no task is polled any more, and the run ends with an error that names the task. A loop that never
+//! yields cannot be detected.
 
 mod calls;
 mod combine;
@@ -92,7 +91,7 @@ impl Inbox {
 #[derive(Default)]
 struct Ready {
     queue: VecDeque<u32>,
-    /// By task: whether it is in the queue.
+    /// For each task: whether it is in the queue.
     holds: Vec<bool>,
 }
 
@@ -107,7 +106,7 @@ impl Ready {
         }
     }
 
-    /// Takes the first task. A wake from now on adds it again.
+    /// Takes the first task. A later wake adds the task again.
     fn pop(&mut self) -> Option<u32> {
         let task = self.queue.pop_front()?;
         self.holds[task as usize] = false;
@@ -151,7 +150,7 @@ impl Own {
         }
     }
 
-    /// Adds `task` at the end of the ready tasks, unless it is one of them.
+    /// Adds `task` at the end of the ready tasks, unless it is already ready.
     #[inline]
     fn wake_task(&self, task: u32) {
         self.empty_inbox();
@@ -172,8 +171,8 @@ impl Own {
         self.inbox.any.store(false, Ordering::Release);
         for task in inbox.drain(..) {
             let Some(slot) = tasks.slots.get(task as usize) else { continue };
-            // Cleared before the poll, so that a wake during it counts; by a swap, so that the effects before the wake are
-            // visible.
+            // The flag is cleared before the poll, so that a wake during the poll has an effect. It is cleared by a
+            // swap, so that the effects before the wake are visible.
             slot.signal.in_inbox.swap(false, Ordering::AcqRel);
             self.ready.borrow_mut().add(task);
         }
@@ -185,8 +184,8 @@ thread_local! {
     static RUNNING: RefCell<Option<Rc<Own>>> = const { RefCell::new(None) };
 }
 
-/// The waker of a task slot. A waker of an earlier task in the slot wakes the later one spuriously, which every future must
-/// tolerate.
+/// The waker of a task slot. A waker of an earlier task in the slot may wake the later task without a reason, which
+/// every future must tolerate.
 struct TaskWaker {
     task: u32,
     in_inbox: AtomicBool,
@@ -220,7 +219,7 @@ pub(crate) enum Sleeper {
 
 /// A slot for a task.
 struct Slot {
-    /// Taken out while the task is polled.
+    /// The future is not here while the task is polled.
     future: Cell<Option<TaskFuture>>,
     waker: Waker,
     signal: Arc<TaskWaker>,
@@ -245,7 +244,7 @@ pub struct Executor {
     own: Rc<Own>,
     /// Number of polls at this instant.
     polls: Cell<u32>,
-    /// The last task polled when the polls of this instant were used up, or [`NOBODY`].
+    /// The task that was polled last when the polls of this instant were used up, or [`NOBODY`].
     spinning: Cell<u32>,
     refused: Cell<u64>,
     closed: Cell<bool>,
@@ -300,7 +299,7 @@ impl Executor {
         }
     }
 
-    /// Leaves `task` unpolled. It keeps its position until time advances.
+    /// Leaves `task` unpolled. This task keeps its position until time advances.
     #[cold]
     fn stop_spinning(&self, task: u32) {
         self.own.ready.borrow_mut().put_back(task);
@@ -459,7 +458,7 @@ impl Drop for Executor {
     }
 }
 
-/// Reason why a future did not become a task. It was dropped without a poll.
+/// Reason why a future did not become a task. The task was dropped without a poll.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum SpawnError {
     /// There are [`MAX_TASKS`] tasks already.
@@ -496,7 +495,7 @@ impl<T> JoinCell<T> {
     }
 }
 
-/// Future of a task's output. If it is dropped, the task continues.
+/// Future of a task's output. If the handle is dropped, the task continues.
 pub struct JoinHandle<T> {
     join: Rc<JoinCell<T>>,
 }

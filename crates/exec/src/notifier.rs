@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Notifications by which a device asks to be polled although it was not called, because another device has changed shared
+//! Notifications. A device that was not called uses them to ask for a poll, because another device has changed shared
 //! state.
 
 use std::fmt;
@@ -51,7 +51,7 @@ impl fmt::Debug for Notifier {
     }
 }
 
-/// The notifiers of devices with the same driver, by number; used by the driver.
+/// The notifiers of the devices that have the same driver, by number. The driver uses them.
 pub struct Notifiers(Arc<Common>);
 
 impl Notifiers {
@@ -72,7 +72,7 @@ impl Notifiers {
         self.0.any.load(Ordering::Acquire)
     }
 
-    /// Takes the device that has notified last. It can notify again from now on.
+    /// Takes the device that has notified last. The device can notify again from now on.
     #[inline]
     pub fn take(&self) -> Option<u16> {
         if self.any() { self.take_one() } else { None }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_tlp_is_captured_once() {
+    fn notifier_reports_each_event_once() {
         let notifiers = Notifiers::new(3);
         let (one, two) = (notifiers.notifier(1), notifiers.notifier(2));
         assert!(!notifiers.any() && notifiers.take().is_none());

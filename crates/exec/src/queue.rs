@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Outputs of one class, from the program that makes them to the host that takes them.
+//! Queue of the outputs of one class, between the program that makes them and the host that accepts them.
 
 use super::{Sleeper, WaitList};
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ struct Entry<T> {
     sleeper: Option<Sleeper>,
 }
 
-/// A bounded queue with entries numbered from zero. An entry is accepted when it leaves at the front.
+/// A bounded queue with entries numbered from zero. An entry is accepted when it leaves the queue at the front.
 pub(crate) struct OutQueue<T> {
     head: u64,
     entries: VecDeque<Entry<T>>,
@@ -69,7 +69,7 @@ impl<T> OutQueue<T> {
         }
     }
 
-    /// Withdraws an entry. Returns false if it was already accepted.
+    /// Withdraws an entry. Returns false if the entry was already accepted.
     pub(crate) fn withdraw(&mut self, number: u64) -> bool {
         let Some(at) = number.checked_sub(self.head) else { return false };
         if let Some(entry) = self.entries.get_mut(at as usize) {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn withdrawn_entries_never_leave() {
+    fn withdrawn_entries_are_never_sent() {
         let mut queue = OutQueue::default();
         let numbers: Vec<u64> = (0..5).map(|n| queue.push(Some(n), None)).collect();
         assert!(queue.withdraw(numbers[0]) && queue.withdraw(numbers[2]) && queue.withdraw(numbers[4]));

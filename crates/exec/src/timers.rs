@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tlp::Time;
 
-/// Key of a sleeper; stale after it was woken or cancelled.
+/// Key of a sleeper. The key is stale after the sleeper was woken or cancelled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimerKey {
     slot: u32,
@@ -40,7 +40,7 @@ impl Timers {
         self.slots.len() - self.free.len()
     }
 
-    /// Sleeps until `time`. If `key` belongs to a sleeper, it continues until its own time.
+    /// Sleeps until `time`. If `key` belongs to a sleeper, this sleeper continues to sleep until its own time.
     pub(crate) fn sleep(&mut self, key: &mut Option<TimerKey>, time: Time, sleeper: Sleeper) {
         match key.filter(|key| self.is_live(key)) {
             Some(key) => self.slots[key.slot as usize].sleeper = Some(sleeper),

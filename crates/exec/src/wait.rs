@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
-/// Stores `waker` in `place`. Clones it only if the stored waker does not wake the same task.
+/// Stores `waker` in `place`. Clones the waker only if the stored waker does not wake the same task.
 pub(crate) fn keep_waker(place: &mut Option<Waker>, waker: &Waker) {
     match place {
         Some(kept) => kept.clone_from(waker),
@@ -12,15 +12,15 @@ pub(crate) fn keep_waker(place: &mut Option<Waker>, waker: &Waker) {
     }
 }
 
-/// Wakes the task of `waker`. No borrow may be held.
+/// Wakes the task of `waker`. The caller must not hold a borrow.
 pub fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
         waker.wake();
     }
 }
 
-/// Waiting futures, first come, first served. There is one entry per future, so the program's futures bound
-/// its length. A future that is dropped leaves the list.
+/// Waiting futures, first come, first served. There is one entry per future, so the length is at most the number of the
+/// program's futures. A future that is dropped leaves the list.
 #[derive(Default)]
 pub struct WaitList {
     next_ticket: u64,
@@ -28,12 +28,12 @@ pub struct WaitList {
 }
 
 impl WaitList {
-    /// True if no future waits before the holder of `ticket` (or before a new one).
+    /// True if no future waits before the holder of `ticket` (or before a new future, without a ticket).
     pub fn is_turn(&self, ticket: Option<u64>) -> bool {
         self.waiting.front().is_none_or(|(first, _)| Some(*first) == ticket)
     }
 
-    /// Waits at the position of `ticket`, or at the end without one.
+    /// Waits at the position of `ticket`, or at the end without a ticket.
     pub fn wait(&mut self, ticket: &mut Option<u64>, waker: &Waker) {
         if let Some(at) = ticket.and_then(|t| self.position(t)) {
             keep_waker(&mut self.waiting[at].1, waker);
@@ -69,7 +69,7 @@ impl WaitList {
         self.waiting.is_empty()
     }
 
-    // Found by binary search, as tickets ascend.
+    // The entry is found by binary search, because tickets ascend.
     fn position(&self, ticket: u64) -> Option<usize> {
         self.waiting.binary_search_by_key(&ticket, |(t, _)| *t).ok()
     }

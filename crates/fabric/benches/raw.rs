@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Hops per CPU-second of link and fabric alone, with a raw-TLP device: the bound for the layers above.
+//! Hops per CPU-second of link and fabric alone, with a raw-TLP device. Layers above cannot be faster.
 
 #[path = "../tests/it/common/mod.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the tests use the rest")]
@@ -18,7 +18,7 @@ fn cpu_seconds() -> f64 {
     testkit::cpu_ns() / 1e9
 }
 
-/// Runs `fabric` if the command line selects `name` or nothing.
+/// Runs `fabric` if the command line selects `name` or has no selection.
 fn run(name: &str, mut fabric: Fabric) {
     let asked = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     if asked.is_some_and(|asked| !name.contains(&asked)) {

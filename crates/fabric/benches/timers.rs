@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! CPU time per event with 10,000 pending timers, compared with the same run without them: a busy tree, and one that
-//! mostly refreshes credits and passes over idle time.
+//! CPU time per event with 10,000 pending timers, compared with the same run without them. One tree is busy; the other
+//! mostly refreshes credits and skips idle time.
 
 #[path = "../tests/it/common/mod.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the tests use the rest")]
@@ -54,7 +54,7 @@ fn main() {
     type Case = (&'static str, fn() -> Fabric);
     let cases: [Case; 2] = [("busy, 64 devices", busy), ("idle, 8 devices", idle)];
     for (name, make) in cases {
-        // Alternately, so that a change of the machine's speed affects both.
+        // The two runs alternate, so that a change of the machine's speed affects both.
         let rounds: Vec<[f64; 2]> = (0..5).map(|_| [0, TIMERS].map(|n| ns_per_event(make(), n))).collect();
         let median = |values: &mut Vec<f64>| {
             values.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Hops per CPU-second of trees of switches, with raw-TLP devices that send writes and reads of 256 B as fast as they may.
+//! Hops per CPU-second of trees of switches, with raw-TLP devices that send writes and reads of 256 B at full speed.
 
 #[path = "../tests/it/common/mod.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the tests use the rest")]

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sums over the transactions of one kind on one link, with a histogram of their latencies and an example for each
-//! bucket. It uses only integers, and never grows after creation.
+//! bucket. A breakdown uses only integers, and never grows after creation.
 //!
-//! Least, mean and greatest are exact. The latencies in a bucket differ by less than 1/512: a quantile is the latency
-//! of the first transaction seen in its bucket, which is real, with its parts, and exact if the others took as long.
+//! Least, mean and greatest are exact. The latencies in a bucket differ by less than 1/512. A quantile is the latency
+//! of the first transaction in its bucket, with its parts. It is a measured latency, and exact if the others in the
+//! bucket took as long.
 
 use crate::stages::{Parts, Stage, Transaction};
 use tlp::Duration;
@@ -42,7 +43,7 @@ impl Breakdown {
             least: *first,
             greatest: *first,
             counts: vec![0; BUCKETS].into_boxed_slice(),
-            // Reserves room for all; the system provides only what is used.
+            // Reserves room for all buckets. The operating system provides memory only for used ones.
             examples: Vec::with_capacity(BUCKETS),
             places: vec![0; BUCKETS].into_boxed_slice(),
         };
@@ -50,8 +51,8 @@ impl Breakdown {
         breakdown
     }
 
-    /// Adds a transaction that took `latency` if it is neither the first of its bucket, the least nor the greatest; otherwise
-    /// returns false and changes nothing.
+    /// Adds a transaction that took `latency` if it is neither the first of its bucket, the least nor the greatest;
+    /// otherwise has no effect and returns false.
     #[inline(always)]
     pub(crate) fn add_usual(&mut self, latency: Duration, spent: &[(Stage, Duration)]) -> bool {
         let ps = latency.as_ps();
@@ -65,8 +66,8 @@ impl Breakdown {
         true
     }
 
-    /// Adds a transaction that took `latency`: `parts` and `spent` together. `whole` is called only if the transaction
-    /// has to be kept.
+    /// Adds a transaction that took `latency`: `parts` and `spent` together. Calls `whole` only if the transaction has
+    /// to be kept.
     pub(crate) fn add(
         &mut self,
         latency: Duration,
@@ -115,7 +116,7 @@ impl Breakdown {
         self.count
     }
 
-    /// Total time in each stage; the whole is the sum of the latencies.
+    /// Total time in each stage. The sum over all stages is the sum of the latencies.
     pub fn sums(&self) -> &Parts {
         &self.sums
     }
@@ -135,8 +136,8 @@ impl Breakdown {
         &self.greatest
     }
 
-    /// A transaction of the bucket that holds the quantile of `per_mille` in 1000 (nearest rank); 500 is the median. 0
-    /// and 1000 give exactly the least and the greatest.
+    /// Returns a transaction of the bucket that holds the quantile `per_mille` in 1000 (nearest rank); 500 is the
+    /// median. 0 and 1000 return exactly the least and the greatest.
     pub fn quantile(&self, per_mille: u64) -> &Transaction {
         let rank = (u128::from(self.count) * u128::from(per_mille)).div_ceil(1_000) as u64;
         if rank <= 1 || rank >= self.count {
@@ -152,7 +153,7 @@ impl Breakdown {
     }
 }
 
-/// Log-linear: below 2^9 ps one bucket per picosecond, then 512 to each power of two.
+/// Log-linear: below 2^9 ps one bucket per picosecond, then 512 buckets per power of two.
 const fn bucket_of(ps: u64) -> usize {
     let ps = if ps >> MAX_BITS == 0 { ps } else { (1 << MAX_BITS) - 1 };
     if ps >> SUB_BITS == 0 {
@@ -197,7 +198,7 @@ mod tests {
 
     /// Rows: picoseconds, bucket: where an octave begins and ends, and the clamp.
     #[test]
-    fn bucket_bounds() {
+    fn buckets_have_expected_bounds() {
         let last = BUCKETS - 1;
         let rows = [
             (0, 0),
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_by_nearest_rank() {
+    fn quantiles_use_nearest_rank() {
         // Up to 512 ps every bucket is one picosecond wide.
         let b = all((1..=500).rev());
         let at = |per_mille| b.quantile(per_mille).latency().as_ps();
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn quantile_is_within_a_512th() {
+    fn quantile_error_is_at_most_a_512th() {
         let b = all((0..10_000).map(|n| 1_000_000 + n * 997 % 9_973 * 331));
         let mut sorted: Vec<u64> = (0..10_000).map(|n| 1_000_000 + n * 997 % 9_973 * 331).collect();
         sorted.sort_unstable();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The event loop, and what it moves between ports and their owners. [`arrive`] moves frames from the wires to owners, and [`pump`] moves
-//! TLPs from [`owners`] onto the wires. A [`fast`] path does both if no rare feature is in use.
-//! [`build`] puts a fabric together, [`hosts`] drive it, [`links`] go up and down, [`ends`] determines when a run is over,
-//! [`frames`] serves slots whose data link layers are not riser's, [`quiet`] skips time in which nothing happens.
+//! The event loop, which moves frames and TLPs between ports and their owners. [`arrive`] moves frames from the wires
+//! to owners, and [`pump`] moves TLPs from [`owners`] onto the wires. A [`fast`] path does both if no rare feature is
+//! in use. [`build`] puts a fabric together, [`hosts`] drive it, [`links`] go up and down, [`frames`] serves slots whose
+//! data link layers are not riser's, [`ends`] determines when a run is over, [`quiet`] skips time in which nothing happens.
 
 mod arrive;
 mod build;
@@ -47,9 +47,9 @@ const MOST_AHEAD: Duration = Duration::from_us(30);
 pub struct RunTotals {
     /// Events handled or passed over.
     pub events: u64,
-    /// Events passed over while links did nothing but refresh credits; their effect was computed.
+    /// Events skipped while links only refreshed credits; their effect was computed.
     pub passed_over: u64,
-    /// TLPs that have crossed a link: one TLP over one link is one hop; replays do not count again.
+    /// TLPs that have crossed a link. One TLP over one link is one hop, and a replay does not count again.
     pub tlp_hops: u64,
 }
 
@@ -57,20 +57,20 @@ struct Slot {
     /// Index of the slot's port.
     port: usize,
     device: Box<dyn TlpPort>,
-    /// Whether it has a free-running clock, and may run ahead.
+    /// Whether the device has a free-running clock, and may run ahead.
     is_clocked: bool,
-    /// Whether it has its own data link layer.
+    /// Whether the device has its own data link layer.
     has_frames: bool,
-    /// Neither of both.
+    /// Whether the device has neither a free-running clock nor its own data link layer.
     is_plain: bool,
-    /// Whether it shows the credits of its link.
+    /// Whether the device displays the credits of its link.
     shows_credits: bool,
     timer: TimerEvents,
     /// One TLP per class that the device has handed over but whose virtual channel has no room.
     held: [Option<Tlp>; 3],
     /// The classes of the held TLPs, bits by [`Class::index`].
     holds: u8,
-    /// Whether its link leads to a root port: most writes end there.
+    /// Whether its link leads to a root port, at which most writes end.
     is_below_root: bool,
 }
 
@@ -90,14 +90,15 @@ impl Slot {
         self.holds & 1 << class.index() != 0
     }
 
-    /// Keeps a TLP whose channel has no room.
+    /// Stores a TLP whose channel has no room.
     #[cold]
     fn hold(&mut self, class: Class, tlp: Option<Tlp>) {
         self.held[class.index()] = tlp;
         self.holds |= 1 << class.index();
     }
 
-    /// Returns the part of `room` whose channels have no held posted TLP: later TLPs may not pass it.
+    /// Returns the Traffic Classes of `room` whose channels have no held posted TLP. Later TLPs may not pass such a
+    /// TLP.
     #[cold]
     fn room_beside_held(&self, class: Class, room: TcSet, port: &Port) -> TcSet {
         match &self.held[Class::Posted.index()] {
@@ -162,7 +163,7 @@ pub struct Fabric {
     ended_at: Time,
     /// The report of a TLP that can never get enough credits, which ends the run.
     never_sent: Option<String>,
-    /// Whether there is such a TLP, or all host programs have ended.
+    /// Whether such a TLP exists, or all host programs have ended.
     ends: bool,
     /// Changes of links, scheduled or past.
     link_events: Vec<LinkEvent>,
@@ -230,14 +231,15 @@ impl Fabric {
         self.ledger.breakdown(n as usize, kind)
     }
 
-    /// Restarts the breakdowns: they count transactions that end from now on, whenever they began.
+    /// Restarts the breakdowns. They then count transactions that end from now on, including the ones that have begun
+    /// already.
     pub fn clear_breakdowns(&mut self) {
         self.ledger.clear_breakdowns();
     }
 
     /// Sets whether accounts of transactions are kept; by default they are. Without accounts, transactions that begin
-    /// from now on have no breakdowns and no totals, and a transaction tap does not see them. Nothing else changes, and
-    /// a hop costs less.
+    /// from now on have no breakdowns and no totals, and a transaction tap does not see them. All else stays the same,
+    /// and a hop costs less CPU time.
     pub fn keep_accounts(&mut self, keep: bool) {
         self.ledger.is_kept = keep;
     }
@@ -252,7 +254,7 @@ impl Fabric {
         self.ledger.set_tap(tap);
     }
 
-    /// Returns whether a device has a free-running clock: it needs much computation even when it is idle.
+    /// Returns whether a device has a free-running clock. Such a device needs much computation even when idle.
     pub fn is_clocked(&self) -> bool {
         self.slots.iter().any(|slot| slot.is_clocked)
     }
@@ -323,7 +325,8 @@ impl Fabric {
         self.try_start_host();
     }
 
-    // Inlined, since it is the most frequent event: otherwise each event would save the registers of the largest.
+    // Inlined, because it is the most frequent event. Otherwise each event would save the registers of the largest
+    // handler.
     #[inline(always)]
     fn handle(&mut self, event: Event) {
         match event {
@@ -405,7 +408,7 @@ impl Fabric {
     /// Pumps the port of a device with a clock, which then runs ahead to the next event.
     fn pump_ahead(&mut self, n: usize, port: usize) {
         let slot = &mut self.slots[n];
-        // Its next edge does not limit how far it runs ahead.
+        // The next edge of the design does not limit how far the design runs ahead.
         let timer = std::mem::replace(&mut slot.timer, TimerEvents::closed());
         self.pump(port);
         let slot = &mut self.slots[n];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Faults by rule: a rule matches frames on a link and determines what happens to them. It never touches a register:
-//! the parts that meet the fault handle the consequences.
+//! Faults by rule: a rule matches frames on a link and determines what happens to them. This module never changes a
+//! register. The parts that receive the frame handle the consequences.
 
 mod alter;
 
@@ -40,7 +40,7 @@ pub enum FrameKind {
     UpdateFc,
 }
 
-/// Types of TLPs; those that differ only in the length of address or header count as one.
+/// Types of TLPs. Types that differ only in the length of address or header count as one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlpType {
@@ -71,7 +71,8 @@ pub struct TlpFilter {
     pub class: Option<Class>,
     /// Type of the TLP.
     pub ty: Option<TlpType>,
-    /// First and last address; one DW of the TLP must lie between. Matches only memory and I/O requests and AtomicOps.
+    /// First and last address. At least one DW of the TLP must lie in this range. Matches only memory and I/O requests
+    /// and AtomicOps.
     pub addresses: Option<(u64, u64)>,
     /// Requester ID of the TLP.
     pub requester: Option<Bdf>,
@@ -79,10 +80,10 @@ pub struct TlpFilter {
     pub tag: Option<Tag>,
 }
 
-/// What happens to a frame.
+/// Effect on a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultAction {
-    /// One bit flips, drawn from the seed. The receiver's CRC finds it.
+    /// One bit flips, drawn from the seed. The receiver detects this by the CRC.
     Corrupt,
     /// The frame never arrives.
     Drop,
@@ -90,7 +91,7 @@ pub enum FaultAction {
     BreakFraming,
     /// The frame arrives twice, one copy directly after the other.
     Double,
-    /// The frame arrives this much later, and no later frame arrives before it.
+    /// The frame arrives this much later, and delays all later frames until then.
     Delay(Duration),
     /// The content changes before the CRC is made, so that the layers above see it.
     Alter(Alteration),
@@ -106,9 +107,9 @@ pub enum FaultAction {
 /// An internal error of the receiver of a frame, without effect on the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InternalError {
-    /// It is corrected, and the frame goes on.
+    /// The receiver corrects the error, and the frame continues.
     Corrected,
-    /// It cannot be corrected, and the frame is lost.
+    /// The receiver cannot correct the error, and the frame is lost.
     Uncorrectable,
 }
 
@@ -123,17 +124,17 @@ pub struct FaultRule {
     pub kind: FrameKind,
     /// Number of the first matching frame that is affected, from 1.
     pub nth: u64,
-    /// Interval from there to the next affected frame, in matching frames; zero: no other.
+    /// Interval to the next affected frame, in matching frames. Zero: no further frame is affected.
     pub every: u64,
     /// Probability that such a frame is affected, as a multiple of 2^-64, drawn from the seed; `None`: always.
     pub chance: Option<u64>,
-    /// What happens to the frame.
+    /// Effect on the frame.
     pub action: FaultAction,
     /// When the rule ends.
     pub limit: FaultLimit,
 }
 
-/// When a rule ends; by default it never does.
+/// Condition for the end of a rule. By default a rule never ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FaultLimit {
     /// Maximum number of affected frames.
@@ -174,7 +175,7 @@ impl FrameKind {
 }
 
 impl TlpType {
-    /// The type of `tlp`, as rules see it.
+    /// Returns the type of `tlp` for rules.
     pub const fn of(tlp: &Tlp) -> TlpType {
         match &tlp.repr.body {
             Body::Memory(m) => match m.op {
@@ -217,7 +218,7 @@ fn touches(tlp: &Tlp, (first, last): (u64, u64)) -> bool {
     address <= last && address + (u64::from(dw) * 4 - 1) >= first
 }
 
-/// The damage of a frame that arrives; boxed, since it is rare.
+/// The damage of a frame that arrives. Boxed, because damage is rare.
 #[derive(Debug, Default)]
 pub(crate) struct Harm {
     damage: Damage,
@@ -346,11 +347,11 @@ pub(crate) struct Faults {
     rules: Vec<RuleState>,
     bit_error_rate: u64,
     rng: Xoshiro256PlusPlus,
-    /// No frame arrives before this time, since an earlier one was delayed.
+    /// No frame arrives before this time, because an earlier one was delayed.
     pub(crate) not_before: Time,
 }
 
-/// Maximum number of flips in one frame: beyond it a frame is noise anyway, and a limit bounds the draw.
+/// Maximum number of flips in one frame, to bound the number of draws. With more flips a frame is noise anyway.
 const MAX_FLIPS: u32 = 16;
 
 impl Faults {
@@ -370,13 +371,13 @@ impl Faults {
         self.rules.clear();
     }
 
-    /// Returns whether no frame can be affected unless a rule is added, which keeps the hot path short.
+    /// Returns true if no rule can affect a frame any more. This keeps the hot path short.
     pub(crate) fn none(&self) -> bool {
         self.rules.is_empty() && self.bit_error_rate == 0 && self.not_before == Time::ZERO
     }
 
-    /// Returns the verdict on `frame`, which arrives at `arrival` if no rule delays it. All rules match it as it was
-    /// sent; their alterations are then applied one after the other.
+    /// Returns the verdict on `frame`, which arrives at `arrival` if no rule delays it. All rules match the frame as
+    /// sent. Then their alterations are applied one after the other.
     #[cold]
     pub(crate) fn judge(&mut self, frame: Frame<&Tlp>, arrival: Time) -> Verdict {
         let mut verdict = Verdict::default();
@@ -403,7 +404,8 @@ impl Faults {
         ((u128::from(self.rng.next_u64()) * u128::from(bits)) >> 64) as u32
     }
 
-    /// Draws how many of `bits` bits flip: one more with the chance that any bit flips, again and again.
+    /// Draws the number of flips in `bits` bits. Each draw adds one flip with the probability that any bit flips, and
+    /// the first draw without a flip ends this.
     fn bit_errors(&mut self, bits: u32) -> u32 {
         if self.bit_error_rate == 0 {
             return 0;

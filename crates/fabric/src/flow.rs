@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The flow of data in one direction of a link. It decides nothing.
+//! The flow of data in one direction of a link. It only counts.
 
 use tlp::{Duration, Time};
 
@@ -19,7 +19,7 @@ impl Flow {
         self.end = end;
     }
 
-    /// Returns the number of bytes, as on the wire: whole DWs.
+    /// Returns the number of bytes on the wire, in whole DWs.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }

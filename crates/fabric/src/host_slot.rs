@@ -6,11 +6,11 @@ use crate::timer::TimerEvents;
 use host::{HostInput, HostOutput, HostProgram};
 use tlp::Time;
 
-/// Maximum number of requests that the program issues in one step. Then it gets another step at the same time, so that
-/// a program that never waits is detected.
+/// Maximum number of requests that the program issues in one step. After that the program gets another step at the same
+/// time, so that a program that never waits is detected.
 const MAX_OUTPUTS_PER_STEP: u32 = 64;
 
-/// The host program, with the request that it could not issue yet.
+/// The host program, with a request for which the root complex had no room.
 pub(crate) struct HostSlot {
     program: Box<dyn HostProgram>,
     pending: Option<HostOutput>,
@@ -61,8 +61,8 @@ impl HostSlot {
         }
     }
 
-    /// Hands the program its inputs, and its requests to the root complex. Adds to `touched` the root ports that have
-    /// something to send.
+    /// Passes inputs to the program, and the program's requests to the root complex. Adds to `touched` the root ports
+    /// that have something to send.
     pub(crate) fn step(&mut self, now: Time, root: &mut RootComplex, touched: &mut Vec<usize>) {
         if self.program.poll_timeout().is_some_and(|at| at <= now) {
             self.program.handle(now, HostInput::Timer);
@@ -91,7 +91,7 @@ impl HostSlot {
         self.goes_on = true;
     }
 
-    /// Returns whether the program goes on at this time, whatever it has done before at the same time.
+    /// Returns whether the program has more to do at this time.
     pub(crate) fn stands_still(&self, now: Time) -> bool {
         self.busy_at == Some(now) || self.wakes_at().is_some_and(|at| at <= now)
     }
@@ -101,7 +101,7 @@ impl HostSlot {
         self.pending.is_some()
     }
 
-    /// When to step the program again: at once if it has more to issue, and at its timer.
+    /// Returns the time of the program's next step: now if it has more requests to issue, else the time of its timer.
     pub(crate) fn wakes(&mut self, now: Time) -> [Option<Time>; 2] {
         self.timer.come(now);
         let timer = self.program.poll_timeout().map(|at| at.max(now)).filter(|at| self.timer.request(*at));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The accounts of outstanding transactions: opened with a request, charged when it moves to the next stage, closed
-//! when it ends. They decide nothing: no event depends on them.
+//! when it ends. No event depends on the accounts.
 //!
-//! An account holds the time up to which it is charged. The part that knows when the transaction leaves a stage charges
-//! the time until then. So no time is counted twice or left out, and the parts add up to the whole. That time may be in
-//! the future: the arrival of a frame on the wire is known in advance, and so is the time when memory answers a read.
+//! An account holds the time until which it has been charged. The part that knows when the transaction leaves a stage
+//! charges the time until then. So all time is counted once, and the parts add up to the whole. That time may be in the
+//! future, because the arrival of a frame on the wire and the time when memory answers a read are known in advance.
 //!
 //! A TLP carries the name of its account ([`tlp::Account`]); completions carry the name of their request's account. A
 //! name is an index and a generation, so that a late TLP does not find another transaction's account. There are at most
-//! [`MAX_ACCOUNTS`]. If all are open, the oldest quarter is given up and counted, since their transactions have most
+//! [`MAX_ACCOUNTS`]. If all are open, the oldest quarter is dropped and counted, because their transactions have most
 //! likely been lost.
 
 use crate::breakdown::Breakdown;
@@ -21,23 +21,24 @@ use tlp::{Account, Bdf, Body, Class, Duration, MemoryOp, Span, Status, Tag, Time
 pub const MAX_ACCOUNTS: usize = 1 << INDEX_BITS;
 
 const INDEX_BITS: u32 = 14;
-/// One less than the bits hold, so that no name equals that of a [deferred](Account::DEFERRED) account.
+/// One less than the bits hold, so that no name equals the name of a [deferred](Account::DEFERRED) account.
 const GENERATIONS: u32 = (1 << (32 - INDEX_BITS)) - 1;
 
-/// The turn that memory gives to a request of a transaction.
+/// The times at which memory serves a request of a transaction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
-    pub(crate) account: Account,
+pub struct Turn {
+    /// The account of the transaction.
+    pub account: Account,
     /// The job of the request.
-    pub(crate) job: u32,
+    pub job: u32,
     /// The request waited for a place in the memory system until now.
-    pub(crate) now: Time,
+    pub now: Time,
     /// Memory begins to serve the request.
-    pub(crate) asked: Time,
+    pub asked: Time,
     /// Memory answers.
-    pub(crate) answered: Time,
+    pub answered: Time,
     /// The answer is at the root port.
-    pub(crate) ready: Time,
+    pub ready: Time,
 }
 
 /// Number of accounts by state: `opened` is the sum of the others.
@@ -47,8 +48,9 @@ pub struct AccountTotals {
     pub opened: u64,
     /// Closed accounts: the transaction has ended.
     pub closed: u64,
-    /// Dropped accounts: the posted request had no effect, for example because it was poisoned or no target claimed it;
-    /// or the receiver discarded a TLP of the transaction for lack of credits or of a channel for its Traffic Class.
+    /// Dropped accounts. Either the posted request had no effect, for example because it was poisoned or no target
+    /// claimed it. Or the receiver discarded a TLP of the transaction, because credits or a channel for its Traffic
+    /// Class were missing.
     pub dropped: u64,
     /// Open accounts that were given up to make room.
     pub given_up: u64,
@@ -61,7 +63,7 @@ pub struct AccountTotals {
 struct Entry {
     parts: Parts,
     start: Time,
-    /// The time up to which it is charged.
+    /// The time until which the account has been charged.
     last: Time,
     /// Generation of the name; zero if the entry is free.
     generation: u32,
@@ -75,20 +77,44 @@ struct Entry {
     answering: bool,
 }
 
-/// An entry for the ledger from another part; each is a method of [`Ledger`].
+/// An update of the ledger by another part.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Note {
-    /// See [`Ledger::charge`].
-    Charge { account: Account, stage: Stage, until: Time },
-    /// See [`Ledger::end`].
-    Close { account: Account, status: Status, stage: Stage, end: Time },
-    /// The transaction is an interrupt, and reaches the host at `end`.
-    Interrupt { account: Account, end: Time },
-    /// See [`Ledger::drop`].
-    Drop { account: Account },
+pub enum Note {
+    /// The transaction is in a stage until a time.
+    Charge {
+        /// The account of the transaction.
+        account: Account,
+        /// The stage.
+        stage: Stage,
+        /// End of the stage.
+        until: Time,
+    },
+    /// The transaction has ended.
+    Close {
+        /// The account of the transaction.
+        account: Account,
+        /// Status of its completion.
+        status: Status,
+        /// The stage up to its end.
+        stage: Stage,
+        /// When it ended.
+        end: Time,
+    },
+    /// The transaction is an interrupt.
+    Interrupt {
+        /// The account of the transaction.
+        account: Account,
+        /// When the interrupt reaches the host.
+        end: Time,
+    },
+    /// The transaction has no effect.
+    Drop {
+        /// The account of the transaction.
+        account: Account,
+    },
 }
 
-/// A request of the host: when it was issued, and when it reached the root port.
+/// A request of the host: its time of issue, and the time when it reached the root port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) at: Time,
@@ -106,7 +132,7 @@ struct Request {
 
 /// All accounts, and the sums over closed ones.
 pub(crate) struct Ledger {
-    /// Whether accounts are opened: without them nothing is counted.
+    /// Whether accounts are opened. If not, the ledger counts nothing.
     pub(crate) is_kept: bool,
     entries: Vec<Entry>,
     free: Vec<u32>,
@@ -149,7 +175,8 @@ impl Ledger {
         self.breakdowns.iter_mut().flatten().flatten().for_each(|b| b.clear());
     }
 
-    /// Opens the account of request `tlp`, begun by a device (`Side::Device`) or the host at `now`; returns its name.
+    /// Opens the account of request `tlp`, which a device (`Side::Device`) or the host began at `now`. Returns the
+    /// account's name.
     pub(crate) fn open(&mut self, now: Time, link: usize, asking: Side, tlp: &Tlp) -> Account {
         if !self.is_kept {
             return Account::NONE;
@@ -158,7 +185,7 @@ impl Ledger {
         let generation = self.next_generation;
         self.next_generation = if generation + 1 == GENERATIONS { 1 } else { generation + 1 };
         let index = self.free.pop().unwrap_or_else(|| self.make_room());
-        // Written field by field: a whole entry would be made elsewhere and copied.
+        // Written field by field, because the compiler would build a complete entry elsewhere and copy it.
         let entry = &mut self.entries[index as usize];
         entry.parts = Parts::NONE;
         (entry.start, entry.last) = (now, now);
@@ -200,7 +227,7 @@ impl Ledger {
         self.entries.len() as u32 - 1
     }
 
-    /// Gives up the oldest quarter at once, so that the cost of the search is shared.
+    /// Drops the oldest quarter together, so that all of them share the cost of the search.
     fn give_up_oldest(&mut self) {
         let mut by_age: Vec<u32> = (0..self.entries.len() as u32).collect();
         by_age.sort_by_key(|&index| self.entries[index as usize].start);
@@ -225,7 +252,7 @@ impl Ledger {
     }
 
     /// A TLP of the transaction goes onto the wire for the first time, from `start` to `end`, and will arrive at
-    /// `arrival`; before that it waited for credits at the head of its queue for `credit_wait`.
+    /// `arrival`. Before `start` it waited for credits at the head of its queue for `credit_wait`.
     pub(crate) fn sent(
         &mut self,
         account: Account,
@@ -267,7 +294,7 @@ impl Ledger {
         self.charge(account, Stage::Replay, now);
     }
 
-    /// Memory gives a request this turn.
+    /// Memory serves a request at these times.
     pub(crate) fn served(&mut self, turn: &Turn) {
         let Some(entry) = self.entry(turn.account) else { return };
         entry.charge(Stage::Memory, turn.now);
@@ -276,7 +303,7 @@ impl Ledger {
         entry.charge(Stage::RootComplex, turn.ready);
     }
 
-    /// Counts an account as opened that has no entry yet: see [deferred](Account::DEFERRED).
+    /// Counts an account without an entry as opened: see [deferred](Account::DEFERRED).
     #[inline(always)]
     pub(crate) fn defer(&mut self) -> Account {
         if !self.is_kept {
@@ -359,7 +386,8 @@ impl Ledger {
         }
     }
 
-    /// A device hands on a completion. Only the last one keeps the account's name; returns the name that it must carry.
+    /// A device hands over a completion. Only the last completion keeps the account's name. Returns the name for this
+    /// completion.
     pub(crate) fn answering(&mut self, now: Time, tlp: &Tlp) -> Account {
         if let Some(entry) = self.entry(tlp.account)
             && !entry.answering
@@ -370,7 +398,7 @@ impl Ledger {
         only_last(tlp)
     }
 
-    /// The transaction turns out to be of this kind.
+    /// Sets the kind of the transaction, now that it is known.
     fn set_kind(&mut self, account: Account, kind: TransactionKind) {
         if let Some(entry) = self.entry(account) {
             entry.kind = kind;
@@ -447,7 +475,7 @@ impl Entry {
         answering: false,
     };
 
-    /// Charges `stage` until `until`. Time charged ahead stays charged: a time before `last` adds nothing.
+    /// Charges `stage` until `until`. Time charged in advance stays charged, so a time before `last` has no effect.
     fn charge(&mut self, stage: Stage, until: Time) {
         self.parts.add(stage, until.since(self.last));
         self.last = self.last.max(until);
@@ -479,7 +507,7 @@ pub(crate) fn ended_with(tlp: &Tlp) -> Status {
     }
 }
 
-/// Returns the account of `tlp`; none for a completion that is not the last of its request.
+/// Returns the account of `tlp`, or [`Account::NONE`] for a completion that is not the last of its request.
 fn only_last(tlp: &Tlp) -> Account {
     match &tlp.repr.body {
         Body::Completion(c) if !c.is_last() => Account::NONE,
@@ -539,13 +567,13 @@ mod tests {
     }
 
     #[test]
-    fn oldest_accounts_are_given_up_when_all_are_open() {
+    fn oldest_account_is_dropped_if_all_are_open() {
         let mut ledger = Ledger::new(1);
         let first = opened(&mut ledger, at(0));
         (1..MAX_ACCOUNTS as u64).for_each(|n| drop(opened(&mut ledger, at(n))));
         let totals = ledger.totals();
         assert_eq!((totals.open, totals.given_up), (MAX_ACCOUNTS as u64, 0));
-        // One more: the oldest quarter goes, including the first account.
+        // One more account drops the oldest quarter, including the first account.
         let last = opened(&mut ledger, at(20_000));
         let quarter = MAX_ACCOUNTS as u64 / 4;
         let totals = ledger.totals();
@@ -580,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn account_names_wrap_without_meaning_no_account() {
+    fn generation_of_account_name_is_never_zero_after_wrap() {
         let mut ledger = Ledger::new(1);
         for n in 0..u64::from(GENERATIONS) + 2 {
             let tlp = opened(&mut ledger, at(n));

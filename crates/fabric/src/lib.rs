@@ -2,7 +2,8 @@
 //! The timed fabric: an event loop in integer picoseconds, a root complex with its root ports, links, and the ports
 //! at their far ends.
 //!
-//! A [`Fabric`] joins three kinds of sans-IO parts. It knows only when each must act, not what it does.
+//! A [`Fabric`] joins three kinds of sans-IO parts. The fabric knows when each part must act, but not what the part
+//! does.
 //!
 //! ```text
 //!   host program ── root complex ──┬── root port 0 ══ link 0 ══ slot 0 (an endpoint, or any other TlpPort)
@@ -10,7 +11,7 @@
 //!                  memory          └── ...
 //! ```
 //!
-//! There may be several hosts, each with all of these parts and without a path to any other.
+//! There may be several hosts. Each has all of these parts, and no path leads to another host.
 //!
 //! - [`Fabric`]: the event loop and what it moves;
 //! - [`root`]: the root complex: routing, completions, host memory with its timing ([`profile`]);
@@ -33,6 +34,7 @@ pub mod tap;
 pub mod topology;
 
 mod bridge;
+mod effects;
 mod flow;
 mod ledger;
 mod memory_system;
@@ -41,6 +43,8 @@ mod timer;
 mod wire;
 
 pub use breakdown::Breakdown;
+pub use bridge::BridgeOwner;
+pub use effects::{Due, Effect};
 pub use fabric::{
     Above, Fabric, FabricConfig, HostConfig, LinkName, MAX_HOSTS, NoHost, PlacedRefusal, RunTotals,
     SlotConfig, SwitchSlot, TopologyError,
@@ -49,7 +53,7 @@ pub use fault::{
     Alteration, FaultAction, FaultLimit, FaultRule, FrameKind, InternalError, TlpFilter, TlpType,
 };
 pub use flow::Flow;
-pub use ledger::{AccountTotals, MAX_ACCOUNTS};
+pub use ledger::{AccountTotals, MAX_ACCOUNTS, Note, Turn};
 pub use memory_system::MemoryCounters;
 pub use profile::HostProfile;
 pub use progress::{Limits, Stop};

@@ -10,14 +10,14 @@ pub use parts::{
 
 use tlp::{Duration, Rcb};
 
-/// The timing of a host. All costs are physical: a latency is a delay that requests share, a service time is one for
-/// which they take turns.
+/// The timing of a host. Costs are of two kinds. Latencies of several requests overlap; during a service time only one
+/// request is served.
 #[derive(Clone, Debug)]
 pub struct HostProfile {
     /// Name of the profile.
     pub name: String,
-    /// From the last symbol of a request to the memory system, and again from the memory system to the transmit queue;
-    /// also between CPU and root port, each way.
+    /// Time from the last symbol of a request to the memory system, and again from the memory system to the transmit
+    /// queue. It also applies between CPU and root port, each way.
     pub root_complex_latency: Duration,
     /// From the memory system's acceptance of a read to its data.
     pub memory_read_latency: Duration,
@@ -31,15 +31,15 @@ pub struct HostProfile {
     pub write_request_service: Duration,
     /// Service time of each 64 B line that a write touches.
     pub write_line_service: Duration,
-    /// From the arrival of an interrupt message to the program that waits for it.
+    /// Time from the arrival of an interrupt message until the waiting program gets it.
     pub interrupt_latency: Duration,
     /// How long the host waits for a completion (`PCIe 5.0 §2.8`), unless Device Control 2 of a root port has another value.
     pub completion_timeout: Duration,
     /// Read Completion Boundary, at which completions may be cut.
     pub rcb: Rcb,
     /// Maximum number of reads of one Traffic Class that a root port has outstanding in the memory system. Further ones
-    /// wait in the receive buffer and hold their credits. Each Traffic Class has as many, so that none waits for
-    /// another.
+    /// wait in the receive buffer and hold their credits. Each Traffic Class has this number, so that no class waits
+    /// for another.
     pub max_reads_per_port: u32,
     /// Maximum number of non-posted requests of the host that are outstanding at one root port: 5-bit tags give 32, 8-bit tags
     /// 256.
@@ -94,9 +94,9 @@ impl HostProfile {
         self.read_request_service + self.read_line_service * lines(address, len)
     }
 
-    /// Returns how much of a read's service overlaps with sending its first completions over a link that takes
-    /// `line_time` for a line of data: the service of the lines after the first [`LONG_READ_LINES`]. Completions wait
-    /// for those lines, so none is sent before its lines are there. LAT_DMA_RD shows this on a host with a
+    /// Returns how much of a read's service overlaps with sending its first completions: the service of the lines after
+    /// the first [`LONG_READ_LINES`]. The link takes `line_time` for a line of data. Completions wait for those lines,
+    /// so a completion is never sent before its data is available. LAT_DMA_RD shows this on a host with a
     /// Max_Read_Request_Size of 4096 (Broadwell, lat_dma_sizes.csv): 178 ns more for 512 B than for 64 B, and as
     /// everywhere 167 to 176 ns more, little beyond the wire's time, for each further 512 B.
     pub(crate) fn hidden_service(&self, address: u64, len: u32, line_time: Duration) -> Duration {
@@ -124,7 +124,7 @@ mod tests {
     use super::lines;
 
     #[test]
-    fn offset_touches_one_more_line() {
+    fn offset_access_touches_one_more_line() {
         assert_eq!([lines(0, 64), lines(1, 64), lines(63, 1), lines(63, 2), lines(0, 65)], [1, 2, 1, 2, 2]);
     }
 }

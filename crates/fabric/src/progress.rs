@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The end of a run, and its report if it cannot go on.
+//! The reasons why a run ends, and the report of a run that cannot continue.
 
 use std::fmt;
 use tlp::{Duration, Time};
@@ -11,8 +11,8 @@ pub struct Limits {
     pub until: Time,
     /// Number of events after which control returns, so that a caller can show progress.
     pub events: u64,
-    /// Inputs may come from outside, as through a socket: neither the end of the host program nor silence ends the run,
-    /// which goes on to `until`; only a failure does.
+    /// Inputs may come from outside, such as from a socket. Then the run continues to `until` even if the host program
+    /// has ended or all parts are silent. Only a failure ends it earlier.
     pub open_ended: bool,
 }
 
@@ -25,15 +25,15 @@ impl Default for Limits {
 /// Why a run has returned.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// The host program has succeeded, or there is none, and nothing is outstanding.
+    /// The host program has succeeded or does not exist, and no request is outstanding.
     Finished,
     /// The host program has ended with this error.
     Failed(String),
     /// Virtual time has reached its limit.
     TimeLimit,
-    /// The events of this call are used up; call again to go on.
+    /// The number of events per call was reached; call again to continue.
     Paused,
-    /// Nothing more can happen, but parts still wait: one line for each.
+    /// No event is left, but parts still wait: one line for each.
     NoProgress(Vec<String>),
 }
 
@@ -95,8 +95,8 @@ impl Silence {
 /// again at once, without end. A fabric itself needs some tens of events per port at one time.
 pub(crate) const MAX_EVENTS_PER_INSTANT: u32 = 1 << 17;
 
-/// Virtual time in which TLPs of an ended program may still arrive: many round trips of any link, but short enough for
-/// a device that goes on by itself for ever.
+/// Virtual time in which TLPs of an ended program may still arrive. It is many round trips of any link. It also ends
+/// the run of a device that continues by itself for ever.
 pub(crate) const DRAIN_LIMIT: Duration = Duration::from_us(10);
 
 #[cfg(test)]
@@ -107,15 +107,15 @@ mod tests {
         Time::ZERO + Duration::from_us(us)
     }
 
-    /// Rows: now, end of the silence, last progress; then the silence since then, in us, once it is noted.
+    /// Rows: now, end of the silence, last progress; then the silence since that progress, in us, after it was noted.
     #[test]
-    fn silence_adds_up_without_progress_and_overlaps_count_once() {
+    fn silence_adds_up_and_overlaps_count_once() {
         let rows = [
             (10, 15, 9, 5),
             (12, 20, 9, 10),
             (13, 14, 9, 10),
             (30, 34, 9, 14),
-            // Progress during the silence: the rest of it counts, and any new silence.
+            // Progress during the silence: only the rest of the silence, and any later silence, count.
             (32, 40, 31, 8),
             (50, 53, 45, 3),
         ];

@@ -3,12 +3,12 @@
 
 mod wheel;
 
-use crate::root::Due;
+use crate::effects::Due;
 use crate::topology::{HostId, LinkId, OfHost, PortId};
 use tlp::{Duration, Time};
 use wheel::Wheel;
 
-/// A pending event. It is small on purpose: its data waits at its owner, in order.
+/// A pending event. An event is small on purpose. Its data waits at its owner, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     /// The oldest frame in flight to this port arrives.
@@ -23,7 +23,7 @@ pub(crate) enum Event {
     SlotTimer(u32),
     /// A timer of this switch is due: a TLP may leave, or the switch stops waiting for something.
     SwitchTimer(u32),
-    /// The data of this read job of a host's root complex is there.
+    /// The data of this read job of a host's root complex is available.
     ReadReady(OfHost),
     /// Memory of a host has drained posted data of this root port.
     Drained(OfHost),
@@ -61,13 +61,13 @@ impl Event {
 /// The queue of a fabric: a list sorted by time, the next event last; a [`wheel`] takes later events if it grows long.
 ///
 /// A lab with one slot has 8 to 32 pending events, most of them due soon. A short walk from the end then finds the
-/// place of a new event faster than a binary heap: `cargo bench -p riser-fabric` was a tenth faster with it. Trees of
-/// switches have hundreds pending, most of them timers of links: then the list holds the events of the next
-/// nanoseconds, and the wheel all others. Which of the two holds an event does not affect the order.
+/// place of a new event faster than a binary heap would: `cargo bench -p riser-fabric` was a tenth faster with the
+/// list. Trees of switches have hundreds of pending events, most of them timers of links. Then the list holds the
+/// events of the next nanoseconds, and the wheel all others. Which of the two holds an event does not affect the order.
 pub(crate) struct SortedQueue {
     /// Events, the latest first. Empty only if no event is pending.
     near: Vec<Entry>,
-    /// Events from this time on are in the wheel; [`Time::MAX`]: none is.
+    /// Events from this time on are in the wheel. [`Time::MAX`]: the wheel is empty.
     later_from: Time,
     wheel: Option<Box<Wheel>>,
 }
@@ -82,8 +82,8 @@ struct Entry {
 const NEAR_MAX: usize = 128;
 /// Number of events in the wheel below which the list takes all of them back.
 const FEW: usize = 48;
-/// Minimum number of events that the empty list takes from the wheel: with few busy links among many idle ones, each slot of the
-/// wheel has one.
+/// Minimum number of events that the empty list takes from the wheel: if few links are busy among many idle ones, each
+/// slot of the wheel has one event.
 const BATCH: usize = 32;
 
 impl SortedQueue {
@@ -110,7 +110,8 @@ impl SortedQueue {
         self.near.last().map_or(Time::MAX, |entry| entry.time)
     }
 
-    /// Takes the first event if it is due by `until`: putting it back would move it after others at the same time.
+    /// Takes the first event if it is due by `until`. The caller cannot put an event back, because the event would then
+    /// come after others at the same time.
     pub(crate) fn pop_until(&mut self, until: Time) -> Option<(Time, Event)> {
         let Entry { time, event } = *self.near.last()?;
         if time > until {
@@ -123,8 +124,8 @@ impl SortedQueue {
         Some((time, event))
     }
 
-    /// Returns pending events, in no order: all [of ports](Event::is_of_port); of the others at least the first and
-    /// those that are due soon. The cost does not grow with the number of pending timers.
+    /// Returns pending events, in no order: all [of ports](Event::is_of_port), and at least the first of the others and
+    /// the ones that are due soon. The cost does not grow with the number of pending timers.
     pub(crate) fn next_of_each(&self) -> impl Iterator<Item = (Time, Event)> {
         let later = self.wheel.iter().flat_map(|wheel| wheel.next_of_each());
         self.near.iter().chain(later).map(|entry| (entry.time, entry.event))
@@ -157,7 +158,7 @@ impl SortedQueue {
         near.push(entry);
         let mut places = near.iter_mut().rev();
         let Some(mut place) = places.next() else { return };
-        // The index in the list is the sequence: of all events at one time, the new one comes last.
+        // The position in the list is the sequence: a new event comes after all others at the same time.
         for before in places.take_while(|e| e.time <= entry.time) {
             *place = *before;
             place = before;
@@ -197,8 +198,8 @@ impl SortedQueue {
         SortedQueue::sort(near);
     }
 
-    /// Sorts events from the order of their insertion. Thousands may be due at one time, such as frames after a delayed
-    /// one: none of those is moved past another.
+    /// Sorts events from the order of their insertion. Thousands may be due at the same time, for example frames that
+    /// wait for a delayed frame. They keep their order.
     fn sort(near: &mut [Entry]) {
         near.reverse();
         for end in 1..near.len() {
@@ -212,7 +213,7 @@ impl SortedQueue {
         }
     }
 
-    /// Inserts an event for the wheel, or one that exceeds the list.
+    /// Inserts an event that belongs into the wheel, or for which the list has no room.
     #[inline(never)]
     fn push_later(&mut self, entry: Entry) {
         if self.later_from == Time::MAX {
@@ -260,9 +261,9 @@ mod tests {
         assert!(queue.is_empty());
     }
 
-    /// An event later than the limit stays in place, before those inserted after it.
+    /// An event later than the limit stays in place, before events inserted after it.
     #[test]
-    fn pop_until_takes_no_later_event() {
+    fn pop_until_returns_no_later_event() {
         let mut queue = SortedQueue::default();
         let at = Time::from_ps;
         queue.push(at(5), Event::SlotTimer(0));
@@ -286,8 +287,8 @@ mod tests {
         if is_of_port(n) { Event::PortTimer(port) } else { Event::SlotTimer(n) }
     }
 
-    /// With ten thousand pending timers, as of a hundred links, the events visited to find idle time do not grow with
-    /// the timers, and no timer is moved.
+    /// With ten thousand pending timers, as with a hundred links, the search for idle time visits no more events than
+    /// with few timers, and moves no timer.
     #[test]
     fn idle_search_cost_is_independent_of_timers() {
         let count = |timers: u32| {
@@ -307,7 +308,7 @@ mod tests {
         assert!(many.0 <= few.0 + NEAR_MAX && many.1 <= few.1 + NEAR_MAX, "{few:?}, {many:?}");
     }
 
-    /// Delays as in a tree of links: none, short, within the reach of the wheel and beyond, some of them equal.
+    /// Delays as in a tree of links: zero, short, within the reach of the wheel and beyond, some of them equal.
     fn delay() -> impl Strategy<Value = u64> {
         prop_oneof![Just(0), Just(4096), 0..5_000u64, 0..1_000_000u64, 0..40_000_000u64, Just(1 << 20)]
     }
@@ -315,9 +316,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Events come out sorted by time and sequence, however many are pending.
+        /// For any number of pending events, they come out sorted by time and sequence.
         #[test]
-        fn events_come_out_by_time_and_sequence(
+        fn events_are_ordered_by_time_and_sequence(
             steps in prop::collection::vec((delay(), 0..4u32), 1..600), waiting in 1..400usize,
         ) {
             let (mut queue, mut model) = (SortedQueue::default(), BTreeMap::new());

@@ -17,11 +17,12 @@
 //! | accepted by a switch | handed to the transmit queue of its egress port | `switch` |
 //! | accepted by a device | the device hands over the first completion | `completer` |
 //!
-//! A request of a device begins when the port takes it from the device, one of the host when the root complex takes it
-//! from the host program. A posted write ends when it is visible in memory or is delivered to the device; a message when it
-//! is delivered; an interrupt when it reaches the host program. A transaction with completions ends when the last of them has
-//! arrived (at the host program for requests of the host). Of several completions, the path of the last one counts. So the time
-//! that earlier ones take on the wire is `queue` of the last.
+//! A request of a device begins when the port takes it from the device. A request of the host begins when the root
+//! complex takes it from the host program. A posted write ends when it is visible in memory or is delivered to the
+//! device; a message when it is delivered; an interrupt when it reaches the host program. A transaction with
+//! completions ends when the last of them has arrived (at the host program for requests of the host). If there are
+//! several completions, the path of the last one counts. So the time that earlier completions take on the wire counts
+//! as `queue` of the last one.
 
 use std::fmt;
 use tlp::{Bdf, Duration, Status, Tag, Time};
@@ -38,8 +39,8 @@ pub enum Stage {
     Serialization,
     /// Time of flight of the last symbol.
     Wire,
-    /// From the time at which it would have arrived until it was accepted: it, or an earlier TLP, was lost or damaged
-    /// and replayed.
+    /// From the expected arrival until the TLP was accepted, because this TLP or an earlier one was lost or damaged and
+    /// then replayed.
     Replay,
     /// Latency of the root complex, each way; for an interrupt also the way to the program.
     RootComplex,
@@ -47,7 +48,7 @@ pub enum Stage {
     Memory,
     /// Switches: their latency, and the wait for other TLPs and for room at the egress port.
     Switch,
-    /// The device that answers: from arrival of the request until it hands over the first completion.
+    /// The device that answers: from the arrival of the request until the device hands over the first completion.
     Completer,
 }
 
@@ -207,9 +208,9 @@ pub struct Transaction {
     pub requester: Bdf,
     /// Tag of the request; without meaning if no completion answers it.
     pub tag: Tag,
-    /// Bytes read or written; for an AtomicOp those of its operands, for a message those of its data.
+    /// Bytes read or written. For an AtomicOp, bytes of its operands; for a message, bytes of its data.
     pub bytes: u32,
-    /// Status of the last completion; Successful Completion if there is none.
+    /// Status of the last completion; Successful Completion if there is no completion.
     pub status: Status,
     /// When the transaction began.
     pub start: Time,
@@ -228,7 +229,7 @@ impl Transaction {
 
 /// An observer of transactions.
 pub trait TransactionTap {
-    /// Sees a transaction whose end is known. The end of a write is known when it reaches the memory system, ahead of
-    /// time; so transactions are not reported in the order of their ends.
+    /// Sees a transaction whose end is known. The end of a write is known in advance, when the write reaches the memory
+    /// system. So transactions are not reported in the order of their ends.
     fn transaction(&mut self, transaction: &Transaction);
 }

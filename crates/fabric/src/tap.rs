@@ -33,7 +33,7 @@ impl Direction {
     }
 }
 
-/// A frame as a tap sees it.
+/// A frame that a tap observes.
 #[derive(Debug)]
 pub struct TapRecord<'a> {
     /// When its last symbol passed the tap's port.
@@ -54,9 +54,9 @@ pub struct TapRecord<'a> {
     pub malformed: Option<[u32; 4]>,
 }
 
-/// An observer of frames. It is called at each port for each frame sent and received, replays included.
+/// An observer of frames. The fabric calls the tap at each port for each frame sent and received, replays included.
 pub trait Tap {
-    /// Sees a frame.
+    /// Observes a frame.
     fn frame(&mut self, record: &TapRecord<'_>);
 
     /// Returns whether the tap observes this end of links: frames at the other end are not passed to it.
@@ -65,7 +65,7 @@ pub trait Tap {
     }
 
     /// Returns whether the tap wants to see UpdateFCs that repeat values known to the other end. If not, the fabric may
-    /// withhold them, and passes over the time in which links do nothing else.
+    /// omit them, and skips time in which links do nothing else.
     fn sees_refreshes(&self) -> bool {
         true
     }

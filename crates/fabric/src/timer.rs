@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The events of one timer in the queue, which cannot remove them. Tracks which are still pending, so that no event is
+//! The events of one timer in the queue, which cannot remove them. Tracks the pending ones, so that no event is
 //! requested twice. Never reads a clock.
 
 use tlp::Time;
 
 /// Due times of one timer's events in the queue.
 ///
-/// A timer that moves later needs no new event: the pending one fires too early and requests the next. If a short
+/// A timer that moves later needs no new event: the pending event fires too early and requests the next one. If a short
 /// timeout expires many times while a long one runs, the queue therefore holds one event of the long one, not one for
-/// each time. A new event is needed only if the timer moves earlier than all pending ones, so their number does not
+/// each time. A new event is needed only if the timer moves before all pending events, so the number of events does not
 /// grow with the run.
 pub(crate) struct TimerEvents {
     /// The earliest; [`Time::MAX`] if no event is pending.
@@ -44,7 +44,7 @@ impl TimerEvents {
         is_new
     }
 
-    /// Forgets the events due by `now`: they have fired, or fire at this time.
+    /// Removes the events due by `now`, which have fired or fire at this time.
     #[inline]
     pub(crate) fn come(&mut self, now: Time) {
         while self.first <= now {

@@ -78,7 +78,7 @@ impl HostId {
     }
 }
 
-/// A host and another number, such as that of a root port, in one word: with two, events would not fit in registers.
+/// A host and another number, such as a root port's, in one word. With two words, events would not fit in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OfHost(u32);
 
@@ -134,7 +134,7 @@ pub struct LinkConfig {
     pub propagation: Duration,
     /// Read Completion Boundary of the root port; `None`: as in the host profile.
     pub rcb: Option<Rcb>,
-    /// Chance that a bit arrives flipped, as a multiple of 2^-64; zero is a perfect link.
+    /// Probability that a bit arrives flipped, as a multiple of 2^-64. Zero is a perfect link.
     pub bit_error_rate: u64,
 }
 
@@ -165,7 +165,7 @@ pub enum LinkChange {
     Restore,
     /// The device at the far end is pulled out of its slot while it runs.
     Remove,
-    /// The device is put back, as it is after power-on.
+    /// The device is put back, in its state after power-on.
     Insert,
     /// A user presses the attention button of the slot.
     PressAttention,
@@ -208,7 +208,7 @@ impl AddressMap {
     pub const MAX_ROOT_PORTS: usize = 8;
     /// End of low host memory, and start of the 32-bit windows.
     pub const MMIO32_BASE: u64 = 0x8000_0000;
-    /// From one 32-bit window to the next, and bytes of each but the last: 256 MiB.
+    /// Distance from one 32-bit window to the next, which is also the size of each window but the last: 256 MiB.
     pub const MMIO32_SIZE: u64 = 0x1000_0000;
     /// Bytes of the 32-bit window of the last root port: the addresses of interrupts and firmware follow it.
     pub const MMIO32_LAST_SIZE: u64 = 0x0800_0000;

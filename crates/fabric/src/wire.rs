@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A port as the fabric holds it: its link layer, the frames on their way to it, and its pending events.
+//! A port with its link layer, the frames in flight to it, and its pending events.
 
 use crate::fault::{Cut, Faults, Harm};
 use crate::flow::Flow;
@@ -10,21 +10,22 @@ use link::{Frame, Port, Rare, SentFrame, TLP_FRAMING_BYTES};
 use std::collections::VecDeque;
 use tlp::{Duration, Time, Tlp};
 
-/// A frame in flight to a port. Its TLP stays at the port that sent it, which keeps it at least until it is accepted.
+/// A frame in flight to a port. The TLP of the frame stays at the sending port, which keeps it at least until the
+/// receiver has accepted it.
 pub(crate) struct InFlight {
     pub(crate) frame: SentFrame,
     /// State that most frames do not have.
     pub(crate) odd: Option<Box<Odd>>,
-    /// Time from the arrival of its header to that of its last symbol, if a cut-through switch receives it.
+    /// Time from the arrival of its header to the arrival of its last symbol, if a cut-through switch receives it.
     pub(crate) tail: Duration,
-    /// True if its TLP has gone on already.
+    /// True if its TLP has been forwarded already.
     pub(crate) passed: bool,
 }
 
 /// The state of an unusual frame.
 #[derive(Default)]
 pub(crate) struct Odd {
-    /// The TLP, if this is a replay: its sender may forget it while this copy is in flight.
+    /// The TLP, if this is a replay. The sender may drop its TLP while this copy is in flight.
     pub(crate) again: Option<Tlp>,
     /// The damage of the frame.
     pub(crate) harm: Option<Box<Harm>>,
@@ -66,24 +67,25 @@ pub(crate) struct PortState {
     pub(crate) id: PortId,
     pub(crate) owner: Owner,
     pub(crate) port: Port,
-    /// Frames on their way here, oldest first: a wire keeps order.
+    /// Frames in flight to this port, oldest first, because a wire keeps order.
     pub(crate) inbound: VecDeque<InFlight>,
     /// Time of flight from the other end.
     pub(crate) propagation: Duration,
-    /// Faults of frames on their way here.
+    /// Faults of frames in flight to this port.
     pub(crate) faults: Faults,
     /// Whether the owner may have more TLPs than at the last poll.
     pub(crate) asks_again: bool,
-    /// The data that it has sent.
+    /// The data that this port has sent.
     pub(crate) flow: Flow,
     transmit_at: Time,
-    /// Whether an event of its timer has fired, so that the next must be requested.
+    /// Whether an event of the timer has fired, so that the next one must be requested.
     timer_came: bool,
     /// The pending events of its timer.
     timers: TimerEvents,
 }
 
-/// Number of frames in flight for which a direction has room without growing: more than any board of a few nanoseconds holds.
+/// Number of frames in flight for which a direction has room without growing. A board of a few nanoseconds never has
+/// this many in flight.
 const IN_FLIGHT: usize = 64;
 
 impl PortState {
@@ -181,8 +183,8 @@ impl PortState {
         }
     }
 
-    /// Requests the events that the port needs next. An earlier pending event serves as well; if it turns out to be too
-    /// early, another is requested.
+    /// Requests the events that the port needs next. An earlier pending event is sufficient: if it is too early, it
+    /// requests another one.
     #[inline(always)]
     pub(crate) fn arm(&mut self, now: Time, queue: &mut SortedQueue) {
         if let Some(at) = self.port.transmit_ready_at() {
@@ -213,8 +215,8 @@ impl PortState {
         }
     }
 
-    /// Returns whether only refreshes of credits go on at this end, with `peer` at the other end, and the event for the
-    /// next one is pending. Frames in flight, and the effects of their faults and of the owner, are checked elsewhere.
+    /// Returns whether this end only refreshes credits, with `peer` at the other end, and the event for the next
+    /// refresh is pending. Frames in flight, and the effects of their faults and of the owner, are checked elsewhere.
     pub(crate) fn only_refreshes(&self, peer: &PortState) -> bool {
         let due = self.port.poll_timeout().unwrap_or(Time::MAX);
         due == self.timers.first() && self.port.only_refreshes(&peer.port)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Cost of one access by a client: in the session alone, over a socket, and in memory. For comparison, the socket is also measured with
-//! a server that only echoes. Reports medians over batches, in wall time. Run it with `cargo bench -p riser-guest --bench parts`. Under
-//! `taskset -c 0` client and server share a core, which is best for a machine with one virtual CPU.
+//! Cost of one access by a client: in the session alone, over a socket, and in memory. For comparison, the socket is
+//! also measured with a server that only echoes. Reports medians over batches, in wall time. Run the benchmark with
+//! `cargo bench -p riser-guest --bench parts`. Under `taskset -c 0` client and server share a core, which is best for a
+//! machine with one virtual CPU.
 
 use riser_guest::memory::Memory;
 use riser_guest::net::{Server, wait};
@@ -73,7 +74,7 @@ fn session() {
     println!("session: a posted write            {ns:8.0} ns");
 }
 
-/// Answers reads as fast as a process can that does nothing else.
+/// Answers reads at the maximum speed of a process that does nothing else.
 fn echo(listener: &UnixListener) -> std::io::Result<()> {
     let (mut stream, _) = listener.accept()?;
     let mut bytes = [0; 64];

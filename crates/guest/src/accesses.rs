@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Translates accesses of a virtual machine into requests of a root complex. Splits an access into requests, issues them in
-//! order, and assembles the results. Knows neither the source of an access nor its target.
+//! Translates accesses of a virtual machine into requests of a root complex. Splits an access into requests, issues
+//! them in order, and assembles the results. This module does not depend on the source or the target of an access.
 
 use host::{HostError, HostOutput, HostReadId};
 use slab::Slab;
@@ -14,7 +14,7 @@ const DW: u64 = 4;
 /// The value of a CPU's read without an answer (`PCIe 5.0 §2.3.2`).
 pub(crate) const ALL_ONES: u8 = 0xff;
 
-/// Bytes of an access. Short ones are stored without allocation.
+/// Bytes of an access. Short results are stored without allocation.
 pub type Bytes = SmallVec<[u8; 16]>;
 
 /// The end of an access.
@@ -35,8 +35,8 @@ impl<T> Answer<T> {
     }
 }
 
-/// Accesses in progress. Requests leave in the order of accesses. After a configuration write, no request leaves before the
-/// write has ended, since a CPU waits for it.
+/// Accesses in progress. Requests leave in the order of accesses. After a configuration write, no request leaves before
+/// the write has ended, because a CPU waits for such a write.
 pub struct Accesses<T> {
     payloads: PayloadPool,
     open: Slab<Access<T>>,
@@ -163,7 +163,7 @@ impl<T> Accesses<T> {
         self.close(access)
     }
 
-    /// Writes memory. Memory writes are posted: the access ends at once.
+    /// Writes memory. Memory writes are posted: the access ends immediately.
     pub(crate) fn write_memory(&mut self, token: T, at: u64, bytes: &[u8]) -> Option<Answer<T>> {
         for (address, part) in pieces(at, bytes.len() as u64, PAGE) {
             let data = Data::Carried(self.payloads.copy(&bytes[part]));

@@ -10,9 +10,9 @@
 //! | sets up MSI-X, which the client emulates | MWr to the function's table, with the vector number as data |
 //! | gets INTx | CfgRd of Interrupt Status, when a wire of the root port above changes: the wire may be shared |
 //!
-//! Writes that would move the function are kept here and do not reach it: BARs, Max_Payload_Size and resets. The caller resets the function
-//! and then restores its settings ([`Facts::restore`]). A virtual function lacks IDs and Memory Space Enable (`PCIe 5.0 §9.3.4.1`), but a
-//! machine needs them; so they are kept here too.
+//! Some writes would move the function: BARs, Max_Payload_Size and resets. These are stored here, and do not reach the
+//! function. The caller resets the function and then restores its settings ([`Facts::restore`]). A virtual function
+//! lacks IDs and Memory Space Enable (`PCIe 5.0 §9.3.4.1`), but a machine needs them. So they are stored here too.
 
 use crate::accesses::{ALL_ONES, Accesses, Answer, Bytes};
 use crate::vfio_device::{self, Outcome, VfioDevice};
@@ -33,7 +33,7 @@ const ROM: std::ops::Range<u64> = 0x30..0x34;
 /// Command, and Memory Space Enable in its low byte.
 const COMMAND: u64 = header::COMMAND_STATUS as u64 * 4;
 const MEMORY_SPACE: u8 = command::MEMORY_SPACE as u8;
-/// Max_Payload_Size in the low byte of Device Control, Initiate Function Level Reset in the next one.
+/// Max_Payload_Size is in the low byte of Device Control, Initiate Function Level Reset in the next byte.
 const MPS: u8 = device_control::MPS as u8;
 const INITIATE_FLR: u8 = (device_control::INITIATE_FLR >> 8) as u8;
 /// Vector Control: the entry is masked (`PCIe 5.0 §7.7.2.9`).
@@ -87,7 +87,7 @@ impl BarFacts {
 pub struct Function<T> {
     facts: Facts,
     accesses: Accesses<Purpose<T>>,
-    /// Whether the function is where `facts` says. If not, all of it reads as ones.
+    /// Whether the function is where `facts` says. If not, the whole function reads as ones.
     is_there: bool,
     /// BARs as set by the machine.
     bars: [u32; 6],
@@ -98,7 +98,7 @@ pub struct Function<T> {
     /// Number of MSI vectors that the machine has granted.
     msi_vectors: u32,
     msix_is_enabled: bool,
-    /// One element per entry of the MSI-X table: whether it is masked, or `None` if it was never set up.
+    /// One element per entry of the MSI-X table: whether the entry is masked; `None` if it was never set up.
     entries: Vec<Option<bool>>,
     /// Whether the wire is asserted, by this function or another.
     level: bool,
@@ -132,7 +132,7 @@ impl<T> Function<T> {
         }
     }
 
-    /// Returns what is known of the function.
+    /// Returns the known properties of the function.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
@@ -142,7 +142,7 @@ impl<T> Function<T> {
         (self.facts, self.is_there) = (facts, true);
     }
 
-    /// Marks the function as lost: all of it reads as ones, and writes have no effect.
+    /// Marks the function as lost: the whole function reads as ones, and writes have no effect.
     pub fn lost(&mut self) {
         self.is_there = false;
     }
@@ -190,7 +190,8 @@ impl<T> Function<T> {
         }
     }
 
-    /// Handles a byte written to configuration space. Returns the byte for the function, and whether the write resets it.
+    /// Handles a byte written to configuration space. Returns the byte for the function, and whether the write resets
+    /// the function.
     fn take(&mut self, at: u64, byte: u8) -> (u8, bool) {
         if BARS.contains(&at) {
             let (n, lane) = (((at - BARS.start) / 4) as usize, (at % 4) as usize);
@@ -251,7 +252,7 @@ impl<T> Function<T> {
         answer.and_then(|answer| self.ended(answer))
     }
 
-    /// Writes an entry of the MSI-X table if it was set up.
+    /// Writes an entry of the MSI-X table if the entry was set up.
     fn program(&mut self, vector: usize) {
         let (Some((.., table)), Some(masked), true) = (self.facts.msix, self.entries[vector], self.is_there)
         else {
@@ -404,7 +405,7 @@ impl<T> VfioDevice<T> for Function<T> {
     }
 }
 
-/// Returns whether a byte of configuration space is kept here and not in the function.
+/// Returns whether a byte of configuration space is stored here and not in the function.
 fn is_kept(at: u64) -> bool {
     BARS.contains(&at) || ROM.contains(&at)
 }

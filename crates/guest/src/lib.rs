@@ -8,8 +8,9 @@
 //! - [`sharing`]: a check that the machine uses the same memory
 //! - [`net`]: the socket; [`listener`]: access control of the socket
 //!
-//! The crate does not depend on labs or the fabric: the caller handles events and supplies the answers. It checks every length, offset
-//! and descriptor that a client sends, reads no clock except in [`net`], and never panics on foreign bytes.
+//! The crate does not depend on labs or the fabric: the caller handles events and supplies the answers. The crate
+//! checks every length, offset and descriptor that a client sends, reads no clock except in [`net`], and never panics
+//! because of bytes that a client sends.
 
 pub mod accesses;
 pub mod function;

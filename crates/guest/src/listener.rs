@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Unix sockets for our own user: checks who connects, and manages the socket's file. Knows no protocol.
+//! Unix sockets for riser's own user: checks who connects, and manages the socket's file. This module does not depend
+//! on the protocol.
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::fs::{Mode, fchmod};
@@ -42,7 +43,7 @@ pub enum ListenError {
     System {
         /// The path.
         path: String,
-        /// What was attempted.
+        /// The operation that has failed.
         what: &'static str,
         /// Error of the system.
         error: io::Error,
@@ -52,11 +53,11 @@ pub enum ListenError {
 /// Process that connected to a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// Process ID; zero if the process is in a namespace that we do not see.
+    /// Process ID; zero if the process is in a namespace that riser does not see.
     pub process: u32,
     /// User at the time of the connection.
     pub user: u32,
-    /// Whether it is served: the user is ours or root.
+    /// Whether the client is served: its user is riser's own user or root.
     pub is_served: bool,
 }
 
@@ -67,7 +68,7 @@ pub struct Listener {
     /// Device and inode of the socket's file, to recognize it.
     file: (u64, u64),
     socket: OwnedFd,
-    /// Closed for a moment if no descriptor is left, so that the next client can be accepted and disconnected.
+    /// Closed for a moment if no descriptor is left, so that the next client can be accepted and then disconnected.
     spare: RefCell<Option<OwnedFd>>,
 }
 
@@ -148,7 +149,7 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // Keeps a file that has replaced ours.
+        // Does not remove a file that has replaced riser's file.
         let is_ours =
             fs::symlink_metadata(&self.path).is_ok_and(|file| (file.dev(), file.ino()) == self.file);
         if is_ours {

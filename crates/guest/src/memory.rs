@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory of a virtual machine, accessed through a descriptor from its owner. The only module of the crate with `unsafe`.
 //!
-//! The owner uses the memory at the same time, and may truncate its file. A file that cannot shrink (`F_SEAL_SHRINK`, which QEMU's
-//! `memory-backend-memfd` sets) is mapped. Any other file is accessed by system calls, which fail if the bytes are gone; an access to a
-//! mapping would then kill the process (`SIGBUS`).
+//! The owner uses the memory at the same time, and may truncate its file. A file that cannot shrink (`F_SEAL_SHRINK`,
+//! which QEMU's `memory-backend-memfd` sets) is mapped. Any other file is accessed by system calls. If the file has
+//! become shorter, system calls fail, while an access to a mapping would kill the process (`SIGBUS`).
 #![allow(unsafe_code, reason = "a mapping shared with its owner is accessed by pointers only")]
 
 use crate::vfio_user::DmaAccess;
@@ -22,8 +22,8 @@ pub enum MemoryError {
     /// The descriptor is not a file.
     #[error("the descriptor of the memory is not a file")]
     NotAFile,
-    /// The memory has huge pages. A first access could fail for lack of pages, which would kill the process, and system calls cannot
-    /// write them.
+    /// The memory has huge pages. The first access to such a file could fail because no page is free, which would kill
+    /// the process. System calls cannot write such files.
     #[error("the memory has huge pages (`hugetlb=on`), which cannot be accessed safely: remove that option")]
     HugePages,
     /// The file is open in append mode: every write would go to its end.
@@ -40,7 +40,7 @@ pub enum MemoryError {
     /// A system call failed.
     #[error("{what}: {errno}")]
     System {
-        /// What was attempted.
+        /// The operation that has failed.
         what: &'static str,
         /// Error of the system.
         errno: Errno,
@@ -114,7 +114,7 @@ impl Memory {
         Ok(Memory { held, bytes, access })
     }
 
-    /// Returns whether it is mapped. Only then are AtomicOps atomic for its owner too.
+    /// Returns whether the memory is mapped. Only then are AtomicOps atomic for its owner too.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         matches!(self.held, Held::Mapped(_))
@@ -148,9 +148,9 @@ impl Memory {
             }
     }
 
-    /// Executes an AtomicOp (`PCIe 5.0 §6.15`) and stores the previous value in `old`, whose length is the operand's. Returns false on
-    /// failure. For 4 and 8 aligned bytes of a mapping it is one CPU instruction. Otherwise, and for the 16 bytes of a CAS, it is a
-    /// read and a write, between which the owner may write too.
+    /// Executes an AtomicOp (`PCIe 5.0 §6.15`) and stores the previous value in `old`, whose length is the operand's.
+    /// Returns false on failure. For 4 and 8 aligned bytes of a mapping, the AtomicOp is one CPU instruction.
+    /// Otherwise, and for the 16 bytes of a CAS, it is a read and a write, and the owner may write between them.
     #[must_use]
     pub fn operate(&self, offset: u64, op: AtomicOp, operands: &[u8], old: &mut [u8]) -> bool {
         if !(self.access.read && self.access.write && self.has(offset, old.len())) {
@@ -262,7 +262,7 @@ impl Mapping {
                     .chunks_exact(size_of::<$operand>())
                     .map(|operand| <$operand>::from_ne_bytes(operand.try_into().unwrap_or_default()));
                 let [first, second] = [(); 2].map(|()| operands.next().unwrap_or_default());
-                // SAFETY: see above; it is aligned, and all accesses to it are atomic or volatile.
+                // SAFETY: see above; the address is aligned, and all accesses to it are atomic or volatile.
                 let cell = unsafe { <$atomic>::from_ptr(place.cast()) };
                 let was = match op {
                     AtomicOp::FetchAdd => cell.fetch_add(first, Ordering::SeqCst),
@@ -285,7 +285,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours and no longer in use. A failure has no remedy.
+        // SAFETY: the mapping belongs to this value, and is no longer in use. A failure has no remedy.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
@@ -295,7 +295,7 @@ fn piece(address: usize, len: usize) -> usize {
     [8, 4, 2].into_iter().find(|size| address.is_multiple_of(*size) && len >= *size).unwrap_or(1)
 }
 
-/// Reads bytes that others may change at the same time, each aligned piece by one access.
+/// Reads bytes that other processes may change at the same time: each aligned piece by one access.
 ///
 /// # Safety
 /// `to.len()` bytes at `place` must be readable, and no reference to them may exist.
@@ -325,7 +325,7 @@ unsafe fn load(mut place: *const u8, mut to: &mut [u8]) {
     }
 }
 
-/// Writes bytes that others may read at the same time, each aligned piece by one access.
+/// Writes bytes that other processes may read at the same time: each aligned piece by one access.
 ///
 /// # Safety
 /// `from.len()` bytes at `place` must be writable, and no reference to them may exist.

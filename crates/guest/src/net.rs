@@ -37,9 +37,9 @@ use std::time::{Duration, Instant};
 
 /// Maximum number of bytes per receive call.
 const RECEIVE: usize = 64 << 10;
-/// Maximum number of receive calls per turn, so that other sockets get their turn.
+/// Maximum number of receive calls per turn, so that other sockets are also served.
 const RECEIVES: usize = 16;
-/// How long a client that has not sent its version keeps the next one waiting.
+/// How long a client that has not sent its version can delay the next client.
 const SILENCE: Duration = Duration::from_secs(1);
 /// Interval between checks whether an idle client still receives: short enough for a guest that ends soon after.
 const LOOK: Duration = Duration::from_millis(100);
@@ -52,7 +52,7 @@ pub struct Server {
     client: Option<Client>,
     peer: Option<Peer>,
     buffer: Vec<u8>,
-    /// Whether the last wait found nothing to do here.
+    /// Whether the last wait found nothing to do at this socket.
     is_idle: Cell<bool>,
 }
 
@@ -61,7 +61,7 @@ struct Client {
     socket: OwnedFd,
     session: Session,
     came: Instant,
-    /// Time of the last check whether it still receives; the result is in `is_deaf`.
+    /// Time of the last check whether the client still receives; the result is in `is_deaf`.
     looked: Instant,
     is_deaf: bool,
 }
@@ -87,7 +87,8 @@ impl Client {
 }
 
 impl Server {
-    /// Listens at `path`, for clients of our own user or root. Replaces a socket at which no process listens any more.
+    /// Listens at `path`, for clients of riser's own user or root. Replaces a socket at which no process listens any
+    /// more.
     ///
     /// # Errors
     /// If there is another file or another listener; see [`ListenError`].
@@ -109,8 +110,8 @@ impl Server {
         self.listener.path()
     }
 
-    /// Sends and receives without blocking. Accepts the next client if no client is connected, or if the current one has sent no version for a second.
-    /// Returns whether anything was received.
+    /// Sends and receives without blocking. Accepts the next client if no client is connected, or if the current client
+    /// has sent no version for a second. Returns whether anything was received.
     ///
     /// # Errors
     /// Errors of `accept`. An error of a connection only ends that connection.
@@ -153,7 +154,8 @@ impl Server {
         }
     }
 
-    /// Signals an interrupt. Returns false if the client has given no descriptor for it or has masked it. See [`Session::signal`].
+    /// Signals an interrupt. Returns false if the client has given no descriptor for the interrupt, or has masked it.
+    /// See [`Session::signal`].
     pub fn signal(&mut self, irq: Irq, n: u32) -> bool {
         let Some(client) = &mut self.client else { return false };
         let Some(eventfd) = client.session.signal(irq, n) else { return false };
@@ -165,7 +167,7 @@ impl Server {
         true
     }
 
-    /// Sends pending bytes, as far as the socket accepts them.
+    /// Sends pending bytes, as many as the socket accepts.
     pub fn flush(&mut self) {
         let Some(Client { socket, session, .. }) = &mut self.client else { return };
         while !session.outgoing().is_empty() {
@@ -174,7 +176,7 @@ impl Server {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
                 Err(errno) => {
-                    // The peer no longer receives. `Client::look` ends the session if it stays connected.
+                    // The peer no longer receives. `Client::look` ends the session if the peer stays connected.
                     session.sent(usize::MAX);
                     if !(errno == Errno::PIPE && may_send(socket)) {
                         session.closed(Some(errno));
@@ -283,7 +285,7 @@ pub fn wait<'a>(
     longest: Option<Duration>,
 ) -> io::Result<Ready> {
     let servers: SmallVec<[&Server; 16]> = servers.into_iter().collect();
-    // A server that can do nothing waits for errors only.
+    // A server that has nothing to do waits for errors only.
     let mut fds: SmallVec<[PollFd<'_>; 16]> = servers.iter().map(|server| server.interest()).collect();
     fds.extend(others.into_iter().map(|other| PollFd::from_borrowed_fd(other, PollFlags::IN)));
     let longest =
@@ -307,7 +309,7 @@ pub fn wait<'a>(
     Ok(ready)
 }
 
-/// Receives bytes and descriptors. The last value is true if more descriptors came than there was room for.
+/// Receives bytes and descriptors. The last value is true if more descriptors arrived than there was room for.
 fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>, bool), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks whether the memory of a client is what its machine sees. QEMU also passes the file of memory that is not shared
-//! (`share=off`, the default of `memory-backend-file`). DMA would then change a file that the machine does not use.
+//! Checks whether the memory that a client has passed is the memory that its machine sees. QEMU also passes the file of
+//! memory that is not shared (`share=off`, the default of `memory-backend-file`). DMA would then change a file that the
+//! machine does not use.
 //!
-//! DMA by message returns what the machine sees. Both are compared where memory rarely changes: in the lowest KiB, which has the
-//! interrupt vectors of the firmware. There is no report if they are equal or the comparison is impossible.
+//! DMA by message returns what the machine sees. Both are compared where memory rarely changes: in the lowest KiB,
+//! which has the interrupt vectors of the firmware. There is no report if the contents are equal or cannot be compared.
 
 use crate::vfio_user::{Dma, Errno, Session};
 
 /// Number of bytes to compare.
 const BYTES: u64 = 1024;
-/// Number of comparisons that must differ, since the machine may write there at the same time.
+/// Number of comparisons that must differ before a report. One difference is not enough, because the machine may write
+/// there at the same time.
 const DIFFERENCES: u32 = 3;
 
 /// Checks once whether a client's memory is shared.
@@ -32,8 +34,8 @@ impl Sharing {
         self.asked = lowest.and_then(|address| Some((session.dma_read(address, BYTES).ok()?, address)));
     }
 
-    /// Handles the result of DMA by message. Reads the same bytes with `held`, which returns whether it could. Returns true, once,
-    /// if the memory is not shared.
+    /// Handles the result of DMA by message. Reads the same bytes with `held`, which returns whether it was successful.
+    /// Returns true, once, if the memory is not shared.
     pub fn answer(
         &mut self,
         session: &mut Session,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device of a virtual machine, between its client and a root complex. Accesses become requests; ends of requests become answers and
-//! interrupts. It opens no files and reads no clock.
+//! A device of a virtual machine, between its client and a root complex. Converts accesses to requests, and the ends of
+//! requests to answers and interrupts. This module opens no files and reads no clock.
 
 use crate::accesses::Answer;
 use crate::function::Function;
@@ -18,7 +18,7 @@ pub enum Outcome<T> {
     Answer(Answer<T>),
     /// The device asserts INTx.
     Intx,
-    /// The write resets the device. The caller resets it, calls [`VfioDevice::reset`], and ends the access.
+    /// The write resets the device. The caller resets the device, calls [`VfioDevice::reset`], and ends the access.
     Reset {
         /// The access.
         token: T,
@@ -45,10 +45,10 @@ pub trait VfioDevice<T> {
     /// Writes bytes at `offset` of a region, within it.
     fn write(&mut self, token: T, region: usize, offset: u64, bytes: &[u8]) -> Option<Outcome<T>>;
 
-    /// Handles a change of the client's interrupts: set up, masked or unmasked.
+    /// Handles a change of the client's interrupts: they were set up, masked or unmasked.
     fn irqs(&mut self, event: IrqEvent);
 
-    /// Returns which interrupt of this device `interrupt` is, if that is known at once.
+    /// Returns which interrupt of this device `interrupt` is, if this is known immediately.
     fn interrupt(&mut self, interrupt: &HostInterrupt) -> Option<(Irq, u32)>;
 
     /// Resets the device's state. Accesses in progress are still answered.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An Intel Volume Management Device (VMD): one endpoint of a virtual machine that carries a whole hierarchy. The stock `vmd` driver
 //! uses BAR0 as the ECAM window of a separate PCI domain (`10000:`), and BAR2 and BAR4 as its memory windows. The VMD's vectors
-//! carry interrupts of the domain. Each access to a window becomes a request of a root complex. The VMD does not know the hierarchy.
+//! carry interrupts of the domain. Each access to a window becomes a request of a root complex. The VMD does not depend on the hierarchy.
 //!
 //! | region | contents | requests |
 //! |---|---|---|
@@ -31,7 +31,8 @@ const IDENTITY: Identity = Identity {
     subsystem_vendor: 0x8086,
     subsystem: 0,
 };
-/// Registers 40h and 44h are zero, which means that the domain has no restrictions. Capabilities begin after them.
+/// Registers 40h and 44h are zero, which means that the domain has no restrictions. Capabilities begin after these
+/// registers.
 const FIRST_CAPABILITY_DW: u16 = 0x50 / 4;
 /// Bytes of BAR4 that belong to the VMD; the memory window begins after them.
 pub const OWN_BYTES: u64 = 0x2000;
@@ -108,7 +109,7 @@ impl Layout {
 pub struct Vmd<T> {
     layout: Layout,
     space: ConfigSpace,
-    /// MSI-X table and Pending Bit Array. QEMU emulates them; other accesses here see plain memory.
+    /// MSI-X table and Pending Bit Array. QEMU emulates these registers; other accesses here see plain memory.
     own: Vec<u8>,
     /// Accesses that the hierarchy answers.
     accesses: Accesses<T>,
@@ -210,8 +211,8 @@ impl<T> VfioDevice<T> for Vmd<T> {
 
     fn irqs(&mut self, _: IrqEvent) {}
 
-    /// Returns the vector in a message's address. INTx has none, and neither has a message to an address that the driver never
-    /// assigns.
+    /// Returns the vector in a message's address. INTx has no vector, nor does a message to an address that the driver
+    /// never assigns.
     fn interrupt(&mut self, interrupt: &HostInterrupt) -> Option<(Irq, u32)> {
         let HostInterrupt::Message { address, .. } = *interrupt else { return None };
         let vector = (address.checked_sub(MSI_ADDRESS)? >> VECTOR_SHIFT) as u16;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Preparation of a simulated host's caches, for benchmark programs. A real host does not offer it, so it is not
-//! part of the seam: a program requests it by [`HostOutput::Extension`](crate::HostOutput::Extension).
+//! Preparation of a simulated host's caches, for benchmark programs. A real host does not offer this preparation, so it
+//! is not part of the seam: a program requests it by [`HostOutput::Extension`](crate::HostOutput::Extension).
 
 use tlp::Bdf;
 
@@ -27,7 +27,8 @@ pub enum CachePreparation {
         /// Number of passes over the bytes.
         passes: u32,
     },
-    /// The device writes full lines at random positions in these bytes, as many as the bytes contain.
+    /// The device writes full lines at random positions in these bytes. The number of writes is the number of lines in
+    /// these bytes.
     ThrashByDevice {
         /// The function that writes.
         requester: Bdf,
@@ -44,7 +45,7 @@ pub enum CachePreparation {
         requester: Bdf,
         /// Bytes of each transfer.
         bytes: u32,
-        /// Address of each transfer, and whether it is a write.
+        /// Address of each transfer, and whether the transfer is a write.
         places: Vec<(u64, bool)>,
     },
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host program, such as a driver, as straight-line `async` code.
+//! A host program, such as a driver, written as straight-line `async` code.
 //!
 //! [`AsyncProgram`] turns a function `async fn(Cpu) -> Result<(), E>` into a [`HostProgram`]:
 //!
@@ -20,9 +20,9 @@
 //! # Ok::<(), Box<dyn Error>>(())
 //! ```
 //!
-//! Operations follow the rules of [`io`](device::io): they are issued when their future is first polled, and leave in
-//! that order. A dropped future withdraws an operation that was not accepted yet. The program runs from the first
-//! poll on. This module reads no clock and starts no thread.
+//! Operations follow the rules of [`io`](device::io): an operation is issued when its future is first polled, and
+//! operations leave in that order. If a future is dropped before its operation was accepted, the operation is
+//! withdrawn. The program runs from the first poll on. This module reads no clock and starts no thread.
 
 mod wait;
 
@@ -49,18 +49,18 @@ use std::rc::Rc;
 use tlp::message::{MessageCodes, UNLOCK};
 use tlp::{AtomicOp, Bdf, Data, Duration, MessageRouting, Payload, PayloadPool, Time};
 
-/// Maximum number of interrupts of one vector that are kept until the program waits for them. Further ones merge with
-/// the last, as in a pending bit.
+/// Maximum number of interrupts of one vector that are kept until the program waits for them. Further interrupts merge
+/// with the last one, as in a pending bit.
 pub const MAX_PENDING_INTERRUPTS: u32 = 1 << 16;
 
-/// Maximum number of device messages that are kept until the program takes them. Further ones are dropped and
+/// Maximum number of device messages that are kept until the program takes them. Further messages are dropped and
 /// counted.
 pub const MAX_PENDING_MESSAGES: usize = 1024;
 
-/// Bytes of the largest MMIO access. Larger accesses are split at multiples of it.
+/// Bytes of the largest MMIO access. Larger accesses are split at multiples of this number.
 const ACCESS_BYTES: u64 = 4096;
 
-/// All outputs share one queue, so they leave in one order.
+/// All outputs share one queue, so they leave in the order in which they were issued.
 const OUTPUTS: usize = 0;
 
 impl Outgoing for HostOutput {
@@ -84,7 +84,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Takes an interrupt. The low half of an MSI's data is its vector; interrupt wires arrive as messages.
+    /// Takes an interrupt. The low half of an MSI's data is its vector. Interrupt wires (INTx) arrive as messages.
     fn take_interrupt(&self, interrupt: HostInterrupt) {
         match interrupt {
             HostInterrupt::Message { data, .. } => wait::put(&self.vector(data as u16), ()),
@@ -149,7 +149,7 @@ impl Cpu {
     /// Reads a little-endian DW of device memory.
     ///
     /// # Errors
-    /// If the device did not answer with its bytes.
+    /// If the device did not answer with the requested bytes.
     pub async fn read_u32(&self, address: u64) -> Result<u32, HostError> {
         let bytes = self.read(address, 4).await?;
         Ok(u32::from_le_bytes(first_bytes(&bytes)?))
@@ -158,7 +158,7 @@ impl Cpu {
     /// Reads a little-endian QW of device memory.
     ///
     /// # Errors
-    /// If the device did not answer with its bytes.
+    /// If the device did not answer with the requested bytes.
     pub async fn read_u64(&self, address: u64) -> Result<u64, HostError> {
         let bytes = self.read(address, 8).await?;
         Ok(u64::from_le_bytes(first_bytes(&bytes)?))
@@ -227,7 +227,7 @@ impl Cpu {
     /// Reads `len` bytes of I/O space, 1 to 4 within one DW, as a little-endian value.
     ///
     /// # Errors
-    /// If the device did not answer with its bytes. `NoDevice` also if they are not within one DW.
+    /// If the device did not answer with the requested bytes. `NoDevice` also if the bytes are not within one DW.
     pub async fn io_read(&self, address: u32, len: u32) -> Result<u32, HostError> {
         let bytes = self.bytes(HostOutput::IoRead { id: HostReadId(0), address, len }).await?;
         let mut value = [0; 4];
@@ -251,25 +251,25 @@ impl Cpu {
     /// completion.
     ///
     /// # Errors
-    /// `ConfigRetry` if the device defers it: write again. `NoDevice` if it is too long.
+    /// `ConfigRetry` if the device defers the write: write again. `NoDevice` if the write is too long.
     pub async fn write_deferrable(&self, address: u64, data: impl IntoData) -> Result<(), HostError> {
         let data = data.into_data(self.payloads()).ok_or(HostError::NoDevice)?;
         self.call(HostOutput::WriteDeferrable { id: HostReadId(0), address, data }).await?;
         Ok(())
     }
 
-    /// Adds to a value in device memory; returns the value before.
+    /// Adds to a value in device memory. Returns the value before the addition.
     ///
     /// # Errors
-    /// If the device did not answer with its bytes.
+    /// If the device did not answer with the requested bytes.
     pub async fn fetch_add<V: FetchValue>(&self, address: u64, value: V) -> Result<V, HostError> {
         self.atomic(address, AtomicOp::FetchAdd, &[value]).await
     }
 
-    /// Stores a value in device memory; returns the value before.
+    /// Stores a value in device memory. Returns the value before the write.
     ///
     /// # Errors
-    /// If the device did not answer with its bytes.
+    /// If the device did not answer with the requested bytes.
     pub async fn swap<V: FetchValue>(&self, address: u64, value: V) -> Result<V, HostError> {
         self.atomic(address, AtomicOp::Swap, &[value]).await
     }
@@ -277,7 +277,7 @@ impl Cpu {
     /// Stores `value` in device memory if the current value equals `compare`. Returns the value before.
     ///
     /// # Errors
-    /// If the device did not answer with its bytes.
+    /// If the device did not answer with the requested bytes.
     pub async fn compare_swap<V: AtomicValue>(
         &self,
         address: u64,
@@ -302,7 +302,7 @@ impl Cpu {
     /// to 4096 bytes that do not cross 4 KiB. Only legacy endpoints answer with data.
     ///
     /// # Errors
-    /// If the device did not answer with its bytes. The path is then not locked (`PCIe 5.0 §6.5.2`).
+    /// If the device did not answer with the requested bytes. The path is then not locked (`PCIe 5.0 §6.5.2`).
     pub async fn read_locked(&self, address: u64, len: u32) -> Result<Payload, HostError> {
         self.bytes(HostOutput::MmioRead { id: HostReadId(0), address, len, locked: true }).await
     }
@@ -320,8 +320,8 @@ impl Cpu {
     }
 
     /// Sends a request outside of the seam to this host's model, such as a
-    /// [`CachePreparation`](crate::caches::CachePreparation). It is executed after everything that this program has
-    /// issued before, and takes no simulated time.
+    /// [`CachePreparation`](crate::caches::CachePreparation). The request is executed after everything that this
+    /// program has issued before, and takes no simulated time.
     pub async fn extension(&self, request: impl Any) {
         self.post(HostOutput::Extension(Box::new(request))).await;
     }
@@ -344,8 +344,8 @@ impl Cpu {
         self.shared.mail.borrow().lost
     }
 
-    /// Waits for an interrupt of `vector`: an MSI or MSI-X with this number in the low half of its data. An earlier
-    /// interrupt is not lost: each ends one wait, up to [`MAX_PENDING_INTERRUPTS`].
+    /// Waits for an interrupt of `vector`: an MSI or MSI-X with this number in the low half of its data. An interrupt
+    /// that arrived earlier is not lost: each interrupt ends one wait, up to [`MAX_PENDING_INTERRUPTS`].
     pub fn interrupt(&self, vector: u16) -> InterruptFuture {
         Arrival::in_mail(&self.shared.vector(vector))
     }
@@ -365,8 +365,8 @@ impl Cpu {
         self.shared.core.sleep_until(time)
     }
 
-    /// Starts a task. It is first polled after all tasks that are ready now, and dropped when the program ends. The
-    /// handle returns an error if there are already [`MAX_TASKS`] tasks.
+    /// Starts a task. The task is first polled after all tasks that are ready now, and dropped when the program ends.
+    /// The handle returns an error if there are already [`MAX_TASKS`] tasks.
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
@@ -375,7 +375,8 @@ impl Cpu {
         self.shared.core.exec.spawn(future)
     }
 
-    /// Labels the calling task, and tasks that it spawns later, with `whom`. Errors of such a task name `whom`.
+    /// Labels the calling task, and the tasks that it spawns later, with the name `whom`. Errors of such a task name
+    /// `whom`.
     pub fn act_for(&self, whom: &str) {
         self.shared.core.exec.set_label(whom);
     }

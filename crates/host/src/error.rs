@@ -8,7 +8,7 @@ use exec::SpawnError;
 use std::fmt::Display;
 use thiserror::Error;
 
-/// Reason why a driver, or the host's own software, has failed.
+/// Reason why a driver or the host's other software has failed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum DriverError {
     /// A request to a device has failed.
@@ -34,7 +34,7 @@ pub enum DriverError {
     At {
         /// The place.
         place: String,
-        /// The error there.
+        /// The error at this place.
         error: Box<DriverError>,
     },
     /// The device does not behave as its driver expects.

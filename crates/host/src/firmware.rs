@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Firmware as host code: finds functions, assigns addresses to their BARs, sets up their PCI Express and interrupt
-//! capabilities, and enables them (`PCIe 5.0 §7.5`, §6.1).
+//! Firmware, as a host program: finds functions, assigns addresses to their BARs, sets up their PCI Express and
+//! interrupt capabilities, and enables them (`PCIe 5.0 §7.5`, §6.1).
 //!
-//! [`enumerate_host`] does this for a whole tree of bridges by the [`Policy`] of a [`HostMap`], and returns the
-//! [`System`]. [`rescan`] repeats it below one slot.
+//! [`enumerate_host`] does this for a whole tree of bridges, according to the [`Policy`] of a [`HostMap`], and returns
+//! the [`System`]. [`rescan`] repeats the enumeration below one slot.
 //!
 //! The steps are:
 //!
@@ -54,8 +54,8 @@ pub use crate::program::MSI_ADDRESS;
 pub const FIRST_VECTOR: u16 = 32;
 /// Pause before firmware accesses a function again that answered CRS.
 pub const RETRY_PAUSE: Duration = Duration::from_ms(10);
-/// Maximum number of tries of a function that answers CRS: one second in total, which `PCIe 5.0 §6.6.1` grants a
-/// function after reset.
+/// Maximum number of tries of a function that answers CRS: one second in total, the time that a function has after
+/// reset (`PCIe 5.0 §6.6.1`).
 pub const MAX_TRIES: u32 = 100;
 
 /// Maximum number of functions of a device without ARI (`PCIe 5.0 §7.5.1.1.9`).
@@ -90,7 +90,7 @@ impl Window {
 pub struct FoundFunction {
     /// Bus, device and function.
     pub bdf: Bdf,
-    /// The root port above it, counted from zero.
+    /// The root port above the function, counted from zero.
     pub port: usize,
     /// Vendor ID.
     pub vendor: u16,
@@ -106,7 +106,7 @@ pub struct FoundFunction {
     pub pcie: Option<u16>,
     /// The function's first interrupt vector among those of the host.
     pub vector_base: u16,
-    /// Number of MSI or MSI-X vectors assigned to it.
+    /// Number of MSI or MSI-X vectors that are assigned to the function.
     pub vectors: u16,
 }
 
@@ -227,7 +227,7 @@ impl Config<'_> {
         FirmwareError { text, kind }
     }
 
-    /// Returns Device ID and Vendor ID; `None` if there is no function.
+    /// Returns Device ID (upper half) and Vendor ID; `None` if there is no function.
     async fn id(&self) -> Result<Option<u32>, FirmwareError> {
         use HostError::{Completion, ConfigRetry, NoDevice};
         for _ in 0..MAX_TRIES {

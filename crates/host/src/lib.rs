@@ -3,12 +3,12 @@
 //!
 //! - [`HostProgram`]: the program above the root complex, which issues accesses, takes interrupts, and has timers.
 //! - [`cpu`]: a host program as straight-line `async` code.
-//! - [`firmware`]: such a program that finds and enables the functions below the root ports.
+//! - [`firmware`]: a host program that finds and enables the functions below the root ports.
 //! - [`memory`]: the memory that host programs and devices share.
 //! - [`os`]: the operating system: boot, drivers, hot-plug.
 //! - [`caches`]: preparation of a simulated host's caches, for benchmark programs.
 //!
-//! This crate never reads a clock, never does I/O, and does not depend on the fabric.
+//! This crate never reads a clock and never does I/O. It does not depend on the fabric.
 
 pub mod caches;
 pub mod cpu;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory that host programs and devices share: [`Memory`] stores it, [`HostMemory`] is a handle of it for
-//! programs, drivers and root complexes.
+//! Memory that host programs and devices share: [`Memory`] stores the contents; [`HostMemory`] is the handle that
+//! programs, drivers and root complexes have.
 
 mod allocator;
 mod pages;
@@ -12,8 +12,9 @@ use std::rc::Rc;
 use thiserror::Error;
 use tlp::{AtomicOp, Bdf, Payload, PayloadPool};
 
-/// The highest end of low memory for [`HostMemory::new`]. The fixed addresses of x86 boards start there. Device
-/// windows are above low memory according to [`HostMap`](crate::firmware::HostMap); its default assumes 2 GiB.
+/// The highest end of low memory for [`HostMemory::new`]. Above it are the fixed addresses of x86 boards.
+/// [`HostMap`](crate::firmware::HostMap) places the device windows above low memory; its default assumes 2 GiB of low
+/// memory.
 pub const LOW_END: u64 = 0xfec0_0000;
 /// Start of high memory, 4 GiB.
 pub const HIGH_START: u64 = 4 << 30;
@@ -87,7 +88,7 @@ pub struct DmaAccess {
     pub address: u64,
     /// Bytes, 1 to 4096, within 4 KiB.
     pub len: u32,
-    /// True if it changes memory: a write, a deferrable write or an AtomicOp.
+    /// True if the access changes memory: a write, a deferrable write or an AtomicOp.
     pub writes: bool,
 }
 
@@ -98,10 +99,10 @@ impl DmaAccess {
     }
 }
 
-/// The memory of a host. [`HostMemory::new`] creates its own pages; memory mapped from elsewhere, such as a
-/// guest's, is another implementation. It has contents only; the host model decides how long an access takes.
+/// The memory of a host. [`HostMemory::new`] creates its own pages; memory mapped from elsewhere, such as a guest's, is
+/// another implementation. The memory has contents only; the host model decides how long an access takes.
 ///
-/// One thread uses it, but contents and ranges may also change at any time for other reasons.
+/// Only one thread calls it, but contents and ranges may also change at any time for other reasons.
 pub trait Memory {
     /// Returns the address ranges that are memory, for error messages and sizes.
     fn ranges(&self) -> Vec<Range<u64>>;
@@ -109,25 +110,26 @@ pub trait Memory {
     /// True if all `len` bytes from `address` are memory.
     fn contains(&self, address: u64, len: usize) -> bool;
 
-    /// True if a DMA is allowed. A rejected DMA is treated like one to addresses that are not memory: it is
-    /// answered with Unsupported Request, or if posted, dropped and logged as such (`PCIe 5.0 §2.3.1`).
+    /// True if a DMA is allowed. A rejected DMA is treated like a DMA to addresses that are not memory. A non-posted
+    /// request is answered with Unsupported Request; a posted request is dropped and logged as an Unsupported Request
+    /// (`PCIe 5.0 §2.3.1`).
     fn lets_dma(&self, dma: &DmaAccess) -> bool {
         self.contains(dma.address, dma.len as usize)
     }
 
-    /// Reads bytes. Returns false if some of them are not readable memory.
+    /// Reads bytes. Returns false if some of the bytes are not readable memory.
     fn read(&self, address: u64, to: &mut [u8]) -> bool;
 
-    /// Writes bytes. Returns false, and writes nothing, if some of them are not writable memory.
+    /// Writes bytes. Returns false, and writes nothing, if some of the bytes are not writable memory.
     fn write(&self, address: u64, from: &[u8]) -> bool;
 
-    /// Executes an AtomicOp as one access, and stores the value before in `old`, which has an operand's length.
+    /// Executes an AtomicOp as one access. Stores the previous value in `old`, whose length is that of an operand.
     /// Returns false if some bytes are not writable memory.
     fn operate(&self, address: u64, op: AtomicOp, operands: &[u8], old: &mut [u8]) -> bool {
         self.read(address, old) && write_result(op, operands, old, |new| self.write(address, new))
     }
 
-    /// True if a read or an AtomicOp that has just failed was requested elsewhere. It is then retried until it
+    /// True if a read or an AtomicOp that has just failed was requested elsewhere. The access is then retried until it
     /// succeeds or fails.
     fn awaits(&self) -> bool {
         false
@@ -136,7 +138,7 @@ pub trait Memory {
     /// Allocates memory; `align` is a power of two.
     ///
     /// # Errors
-    /// If not enough memory is left, or none can be allocated here.
+    /// If not enough memory is left, or if this memory does not allow allocations.
     fn alloc(&self, place: Place, len: u64, align: u64) -> Result<u64, MemoryError> {
         let _ = (place, len, align);
         Err(MemoryError::NotHandedOut)
@@ -157,13 +159,13 @@ pub fn write_result(op: AtomicOp, operands: &[u8], old: &[u8], write: impl FnOnc
     write(new)
 }
 
-/// A handle of a host's memory; clones are handles of the same memory.
+/// A handle of a host's memory. Clones are handles of the same memory.
 #[derive(Clone)]
 pub struct HostMemory {
     held: Held,
 }
 
-/// Own pages have a separate variant, as each DMA uses them: no dynamic call.
+/// riser's own pages have a separate variant, so that a DMA needs no dynamic call.
 #[derive(Clone)]
 enum Held {
     Pages(Rc<Pages>),
@@ -171,8 +173,8 @@ enum Held {
 }
 
 impl HostMemory {
-    /// Returns memory at `0..low_bytes` and at `4 GiB..4 GiB + high_bytes`. It is zero at first; pages are created
-    /// when written.
+    /// Returns memory at `0..low_bytes` and at `4 GiB..4 GiB + high_bytes`. The memory is zero at first; a page is
+    /// created at the first write to it.
     ///
     /// # Errors
     /// If a size is not a multiple of 4 KiB, `low_bytes` is more than [`LOW_END`], or `high_bytes` more than 1 TiB.
@@ -235,7 +237,7 @@ impl HostMemory {
     /// Writes `from` to memory.
     ///
     /// # Errors
-    /// If not all bytes are memory; the others are not written either.
+    /// If not all bytes are memory; then no byte is written.
     pub fn write(&self, address: u64, from: &[u8]) -> Result<(), OutOfRange> {
         if self.memory().write(address, from) { Ok(()) } else { Err(self.out_of_range(address, from.len())) }
     }
@@ -254,7 +256,7 @@ impl HostMemory {
         if is_memory { Ok(payload) } else { Err(self.out_of_range(address, len)) }
     }
 
-    /// Executes an AtomicOp. Returns the value before, of `len` bytes, as a payload of `pool`.
+    /// Executes an AtomicOp. Returns the previous value, of `len` bytes, as a payload of `pool`.
     ///
     /// # Errors
     /// If some bytes are not writable memory.
@@ -275,8 +277,8 @@ impl HostMemory {
         OutOfRange { address, len: len as u64, ranges: self.memory().ranges() }
     }
 
-    /// Allocates low memory, or high memory if not enough low memory is left. [`free`](Self::free) returns it.
-    /// Freed memory is reused first, with its old contents.
+    /// Allocates low memory, or high memory if not enough low memory is left. [`free`](Self::free) gives the memory
+    /// back. Freed memory is reused first, with its old contents.
     ///
     /// # Errors
     /// If not enough of either is left, or `align` is not a power of two.
@@ -339,7 +341,7 @@ macro_rules! integer_access {
             #[doc = concat!("Writes a little-endian `", stringify!($int), "` at `address`, aligned or not.")]
             ///
             /// # Errors
-            /// If not all of it is memory; the rest is not written either.
+            /// If not all of it is memory; then no byte is written.
             pub fn $write(&self, address: u64, value: $int) -> Result<(), OutOfRange> {
                 self.write(address, &value.to_le_bytes())
             }
@@ -408,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_checked() {
+    fn rejects_accesses_beyond_memory() {
         let rows = [
             (4095, 0, "4095 bytes of low memory, expected 0 to 4273995776, in multiples of 4096"),
             (
@@ -428,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn allocations_are_aligned_apart_and_never_at_zero() {
+    fn allocations_are_aligned_disjoint_and_never_at_zero() {
         let memory = HostMemory::new(0x4000, 0x2000).unwrap();
         assert_eq!(memory.alloc(10, 1), Ok(0x1000));
         assert_eq!(memory.alloc(10, 64), Ok(0x1040));

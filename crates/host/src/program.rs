@@ -8,16 +8,16 @@ use thiserror::Error;
 use tlp::message::{ASSERT_INTA, DEASSERT_INTA, MessageCodes};
 use tlp::{AtomicOp, Bdf, Data, MessageRouting, Time};
 
-/// MSI address of x86 (Intel SDM vol. 3, §11.11.1): writes to it are interrupts.
+/// MSI address of x86 (Intel SDM vol. 3, §11.11.1): writes to this address are interrupts.
 pub const MSI_ADDRESS: u64 = 0xfee0_0000;
 
-/// A host above a root complex. It issues configuration, memory, I/O and message requests, gets their results, and
-/// takes interrupts in the form of their TLPs. DMA accesses the [`Memory`](crate::memory::Memory) given to its root
-/// complex, which may be its own.
+/// A host above a root complex. The program issues configuration, memory, I/O and message requests, and gets their
+/// results. It receives interrupts in the form of their TLPs. DMA accesses the [`Memory`](crate::memory::Memory) given
+/// to its root complex, which may be the program's own memory.
 ///
-/// Sans-IO and asynchronous: requests are answered in any order while others are issued. Its driver calls `poll_*`
-/// after every `handle` until each returns `None`, and again when it reports input from outside. If a root port has
-/// no room for an output, the outputs after it wait too.
+/// Sans-IO and asynchronous: requests may be answered in any order, while others are issued. The code that runs the
+/// program calls `poll_*` after every `handle` until each returns `None`, and again when the program reports input from
+/// outside. If a root port has no room for an output, the outputs after it wait too.
 pub trait HostProgram {
     /// Takes an input.
     fn handle(&mut self, now: Time, input: HostInput);
@@ -31,7 +31,7 @@ pub trait HostProgram {
     /// Returns the result, if the program has ended.
     fn outcome(&self) -> Option<Result<(), String>>;
 
-    /// Describes in one line what it waits for, if anything.
+    /// Describes in one line what the program waits for, if anything.
     fn waits_for(&self) -> Option<String> {
         None
     }
@@ -49,7 +49,7 @@ pub enum HostInput {
     Done {
         /// The request.
         id: HostReadId,
-        /// The bytes of a read, the value before an AtomicOp, empty for a write; or the error.
+        /// The bytes of a read, the value before an AtomicOp, or nothing for a write; or the error.
         result: Result<Data, HostError>,
     },
     /// An interrupt arrived.
@@ -60,7 +60,7 @@ pub enum HostInput {
     Timer,
 }
 
-/// An interrupt in the form of its TLP. The host maps it to a vector, or to a line of an interrupt controller.
+/// An interrupt in the form of its TLP. The host maps the pin to a vector, or to a line of an interrupt controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum HostInterrupt {
@@ -77,7 +77,7 @@ pub enum HostInterrupt {
     Wire {
         /// The root port.
         root_port: Bdf,
-        /// Sender of the message that changed it: the port above the device, or the root port itself for its own
+        /// Sender of the message that changed the wire: the port above the device, or the root port itself for its own
         /// interrupts.
         requester: Bdf,
         /// The wire.
@@ -111,7 +111,7 @@ impl Wire {
     }
 }
 
-/// A message, as the host receives it.
+/// A message that the host receives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostMessage {
     /// Requester ID of the sender.
@@ -126,7 +126,7 @@ pub struct HostMessage {
     pub data: Data,
 }
 
-/// An output of a host program. More kinds may be added; a host counts unknown ones as Unsupported Requests.
+/// An output of a host program. More kinds may be added; a host counts unknown kinds as Unsupported Requests.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HostOutput {
@@ -175,7 +175,7 @@ pub enum HostOutput {
         id: HostReadId,
         /// Address of the first byte.
         address: u32,
-        /// Bytes, 1 to 4, within one DW.
+        /// Number of bytes: 1 to 4, within one DW.
         len: u32,
     },
     /// Writes I/O space; answered by [`HostInput::Done`].
@@ -219,13 +219,13 @@ pub enum HostOutput {
         /// The value.
         value: u32,
     },
-    /// Delivers messages of these codes to the program from now on. The root complex always delivers interrupt wires
-    /// of its root ports, PME_TO_Ack, Vendor_Defined Type 1, and errors and PMEs that no function takes. Takes no
-    /// simulated time. Any other message is an Unsupported Request (`PCIe 5.0 §2.3.1`), except
-    /// Ignored Messages, which are dropped.
+    /// Delivers messages of these codes to the program from now on. The root complex always delivers interrupt wires of
+    /// its root ports, PME_TO_Ack, Vendor_Defined Type 1, and errors and PMEs that no function handles. Takes no
+    /// simulated time. Any other message is an Unsupported Request (`PCIe 5.0 §2.3.1`), except Ignored Messages, which
+    /// are dropped.
     TakeMessages(MessageCodes),
-    /// A request to the host's model, executed in order with the outputs and in no simulated time. It is not part of
-    /// the seam: a host that does not know it counts it as an Unsupported Request.
+    /// A request to the host's model, executed in order with the outputs and in no simulated time. An extension is not
+    /// part of the seam: a host that does not know it counts it as an Unsupported Request.
     Extension(Box<dyn Any>),
 }
 

@@ -41,10 +41,10 @@ pub enum BtfError {
         /// `BTF_KIND_*`.
         kind: u32,
     },
-    /// There is no such structure, or no such enumerator.
+    /// No structure or enumerator has the requested name.
     #[error("BTF has no complete `{0}`")]
     NoType(&'static str),
-    /// The structure has no such member, or only one that is not byte-aligned.
+    /// The structure has no such member, or the member is not byte-aligned.
     #[error("BTF has no byte-aligned member `{member}` of `struct {structure}`")]
     NoMember {
         /// The structure.
@@ -80,9 +80,9 @@ struct Type {
     kind: u32,
     /// Number of members, enumerators or parameters.
     count: u32,
-    /// Whether member offsets also hold bit-field sizes.
+    /// True if member offsets also contain bit-field sizes.
     has_bit_fields: bool,
-    /// Size, or the type that this one refers to.
+    /// Size of the type, or number of the type to which it refers.
     size_or_type: u32,
 }
 

@@ -97,8 +97,9 @@ fn samples(code: &Code) -> Vec<Sample> {
 }
 
 impl Cache {
-    /// Finds the place that more than half of the samples confirm. A candidate comes from one sample and one cached page: the
-    /// address of its `struct page` minus frame times size gives `vmemmap_base`, which KASLR aligns to 1 GiB.
+    /// Finds the place that more than half of the samples confirm. Each candidate is computed from one sample and
+    /// one cached page. The address of the `struct page` of this page, minus frame number times size, gives
+    /// `vmemmap_base`. KASLR aligns `vmemmap_base` to 1 GiB.
     fn place(&self, samples: &[Sample]) -> Option<Place> {
         for sample in samples {
             for span in &self.spans {
@@ -193,7 +194,7 @@ fn spans<M: Memory>(
                 nodes.push((node, index, shift));
                 continue;
             }
-            // A sibling entry refers to the slot of its folio, which precedes it.
+            // A sibling entry refers to an earlier slot, which has the folio.
             let of = if entry & 3 == 2 { (entry >> 2) as usize } else { slot };
             let folio = if of <= slot { word(&slots, of * 8) } else { 0 };
             if folio != 0 && folio & 3 == 0 && shift < 20 {
@@ -206,7 +207,7 @@ fn spans<M: Memory>(
     Ok(spans)
 }
 
-/// Returns the node that an entry points to, if it is a node entry.
+/// Returns the node to which an entry points, if the entry is a node entry.
 fn node_of(entry: u64) -> Option<u64> {
     (entry & 3 == 2 && entry > 4096).then(|| entry - 2)
 }

@@ -8,7 +8,7 @@ use crate::tasks::Task;
 use crate::{Error, Memory};
 use std::ops::Range;
 
-/// Maximum size of a code area in bytes; a larger one is an error.
+/// Maximum size of a code area in bytes. A larger area is an error.
 const MAX_BYTES: u64 = 4 << 30;
 
 /// Code in memory, contiguous in virtual and physical addresses.
@@ -20,7 +20,7 @@ pub struct Run {
     pub physical: u64,
     /// Length in bytes.
     pub bytes: u64,
-    /// Whether the process maps it. Otherwise it is only in the page cache of the program's file.
+    /// True if the process maps this code. Otherwise the code is only in the page cache of the program's file.
     pub is_mapped: bool,
 }
 
@@ -54,7 +54,7 @@ impl Code {
     /// Finds the code of process `pid`.
     ///
     /// # Errors
-    /// [`Error`] if there is no such process, or if it has no own memory or code.
+    /// [`Error`] if there is no such process, or if the process has no user memory or code.
     pub fn of<M: Memory>(kernel: &mut Kernel<'_, M>, pid: i32) -> Result<Code, Error<M::Error>> {
         let task = kernel.task(pid)?;
         if task.is_kernel_thread() {

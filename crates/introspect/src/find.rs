@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finds the kernel in memory. KASLR places the image at a multiple of 2 MiB in physical memory, at another in virtual
-//! memory, and the direct map at a multiple of 1 GiB (Linux, `arch/x86/boot/compressed/kaslr.c`, `arch/x86/mm/kaslr.c`).
+//! Finds the kernel in memory. KASLR places the image at one multiple of 2 MiB in physical memory and at another in
+//! virtual memory. It places the direct map at a multiple of 1 GiB (Linux, `arch/x86/boot/compressed/kaslr.c`,
+//! `arch/x86/mm/kaslr.c`).
 
 use crate::btf::{self, Btf, BtfError};
 use crate::kernel::{GIB, IMAGE, Init, Kernel, STEP};
@@ -13,14 +14,14 @@ use std::ops::Range;
 const CHUNK_BYTES: u64 = 1 << 20;
 /// Maximum distance of a kernel's data from its entry; Debian's images have 60 MB.
 const IMAGE_BYTES: u64 = 256 << 20;
-/// Search starts here: a PC has holes below.
+/// Address at which the search starts, because a PC has holes in memory below it.
 const FIRST: u64 = STEP;
-/// From here on, a PC has the memory that does not fit below its devices.
+/// Address from which a PC has the memory that does not fit below the addresses of its devices.
 const HIGH: u64 = 4 * GIB;
 
 /// Input of a search.
 pub struct Search {
-    /// Type information from a file. If `None`, the search looks for the kernel's own in memory.
+    /// Type information from a file. If `None`, the search looks for the kernel's own type information in memory.
     pub btf: Option<Btf>,
     /// Memory ranges. If empty, the search probes from 2 MiB and from 4 GiB until a read is refused.
     pub memory: Vec<Range<u64>>,
@@ -66,9 +67,12 @@ pub fn find<'m, M: Memory>(
         }
     }
     match (found, finder.unfit) {
-        (Some(init), _) => {
-            Kernel::new(finder.memory, init, finder.layout.expect("a task was found by it"), ranges)
-        }
+        (Some(init), _) => Kernel::new(
+            finder.memory,
+            init,
+            finder.layout.expect("a task was found with this layout"),
+            ranges,
+        ),
         (None, Some(error)) => Err(error.into()),
         (None, None) => Err(Error::NoKernel {
             searched_bytes: ranges.iter().map(|range| range.end - range.start).sum(),
@@ -83,7 +87,7 @@ struct Finder<'m, 'p, M> {
     marks: Marks,
     /// Number of candidates in `marks.swapper` that were tried.
     tried: usize,
-    /// Why the last BTF found was rejected.
+    /// Reason why the last BTF that was found was rejected.
     unfit: Option<BtfError>,
     progress: &'p mut dyn FnMut(Progress),
 }
@@ -146,7 +150,7 @@ impl<M: Memory> Finder<'_, '_, M> {
         Ok(None)
     }
 
-    /// Takes the layout from the BTF at `start` if it is a kernel's. Returns the end of the BTF.
+    /// Takes the layout from the BTF at `start` if this BTF describes a kernel. Returns the end of the BTF.
     fn take_layout(&mut self, start: u64) -> Result<Option<u64>, Error<M::Error>> {
         let mut header = [0; 24];
         if self.layout.is_some()
@@ -173,7 +177,7 @@ impl<M: Memory> Finder<'_, '_, M> {
         }
     }
 
-    /// Returns the first untried candidate that is really a first task.
+    /// Tries the remaining candidates, and returns the first one that is the first task of a kernel.
     fn first_task(&mut self) -> Result<Option<Init>, Error<M::Error>> {
         let Some(Layout { task, .. }) = &self.layout else { return Ok(None) };
         while let Some(name) = self.marks.swapper.get(self.tried) {

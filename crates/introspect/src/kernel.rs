@@ -33,8 +33,9 @@ pub struct Kernel<'m, M> {
 }
 
 impl<'m, M: Memory> Kernel<'m, M> {
-    /// Locates the direct map. The list of tasks gives the virtual address of the second task there. Its low 30 bits equal
-    /// those of the physical address, and its back link must point to the first task.
+    /// Locates the direct map. The list of tasks gives the virtual address of the second task in the direct map.
+    /// The low 30 bits of this address equal those of the physical address. The back link of the second task must
+    /// point to the first task.
     pub(crate) fn new(
         memory: &'m mut M,
         init: Init,
@@ -81,7 +82,7 @@ impl<'m, M: Memory> Kernel<'m, M> {
         &self.ranges
     }
 
-    /// Translates a virtual address of the kernel to a physical one.
+    /// Translates a virtual address of the kernel to a physical address.
     pub(crate) fn physical(&self, what: &'static str, address: u64) -> Result<u64, Error<M::Error>> {
         if IMAGE.contains(&address) {
             return Ok(address.wrapping_sub(self.image_offset()));
@@ -97,7 +98,7 @@ impl<'m, M: Memory> Kernel<'m, M> {
         Ok(word(&bytes, 0))
     }
 
-    /// Reads memory; an error if the read is refused.
+    /// Reads memory. Returns an error if the read is refused.
     pub(crate) fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Error<M::Error>> {
         self.memory.read(address, bytes).map_err(Error::Memory)?.expect(address)
     }

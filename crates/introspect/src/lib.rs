@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads a running Linux kernel (x86-64) from outside, through its physical memory: NetTLP section 6.3.
 //!
-//! The crate knows nothing about the kernel's build. [`find`] locates the kernel in memory wherever KASLR placed it, and
-//! the kernel's own [`Btf`] gives the offsets of structure members. Then [`Kernel::tasks`] walks the list of processes, and
-//! [`Code::of`] the page tables of one process.
+//! The crate needs no information about the build of the kernel. [`find`] locates the kernel in memory at any place
+//! that KASLR selects. The kernel's own [`Btf`] gives the offsets of structure members. Then [`Kernel::tasks`]
+//! walks the list of processes, and [`Code::of`] walks the page tables of one process.
 //!
-//! The kernel keeps running and may be hostile. All data read are checked, every walk is bounded, and inconsistent data are
-//! an [`Error`], never a panic.
+//! The kernel keeps running and may be hostile. All data that was read is checked, and every walk is bounded.
+//! Inconsistent data gives an [`Error`], never a panic.
 
 mod btf;
 mod cache;
@@ -40,13 +40,13 @@ pub enum Answer {
 
 /// Physical memory of the machine, accessed by DMA or through a file.
 pub trait Memory {
-    /// Error that ends all reading.
+    /// Error after which no more reads are made.
     type Error;
 
     /// Reads from a physical address. The contents of `data` are undefined unless the answer is [`Answer::Read`].
     ///
     /// # Errors
-    /// If reading cannot go on: no answer, or an interruption.
+    /// Reading cannot continue, because there was no answer or an interruption.
     fn read(&mut self, address: u64, data: &mut [u8]) -> Result<Answer, Self::Error>;
 }
 
@@ -72,7 +72,7 @@ pub enum Error<E> {
         /// Number of BTFs found.
         btfs: usize,
     },
-    /// The first task's address in the direct map is in no memory range.
+    /// The address of the first task in the direct map is not in a memory range.
     #[error("no readable memory has the first process, which is at the kernel's address {0:#x}")]
     NoDirectMap(u64),
     /// The type information does not describe a kernel's structures.
@@ -93,7 +93,7 @@ pub enum Error<E> {
     #[error("no process has PID {0}")]
     NoProcess(i32),
     /// The process is a kernel thread, which has no user code.
-    #[error("PID {0} ({1}) is a kernel thread and has no code area of its own")]
+    #[error("PID {0} ({1}) is a kernel thread and has no user code")]
     KernelThread(i32, String),
     /// The process ended or started another program during the read.
     #[error("PID {0} ended or started another program during the read")]

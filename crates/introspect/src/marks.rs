@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// `init_task.comm`: `INIT_TASK_COMM` "/0".
 const SWAPPER: [u8; COMM_BYTES] = *b"swapper/0\0\0\0\0\0\0\0";
-/// Number of bytes needed at an address to test it for a mark.
+/// Number of bytes at an address that are needed to test the address for a mark.
 pub(crate) const MARK_BYTES: usize = COMM_BYTES;
 /// A page without a mark.
 const ZEROES: [u8; 4096] = [0; 4096];
@@ -29,7 +29,7 @@ impl Marks {
         let places = (bytes.len() + 1).saturating_sub(MARK_BYTES);
         for start in (0..places).step_by(ZEROES.len()) {
             let end = places.min(start + ZEROES.len());
-            // Most memory is zero, and comparing whole pages is far faster than testing each offset.
+            // Most memory is zero. To compare whole pages is much faster than to test each offset.
             if bytes[start..end] != ZEROES[..end - start] {
                 self.look_closely(address, bytes, start..end);
             }
@@ -37,7 +37,7 @@ impl Marks {
     }
 
     fn look_closely(&mut self, address: u64, bytes: &[u8], places: Range<usize>) {
-        // Compilers align both to four bytes.
+        // Compilers align both marks to four bytes.
         for at in places.step_by(4) {
             let kept = match bytes[at] {
                 b's' if bytes[at..].starts_with(&SWAPPER) => &mut self.swapper,
@@ -51,7 +51,7 @@ impl Marks {
     }
 }
 
-/// Returns whether a kernel's image may start with these bytes: `startup_64` first sets up the stack, `lea
+/// Returns true if a kernel's image may start with these bytes. `startup_64` first sets up the stack, with `lea
 /// disp32(%rip), %rsp` (Linux, `arch/x86/kernel/head_64.S`, 4.9 to 6.12: as the first or the second instruction).
 pub(crate) fn is_entry(bytes: &[u8]) -> bool {
     bytes[..MARK_BYTES].windows(3).any(|code| code == [0x48, 0x8d, 0x25])

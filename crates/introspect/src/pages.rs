@@ -24,21 +24,21 @@ pub enum Levels {
     Five = 5,
 }
 
-/// Why part of a process's memory is missing.
+/// Reason why part of a process's memory is missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Missing {
-    /// Never touched, or dropped because its file has it.
+    /// The process has never accessed it, or it was dropped because it is also in its file.
     NotMapped,
-    /// Swapped out or being migrated.
+    /// It is swapped out or being migrated.
     Swapped,
-    /// In memory, but the read was refused.
+    /// It is in memory, but the read was refused.
     Refused,
 }
 
 /// A page, or a hole of the size of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Page {
-    /// Physical address of its first byte, or why it is missing.
+    /// Physical address of the first byte, or the reason why the page is missing.
     pub(crate) start: Result<u64, Missing>,
     /// Size in bytes.
     pub(crate) bytes: u64,
@@ -52,8 +52,8 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Opens the tables at a physical address. The number of levels is the one with which they map the kernel's own
-    /// `init_task`.
+    /// Opens the tables at a physical address. The number of levels is the number with which the tables map the
+    /// kernel's own `init_task`.
     pub(crate) fn new<M: Memory>(kernel: &mut Kernel<'_, M>, root: u64) -> Result<Tables, Error<M::Error>> {
         let (address, physical) = (kernel.init.address, kernel.init.physical);
         for levels in [Levels::Four, Levels::Five] {
@@ -96,7 +96,7 @@ impl Tables {
                 _ => table = entry & ADDRESS,
             }
         }
-        unreachable!("level 0 leads to pages alone")
+        unreachable!("entries of level 0 refer only to pages")
     }
 
     /// Returns an entry of a table, or `None` if the table cannot be read.

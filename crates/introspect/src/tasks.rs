@@ -9,7 +9,7 @@ use std::collections::HashSet;
 /// Number of attempts to read a consistent list.
 const ATTEMPTS: u32 = 64;
 
-/// A process, that is, its thread group leader.
+/// A process, represented by its thread group leader.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Task {
     /// Physical address of its `task_struct`.
@@ -25,7 +25,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// Returns whether it has no own memory: a kernel thread, or a process that has ended.
+    /// Returns true if the task has no user memory, because it is a kernel thread or a process that has ended.
     pub fn is_kernel_thread(&self) -> bool {
         self.mm == 0
     }
@@ -42,7 +42,7 @@ impl<M: Memory> Kernel<'_, M> {
     /// Returns all processes in the order of the kernel's list, the idle task first.
     ///
     /// # Errors
-    /// [`Error::Torn`] if the list kept changing; errors of [`Memory`].
+    /// [`Error::Torn`] if the list changed during every attempt; errors of [`Memory`].
     pub fn tasks(&mut self) -> Result<Vec<Task>, Error<M::Error>> {
         let mut last_break = 0;
         for _ in 0..ATTEMPTS {
@@ -70,7 +70,7 @@ impl<M: Memory> Kernel<'_, M> {
         let (mut tasks, mut seen) = (vec![first.task], HashSet::from([head]));
         let (mut here, mut next) = (head, first.next);
         while next != head {
-            // The link of an ended process is no kernel address. `seen` ends a list that loops.
+            // The link of an ended process is not a kernel address. `seen` detects a list that loops.
             let Ok(links) = self.physical("a task's link", next) else { return Ok(Err(next)) };
             let Some(physical) = links.checked_sub(self.layout.task.tasks) else { return Ok(Err(next)) };
             let node = match self.node(physical) {
@@ -128,7 +128,7 @@ fn letter(state: u32, exit_state: u32) -> char {
     const IDLE: u32 = UNINTERRUPTIBLE | NOLOAD;
     /// `TASK_RTLOCK_WAIT` and `TASK_FROZEN`, shown as uninterruptible sleep.
     const DEEP: u32 = 0x1000 | 0x8000;
-    /// `TASK_REPORT`: the bits that have letters, from the lowest.
+    /// `TASK_REPORT`: the bits that have letters, from the lowest bit on.
     const REPORT: u32 = 0x7f;
     if state & IDLE == IDLE {
         return 'I';

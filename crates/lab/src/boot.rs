@@ -17,7 +17,8 @@ pub(crate) fn arrange(lab: &Lab, tree: &Tree, slots: Vec<Component>) -> Vec<Rc<C
     arranged(lab, tree, &mut slots, None)
 }
 
-/// Components that are lost together with the switch on link `above`, without those below a further such switch.
+/// Components that are lost together with the switch on link `above`, without the components below a further switch of
+/// this kind.
 fn arranged(
     lab: &Lab,
     tree: &Tree,

@@ -18,8 +18,9 @@ use tlp::{Class, Duration, Mps, PayloadPool, Rcb, Vc};
 /// PCI-to-PCI bridge (`PCI Code and ID Assignment`, base class 06h, sub-class 04h).
 const BRIDGE_CLASS: u32 = 0x06_0400;
 
-/// Completion credits of a switch port unless the lab sets them. A switch, unlike an endpoint, may have to hold completions before it
-/// forwards them. Its buffers are therefore finite, with the most credits that unscaled flow control can advertise.
+/// Completion credits of a switch port unless the lab sets them. Unlike an endpoint, a switch may have to store
+/// completions before it forwards them. Its buffers are therefore finite, with the most credits that unscaled flow
+/// control can advertise.
 const COMPLETION_CREDITS: CreditLimit = CreditLimit::finite(127, 2047);
 
 /// The configuration space of the port of `kind` at `end` of its link. `number` distinguishes the ports of a switch or root complex;
@@ -61,7 +62,8 @@ pub(crate) fn space(
     builder.link_capabilities().build().map_err(|e| e.to_string())
 }
 
-/// Bytes of the longest non-posted request with data that a bridge port must accept: an AtomicOp, as all bridges route them.
+/// Bytes of the longest non-posted request with data that a bridge port must accept: an AtomicOp, because all bridges
+/// route AtomicOps.
 pub(crate) const LONGEST_NON_POSTED: u32 = 32;
 
 /// Adds the capabilities of ports above links: Access Control Services and Downstream Port Containment, both disabled after reset.
@@ -192,7 +194,7 @@ fn buffer_tlps(end: &PortConfig) -> [u32; 3] {
     })
 }
 
-/// The links of all slots, then of all switches. Each end has the receive buffers of the component that it belongs to.
+/// The links of all slots, then of all switches. Each end of the link has the receive buffers of its component.
 pub(crate) fn all_links(lab: &Lab, tree: &Tree) -> Vec<LinkConfig> {
     let link = |(n, own): (usize, Hanging<'_>)| {
         let mut link = links::config(&lab.link, own.link);
@@ -214,8 +216,9 @@ pub(crate) fn path_mps(tree: &Tree, links: &[LinkConfig]) -> Vec<Mps> {
     (0..tree.slots.len()).map(|n| least.get(&tree.root_link(n)).copied().unwrap_or_default()).collect()
 }
 
-/// The largest Max_Payload_Size that everything below a root port supports, by the number of the root port's link: the minimum over
-/// all links below it, and 128 B if a switch port there has a hot-plug slot. `links` is from [`all_links`].
+/// The largest Max_Payload_Size that all parts below a root port support, by the number of the root port's link. It is
+/// the minimum over all links below the port, and 128 B if a switch port there has a hot-plug slot. `links` is from
+/// [`all_links`].
 pub(crate) fn least_mps(tree: &Tree, links: &[LinkConfig]) -> BTreeMap<usize, Mps> {
     let mut least: BTreeMap<usize, Mps> = BTreeMap::new();
     for (n, link) in links.iter().enumerate() {

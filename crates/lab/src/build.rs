@@ -59,7 +59,7 @@ pub struct Assembly {
     pub join_points: Vec<JoinPoint>,
 }
 
-/// A slot, as reports need it.
+/// The data of a slot that reports need.
 pub struct SlotInfo {
     /// Name of the slot.
     pub name: String,
@@ -73,7 +73,7 @@ pub struct SlotInfo {
     pub basis: Option<Basis>,
 }
 
-/// A link, as reports and captures need it.
+/// The data of a link that reports and captures need.
 pub struct LinkInfo {
     /// Name of the slot or switch below the link.
     pub name: String,
@@ -132,7 +132,7 @@ pub struct BuildOptions {
     pub host: Option<HostProfile>,
     /// Permission to run native code.
     pub native: NativeCode,
-    /// State of the run, available to models when they are plugged in.
+    /// State of the run, which models can use when they are plugged in.
     pub context: RunContext,
     /// Replaces firmware and drivers of the simulated host.
     pub program: Option<OwnProgram>,
@@ -186,7 +186,7 @@ pub fn build(file: &LabFile, options: BuildOptions, outside: OutsideHosts<'_>) -
     let links_go_down = faults::take_links_down(lab);
     let options = os::Options { drain, links_go_down, ..os::Options::default() };
     let (hot_plug, failures) = (options.log.clone(), options.failures.clone());
-    // If all slots hang on external hosts, the simulated host has nothing to do.
+    // If all slots are below external hosts, the simulated host has nothing to do.
     let is_used = !root_ports.is_empty() || outside.is_empty();
     let (memory, program): (HostMemory, Option<Box<dyn HostProgram>>) = match (first, own) {
         (Some((memory, program)), _) => (memory, Some(program)),
@@ -300,7 +300,7 @@ fn external_hosts(
     (1..).map(HostId).zip(&file.lab.external_host).map(host).collect()
 }
 
-/// Text of a topology error. Errors of credits name the link as the lab does.
+/// Text of a topology error. Errors of credits use the lab's name of the link.
 fn credits_of(lab: &Lab, error: TopologyError) -> String {
     let TopologyError::NonPostedCredits { link, side, error } = error else { return error.to_string() };
     let n = match link {

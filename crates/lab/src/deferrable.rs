@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks that each link above a device that sends deferrable writes has credits for one of them. With fewer credits the write
-//! could never be sent (ECN "Deferrable Memory Write"). Devices that replay a capture are not checked.
+//! Checks that each link above a device that sends deferrable writes has credits for one deferrable write. With fewer
+//! credits the write could never be sent (ECN "Deferrable Memory Write"). Devices that replay a capture are not
+//! checked.
 
 use crate::links::{self, LinkFault, merge};
 use crate::read::{Place, Wrong};

@@ -57,7 +57,7 @@ impl Picture<'_> {
     /// Draws a link on `port`, and everything below it.
     fn line(&self, text: &mut String, indent: &str, n: usize, port: &str, last: bool) {
         let link = &self.links[n];
-        // Writing to a string does not fail.
+        // Writing to a string never fails.
         let _ = writeln!(
             text,
             "{indent} {}─ {port} ══ Gen{} {}, MPS {} ══ {}",

@@ -12,7 +12,7 @@ use toml::Spanned;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// Name of a slot or switch; its link is the one above it.
+    /// Name of a slot or switch. The fault is on the link above it.
     #[schemars(with = "String")]
     pub slot: Spanned<String>,
     /// `upstream` is from the device to the host, `downstream` is from the host to the device.
@@ -36,7 +36,7 @@ pub struct Fault {
     /// The first affected frame, counted from 1 among the matching frames.
     #[schemars(with = "u64", range(min = 1))]
     pub nth: Spanned<u64>,
-    /// After frame `nth`, every `every`-th matching frame, replayed TLPs included. Default: no further one.
+    /// After frame `nth`, every `every`-th matching frame, replayed TLPs included. Default: no further frame.
     #[serde(default)]
     pub every: u64,
     /// Maximum number of affected frames. Default: no limit.
@@ -53,7 +53,7 @@ pub struct Fault {
     /// With `delay`: the delay in nanoseconds.
     #[schemars(with = "Option<u64>", range(min = 1, max = 1_000_000_000))]
     pub delay_ns: Option<Spanned<u64>>,
-    /// With `cut`: microseconds until the link is restored. Default: it stays cut.
+    /// With `cut`: microseconds until the link is restored. Default: the link stays cut.
     #[schemars(with = "Option<u64>", range(min = 0, max = 1_000_000_000))]
     pub restore_after_us: Option<Spanned<u64>>,
     /// With `set-status`: the Completion Status.
@@ -142,7 +142,7 @@ pub enum FaultStatus {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
-    /// A bit flips at a position drawn from the seed; the receiver's CRC detects it.
+    /// A bit flips at a position drawn from the seed; the receiver's CRC detects the error.
     Corrupt,
     /// The frame never arrives.
     Drop,
@@ -183,12 +183,13 @@ pub enum FaultKind {
 /// An event of a slot or a switch while the lab runs: its link is cut, it is removed, or its attention button is pressed.
 ///
 /// If the port above is hot-plug capable (`hot_plug`), the host removes the lost functions, and enumerates new ones and
-/// starts their drivers. A switch is removed and added with everything below it. Below any other port, lost functions stay
-/// out of use even if the link returns: the rest of the run continues to its end, then fails and reports the loss.
+/// starts their drivers. A switch is removed and added together with everything below it. Below any other port, lost
+/// functions are not used again even if the link returns. The rest of the run continues to its end; then the run fails
+/// and reports the loss.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Outage {
-    /// Name of a slot or switch; its link is the one above it.
+    /// Name of a slot or switch. The link is the one above it.
     #[schemars(with = "String")]
     pub slot: Spanned<String>,
     /// Start of the event, in microseconds of virtual time.

@@ -29,7 +29,7 @@ pub(crate) fn outages(lab: &Lab) -> Vec<LinkEvent> {
         let [begin, end] = match outage.kind {
             OutageKind::Cut => [LinkChange::Cut, LinkChange::Restore],
             OutageKind::Removal => [LinkChange::Remove, LinkChange::Insert],
-            // A button is pressed once; there is no end.
+            // A button is pressed once; this event has no end.
             OutageKind::Attention => [LinkChange::PressAttention, LinkChange::PressAttention],
         };
         events.push(LinkEvent { at: at(*outage.at_us.get_ref()), link, change: begin });
@@ -45,7 +45,7 @@ pub(crate) fn take_links_down(lab: &Lab) -> bool {
     !lab.outage.is_empty() || lab.fault.iter().any(|fault| *fault.action.get_ref() == FaultKind::Cut)
 }
 
-/// Time of the last outage of link `n`. Its hot-plug driver does not end earlier.
+/// Time of the last outage of link `n`. The hot-plug driver of the slot does not end earlier.
 pub(crate) fn last_event(lab: &Lab, n: usize) -> Time {
     let own = lab.outage.iter().filter(|o| link_of(lab, o.slot.get_ref()) == Some(LinkId(n as u32)));
     let ends = own.map(|o| *o.until_us.as_ref().unwrap_or(&o.at_us).get_ref());
@@ -239,7 +239,7 @@ fn check_parameters(fault: &Fault) -> Checked {
         ShiftSequence,
     };
     let action = *fault.action.get_ref();
-    // Key, whether it is given, its action, that action's name, and whether it needs the key.
+    // The key, whether it is given, its action, the action's name, and whether the action needs the key.
     let keys = [
         ("delay_ns", fault.delay_ns.is_some(), Delay, "delay", true),
         ("restore_after_us", fault.restore_after_us.is_some(), Cut, "cut", false),

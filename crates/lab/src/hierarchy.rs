@@ -17,7 +17,7 @@ pub struct Hierarchy<'f> {
     host: HostId,
 }
 
-/// A root port, as configuration software finds it.
+/// A root port, with the data that configuration software finds.
 #[derive(Clone, Copy, Debug)]
 pub struct RootPort {
     /// The root port's function.
@@ -49,8 +49,8 @@ impl<'f> Hierarchy<'f> {
         Ok(Hierarchy { file, tree, host })
     }
 
-    /// Returns the paths of the ports above the slots, then above the switches. The path is empty below hosts other than the simulated
-    /// one.
+    /// Returns the paths of the ports above the slots, then above the switches. The path is empty below hosts other
+    /// than the simulated host.
     ///
     /// # Errors
     /// The topology is invalid.
@@ -79,7 +79,7 @@ impl<'f> Hierarchy<'f> {
     pub fn root_ports(&self) -> Result<Vec<RootPort>, String> {
         let links = bridges::all_links(&self.file.lab, &self.tree);
         let least = bridges::least_mps(&self.tree, &links);
-        // The Read Completion Boundary does not change where capabilities are.
+        // The addresses of capabilities do not depend on the Read Completion Boundary.
         let spaces = bridges::root_ports(&self.tree, self.host, &links, Rcb::default())?;
         let port = |((device, link), space): ((u8, usize), config::ConfigSpace)| {
             let device_control = space.pcie_capability()? + DEVICE_CONTROL;

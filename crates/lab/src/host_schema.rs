@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lab's choices for its host in addition to the profile: the IOMMU, and the socket of each part. They are checked
-//! against the profile here; `fabric` implements them.
+//! A lab's choices for its host in addition to the profile: the IOMMU, and the socket of each part. This module checks
+//! the keys against the profile; `fabric` implements them.
 
 use crate::read::{Checked, Wrong};
 use crate::schema::Host;

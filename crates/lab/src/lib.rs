@@ -7,7 +7,8 @@
 //! - [`OneSlot`]: a lab in code, for a device of your own.
 //! - [`reference`](mod@reference): the pages of `docs/reference`, from the types of [`schema`] and [`profile`].
 //!
-//! This crate never runs what it has built, and contains no timing or protocol. Models and outside worlds register themselves; it names none of them.
+//! This crate never runs the fabric that it has built, and contains no timing and no protocol. Models and outside
+//! worlds register themselves; the crate does not name any of them.
 
 pub mod faults;
 mod link_schema;

@@ -46,7 +46,7 @@ pub enum Arbitration {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlowControl {
-    /// Credits, as specified.
+    /// Credits, as in the specification.
     #[default]
     Credits,
     /// No mechanism, as in gem5's links (IISWC'18). A receiver with a full buffer drops the TLP, and the sender replays it after
@@ -79,7 +79,7 @@ pub struct LinkChange {
     #[serde(rename = "gen")]
     #[schemars(with = "Option<Gen>")]
     pub generation: Option<Spanned<Gen>>,
-    /// New number of lanes, at most the link's own. Default: those of the link.
+    /// New number of lanes, at most the link's own. Default: the lanes of the link.
     #[schemars(with = "Option<Lanes>")]
     pub lanes: Option<Spanned<Lanes>>,
 }

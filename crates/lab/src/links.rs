@@ -51,7 +51,7 @@ pub fn merge(common: &Link, own: &Link) -> Link {
 pub struct LinkFault {
     /// Keys, each as a path in the link's table.
     pub keys: Vec<Vec<String>>,
-    /// The illegal value, and the legal ones.
+    /// The illegal value, and the legal values.
     pub message: String,
 }
 
@@ -220,7 +220,8 @@ fn set_protocol(config: &mut PortConfig, link: &Link) {
     config.scaled_flow_control = link.scaled_flow_control.unwrap_or(false);
     if link.flow_control == Some(FlowControl::None) {
         let buffer_tlps = link.port_buffer_tlps.unwrap_or(DEFAULT_PORT_BUFFER);
-        // Its REPLAY_TIMER follows from the Ack latency limit, whichever rule the lab's other links use.
+        // The REPLAY_TIMER of this link follows from the Ack latency limit, for any rule that the lab's other links
+        // use.
         config.flow_control = FlowControlMode::None { buffer_tlps };
     } else if link.replay_timer == Some(ReplayTimer::Rev3) {
         config.replay_timer = ReplayTimerRule::Rev3;
@@ -238,7 +239,7 @@ pub(crate) fn apply_credits(limits: &mut [CreditLimit; 3], credits: Credits) {
     apply(&mut limits[Class::Completion.index()], credits.completion_header, credits.completion_data);
 }
 
-/// Overrides credits that are given; zero means infinite.
+/// Overrides the credits that are given in the file; zero means infinite.
 fn apply(limit: &mut CreditLimit, header: Option<u16>, data: Option<u16>) {
     let credits = |n: u16| (n != 0).then_some(n);
     if let Some(header) = header {

@@ -38,7 +38,7 @@ pub(crate) struct Sites<'a> {
     ids: Vec<Bdf>,
 }
 
-/// Vector by which the raw-TLP device of slot `n` reports its end. It is above all vectors that firmware
+/// Vector by which the raw-TLP device of slot `n` reports its end. This vector is above all vectors that firmware
 /// assigns.
 const fn raw_vector(n: usize) -> u16 {
     0x8000 + n as u16

@@ -67,7 +67,7 @@ pub struct OneSlot {
     pub link: Link,
     /// Timing of the host; [`profile::host`](crate::profile::host) reads a profile.
     pub host: HostProfile,
-    /// PCI Express capability of the function. Rate, width and Max_Payload_Size are those of the link.
+    /// PCI Express capability of the function. The rate, width and Max_Payload_Size of the link.
     pub pcie: PcieLayout,
     /// Limits of the device's endpoint.
     pub limits: EndpointLimits,

@@ -27,7 +27,7 @@ macro_rules! ships {
 /// The shipped hosts.
 pub const HOSTS: Shelf = Shelf {
     kind: "host",
-    extrapolated: "latencies and service times, and how completions are cut and spaced",
+    extrapolated: "latencies, service times, and the splitting and spacing of completions",
     all: &[
         ships!("ideal"),
         ships!("xeon-e5-2637v3"),

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use tlp::{Duration, PayloadPool};
 use toml::Spanned;
 
-/// Maximum number of slots: each has its own bus, and bridges need some.
+/// Maximum number of slots: each slot has its own bus, and bridges also need bus numbers.
 const MAX_SLOTS: usize = 248;
 /// Maximum number of root ports: devices 1 to 31 of bus 0.
 const MAX_ROOT_PORTS: usize = 31;
@@ -88,7 +88,7 @@ impl LabFile {
             }
             None => Ok(()),
             Some(host) => Err(format!(
-                "host `{}` is external, but no program is above it, expected labs whose slots hang on `{}`",
+                "host `{}` is external, but no program is above it, expected labs whose slots are below `{}`",
                 host.name.get_ref(),
                 tree::ROOT
             )),
@@ -107,8 +107,8 @@ impl Place<'_> {
         self.link_at(&owner, own.name.span(), &own.to_string(), fault)
     }
 
-    /// Returns an error of the link of the slot or switch at `owner`. Its place is the key that it concerns, in the link's own
-    /// table or in the common one; otherwise `name`.
+    /// Returns an error of the link of the slot or switch at `owner`. Its place is the key that the error concerns, in
+    /// the link's own table or in the common table; otherwise `name`.
     fn link_at(&self, owner: &[&str], name: Range<usize>, what: &str, fault: LinkFault) -> Wrong {
         let own = [owner, &["link"]].concat();
         let tables = [own.as_slice(), &["link"]];
@@ -148,7 +148,7 @@ pub fn read(models: &Models, path: &Path) -> Result<LabFile, FileErrors> {
 /// Like [`read`], with `overrides` over the file's values.
 ///
 /// # Errors
-/// As [`read`]. Errors of an override name it.
+/// As [`read`]. Errors of an override name the override.
 pub fn read_with(models: &Models, path: &Path, overrides: &Overrides) -> Result<LabFile, FileErrors> {
     let text = std::fs::read_to_string(path).map_err(|e| FileError::whole(path, e.to_string()))?;
     parse_with(models, path, &text, Folder::of(path), overrides)
@@ -248,7 +248,7 @@ impl Reader {
 /// Returns the lab with its models' settings, and the errors of single keys.
 ///
 /// # Errors
-/// Errors of types, together with those of single keys.
+/// Errors of types, together with errors of single keys.
 fn read_keys(reader: &Reader, place: &Place<'_>) -> Result<(Lab, Vec<FileError>), FileErrors> {
     let Reader { models, schema } = reader;
     let (tree, mut tables, mut errors) = tables::split(place, schema, models);
@@ -262,7 +262,7 @@ fn read_keys(reader: &Reader, place: &Place<'_>) -> Result<(Lab, Vec<FileError>)
     let mut limits = tables::check_limits(place, schema);
     let slots = lab.iter_mut().flat_map(|lab| &mut lab.slot);
     errors.extend(slots.flat_map(|slot| tables.fill(place, models, slot)));
-    // A value of an illegal type also violates its limits; report only the type.
+    // A value of an illegal type also violates its limits. Only the type is reported.
     limits.retain(|limit| limit.place.is_none() || errors.iter().all(|e| e.place != limit.place));
     match lab {
         Some(lab) if errors.is_empty() => Ok((lab, limits)),
@@ -342,7 +342,7 @@ fn check_slots(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
     if let (Some(fault), Some(slot)) = (unused, lab.slot.first()) {
         errors.push(place.link_at(&[], slot.name.span(), "every slot", fault));
     }
-    // An error in a common key affects every link; it is reported once.
+    // An error in a common key affects every link, but is reported once.
     let mut told = BTreeSet::new();
     let about = |e: &Wrong| e.message.split_once(", ").map_or(&*e.message, |(_, what)| what).to_owned();
     errors.retain(|error| told.insert((error.span.start, about(error))));
@@ -508,7 +508,7 @@ fn check_outside(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
     slots.flat_map(check).flatten().collect()
 }
 
-/// Checks that `name` is one of `there`.
+/// Checks that `name` is in the list `there`.
 pub(crate) fn check_known<'a>(
     name: &Spanned<String>,
     there: impl Iterator<Item = &'a Spanned<String>>,

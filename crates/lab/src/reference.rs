@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Generates the pages of `docs/reference` from the types of [`schema`](crate::schema), of models and of profiles,
-//! and their comments. The pages therefore cannot differ from the code. `make reference` writes them, and a test
-//! compares.
+//! Generates the pages of `docs/reference` from the types of [`schema`](crate::schema), of models and of profiles, and
+//! their comments. The pages therefore cannot differ from the code. `make reference` writes the pages, and a test
+//! compares them with these tables.
 
 use crate::models;
 use crate::profile::{HOSTS, HostFile};
@@ -35,12 +35,12 @@ or by its index from 0; the index after the last one adds an element. A value th
 struct Part {
     file: &'static str,
     title: &'static str,
-    /// Its tables, each with those in it: `link` stands for `[link]` and `[[link.vc]]`.
+    /// The tables of the page, each with the tables inside: `link` stands for `[link]` and `[[link.vc]]`.
     tables: &'static [&'static str],
     head: &'static str,
 }
 
-/// Pages of the lab file after the first one. Devices without a page of their own are on [`OTHER_DEVICES`].
+/// Pages of the lab file after the first one. Devices without a separate page are on [`OTHER_DEVICES`].
 const PARTS: [Part; 9] = [
     Part {
         file: "lab-hosts.md",
@@ -114,8 +114,7 @@ parent = \"switch\"
         title: "Faults and link events",
         tables: &["fault", "outage", "link_event"],
         head: "\
-Keys for faults of [a lab](lab.md), to test how drivers and devices handle errors: damaged, lost or changed frames, links that go down,
-removals of devices, and changes of rate or width. In this lab, the link damages every tenth TLP of the device, and replays it:
+Keys for faults of [a lab](lab.md). Faults test how drivers and devices handle errors: damaged, lost or changed frames, links that go down, removed devices, and changes of rate or width. In this lab, the link damages every tenth TLP of the device, and replays it:
 
 ```toml
 version = 1
@@ -242,7 +241,7 @@ The first words of a source are the basis of the figure:
 
 | basis | source begins with |
 |---|---|
-| `fitted` | `fit`, `not seen` (the measurements would show more than this), `not told apart` |
+| `fitted` | `fit`, `not seen` (too small to appear in the measurements), `not told apart` |
 | `assumed` | `assumed`, `guess`, `as ` (another machine), `median of`, `by definition`, `not ` (any other: `not given`, `not measured`) |
 | `measured` | anything else: a measurement, a data sheet, a specification, a record |
 
@@ -273,11 +272,10 @@ pub fn lab(models: &Models) -> Vec<(String, String)> {
     let schema = models::schema(models);
     let sections = Page::of(&schema).sections("", "");
     let of = |file: &'static str| sections.iter().filter(move |section| file_of(section) == file);
-    let mut first =
-        NOTE.to_owned() + &LAB.replace("{ping}", include_str!("../../../labs/ping.toml").trim_end());
+    let mut first = NOTE.to_owned() + &LAB.replace("{ping}", include_str!("../labs/ping.toml").trim_end());
     for part in &PARTS {
         let tables: Vec<String> = of(part.file).map(link).collect();
-        // Writing to a string does not fail.
+        // Writing to a string never fails.
         let _ = writeln!(first, "| [{}]({}) | {} |", part.title, part.file, tables.join(", "));
     }
     first.push('\n');

@@ -25,8 +25,8 @@ pub struct Lab {
     /// Seed of all random numbers: bit errors, addresses. The same lab with the same seed gives the same bytes.
     #[serde(default)]
     pub seed: u64,
-    /// Virtual time in microseconds after which the run ends in any case. Without it, a run ends when everything is done or no
-    /// progress is possible.
+    /// Virtual time in microseconds after which the run ends in any case. Without this limit, a run ends when
+    /// everything is done or no progress is possible.
     pub limit_us: Option<u64>,
     /// Endpoints and root complexes accept completions whose Traffic Class, No Snoop or Relaxed Ordering differ from the request's,
     /// as raw-TLP devices may send them. Otherwise such a completion is a malformed TLP, as `PCIe 5.0 §2.3.2` strongly recommends,
@@ -52,7 +52,7 @@ pub struct Lab {
     /// The switches.
     #[serde(default)]
     pub switch: Vec<Switch>,
-    /// Faults, each on one direction of one link.
+    /// Faults. Each affects one direction of one link.
     #[serde(default)]
     pub fault: Vec<Fault>,
     /// Outages: links that are down for a time.
@@ -109,7 +109,7 @@ pub struct Hanging<'a> {
     pub link: &'a Link,
 }
 
-/// Formats it like ``slot `nic` ``.
+/// Formats the place like ``slot `nic` ``.
 impl fmt::Display for Hanging<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} `{}`", self.table, self.name.get_ref())
@@ -163,14 +163,14 @@ pub struct Host {
     /// file.
     #[schemars(with = "String")]
     pub profile: Spanned<String>,
-    /// An outside program is above the root complex instead of firmware and drivers: a kernel (`riser guest`), or another simulator.
-    /// It has its own memory. Default: false.
+    /// An outside program is above the root complex instead of firmware and drivers: a kernel (`riser guest`), or
+    /// another simulator. The host has its own memory. Default: false.
     pub outside: bool,
     /// Handling of requests from a device below one root port to a device below another.
     pub peer_to_peer: PeerToPeer,
-    /// Whether root ports signal interrupts by MSI: for errors (AER), containment (DPC), power management (PME) and hot-plug. Without
-    /// them, a kernel starts no port services. Below a VMD, the handlers of these services then do not run at each interrupt of a
-    /// device.
+    /// Whether root ports signal interrupts by MSI: for errors (AER), containment (DPC), power management (PME) and
+    /// hot-plug. Without these interrupts, a kernel starts no port services. Below a VMD, the handlers of these
+    /// services then do not run at each interrupt of a device.
     pub root_port_interrupts: bool,
     /// MiB of memory below 2 GiB, which 32-bit addresses can reach.
     #[schemars(with = "u32", range(min = 1, max = 2048))]
@@ -181,7 +181,7 @@ pub struct Host {
     /// Page size of the IOMMU, if the profile has one.
     #[schemars(with = "IommuPages")]
     pub iommu: Spanned<IommuPages>,
-    /// Whether all root ports share one IOTLB, or each has its own. Default: from the profile.
+    /// Whether all root ports share one IOTLB, or each root port has its own. Default: from the profile.
     #[schemars(with = "Option<bool>")]
     pub iotlb_shared: Option<Spanned<bool>>,
     /// DMA windows of single functions.
@@ -217,9 +217,10 @@ impl Default for Host {
     }
 }
 
-/// A host in addition to `[host]`, with its own root complex, bus numbers, addresses and memory. An outside program is above it: a
-/// kernel, or another simulator. Only its root complex is simulated. Slots and switches name it as their parent. There is no route
-/// between hosts. A lab with an external host is run by a command that provides the outside program.
+/// A host in addition to `[host]`, with its own root complex, bus numbers, addresses and memory. An outside program is
+/// above this host: a kernel, or another simulator. Only its root complex is simulated. Slots and switches name this
+/// host as their parent. There is no route between hosts. A lab with an external host is run by a command that provides
+/// the outside program.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExternalHost {
@@ -241,7 +242,7 @@ impl ExternalHost {
     }
 }
 
-/// A link. Every key is optional and has a default. A key that has no effect because of the others is an error.
+/// A link. Every key is optional and has a default. A key that has no effect because of other keys is an error.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
@@ -283,12 +284,13 @@ pub struct Link {
     /// Longest time until freed credits are returned, in symbol times. Default: the table of `PCIe 5.0 §2.6.1.2`.
     #[schemars(range(min = 1, max = 23_999))]
     pub update_fc_symbols: Option<u32>,
-    /// Virtual channels, if there are others than VC0.
+    /// Virtual channels, if there are other channels than VC0.
     pub vc: Option<Vec<VirtualChannel>>,
     /// Arbitration between virtual channels. Default: `strict`.
     pub vc_arbitration: Option<Arbitration>,
-    /// The highest channel of the low-priority group. Channels above it have strict priority, the highest first; the group shares the
-    /// rest according to `vc_arbitration`. Default: 7, all of them; with `strict`, 0.
+    /// The highest channel of the low-priority group. Channels above the group have strict priority, the highest
+    /// channel first; the group shares the rest according to `vc_arbitration`. Default: 7, all of them; with `strict`,
+    /// 0.
     #[schemars(range(min = 0, max = 7))]
     pub low_priority_vc: Option<u8>,
     /// Offer scaled flow control (`PCIe 5.0 §3.4.2`) in a feature exchange: up to 2032 header credits and 32752 data credits.
@@ -304,16 +306,17 @@ pub struct Link {
     /// REPLAY_TIMER in symbol times, only with `replay_timer = "rev4"`.
     #[schemars(range(min = 24_000, max = 31_000), extend("default" = 24_000))]
     pub replay_timer_symbols: Option<u32>,
-    /// Time that the wire is silent while the link retrains, which is after REPLAY_NUM has rolled over, and when its rate or width
-    /// changes.
+    /// Time for which the wire is silent while the link retrains. A link retrains after REPLAY_NUM has rolled over, and
+    /// when its rate or width changes.
     #[schemars(range(min = 0, max = 24_000_000), extend("default" = 4_000))]
     pub retrain_ns: Option<u64>,
 }
 
-/// Credits that a port advertises. Zero means infinite, as on the wire; a data credit is 16 bytes. Posted and completion data need
-/// credits for at least one TLP of Max_Payload_Size. Non-posted data need credits for the longest request that the receiver accepts:
-/// 1, 2, 4 or 8 (`PCIe 5.0 §2.6.1`, Table 2-45). The limits apply without `scaled_flow_control`. With it, the limits are 2032 for
-/// headers and 32752 for data (§3.4.2, a scale of 16). Without flow control no credits are advertised.
+/// Credits that a port advertises. Zero means infinite, like on the wire. A data credit is 16 bytes. Posted and
+/// completion data need credits for at least one TLP of Max_Payload_Size. Non-posted data need credits for the longest
+/// request that the receiver accepts: 1, 2, 4 or 8 (`PCIe 5.0 §2.6.1`, Table 2-45). The limits apply without
+/// `scaled_flow_control`. With scaled flow control, the limits are 2032 for headers and 32752 for data (§3.4.2, a scale
+/// of 16). Without flow control no credits are advertised.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Credits {
@@ -354,8 +357,8 @@ pub struct Slot {
     /// Model of the device in the slot.
     #[schemars(with = "String")]
     pub device: Spanned<String>,
-    /// The model whose driver the host runs for the device, with its settings in the table of its name. For devices that represent a
-    /// device elsewhere, such as `nettlp-adapter`. Default: the device's own driver.
+    /// The model whose driver the host runs for the device, with its settings in the table of its name. For devices in
+    /// whose place another device is driven, such as `nettlp-adapter`. Default: the device's own driver.
     #[schemars(with = "Option<String>")]
     pub driver: Option<Spanned<String>>,
     /// The model of the data link layer below the device, with its settings in the table of its name: RTL, or another one that is not
@@ -366,14 +369,14 @@ pub struct Slot {
     /// name of a switch.
     #[schemars(with = "Option<String>", extend("default" = "root"))]
     pub parent: Option<Spanned<String>>,
-    /// The downstream port of the switch above. Default: the first free one.
+    /// The downstream port of the switch above. Default: the first free port.
     #[schemars(with = "Option<u8>", range(min = 1, max = 31))]
     pub port: Option<Spanned<u8>>,
-    /// The slot is hot-plug capable: an `[[outage]]` may pull its device out and put it back. Default: false.
+    /// The slot is hot-plug capable: an `[[outage]]` may remove its device and insert it again. Default: false.
     #[serde(default)]
     pub hot_plug: bool,
-    /// The hot-plug capable slot has an attention button, indicators and a power controller. Without them, cards are only inserted
-    /// and removed by surprise. Default: true.
+    /// The hot-plug capable slot has an attention button, indicators and a power controller. Without these controls,
+    /// cards are only inserted and removed by surprise. Default: true.
     #[serde(default = "yes")]
     pub hot_plug_controls: bool,
     /// Settings of the slot's own link.
@@ -383,7 +386,7 @@ pub struct Slot {
     /// larger value enables 10-bit tags.
     #[schemars(with = "Option<u16>", range(min = 1, max = 768), extend("default" = 256))]
     pub tags: Option<Spanned<u16>>,
-    /// Owner of the tags if the device has several functions, as with SR-IOV.
+    /// Owner of the tags if the device has several functions, for example with SR-IOV.
     #[serde(default)]
     #[schemars(extend("default" = "function"))]
     pub tags_per: TagsPer,
@@ -408,8 +411,8 @@ pub enum TagsPer {
     /// Each function has its own `tags`: Requester ID and tag together identify a request.
     #[default]
     Function,
-    /// All functions share one pool of `tags`, as with hard blocks that assign completions by the tag alone (Virtex-7 and UltraScale:
-    /// 64).
+    /// All functions share one pool of `tags`. Hard blocks that assign completions by the tag alone do this (Virtex-7
+    /// and UltraScale: 64).
     Endpoint,
 }
 

@@ -16,21 +16,23 @@ pub struct Switch {
     /// The component above the upstream link: `root` for its own root port, or the name of another switch.
     #[schemars(with = "Option<String>", extend("default" = "root"))]
     pub parent: Option<Spanned<String>>,
-    /// The downstream port of the parent. Default: the first free one.
+    /// The downstream port of the parent. Default: the first free port.
     #[schemars(with = "Option<u8>", range(min = 1, max = 31))]
     pub port: Option<Spanned<u8>>,
-    /// Number of downstream ports. Default: as many as are used.
+    /// Number of downstream ports. Default: as many as the lab uses.
     #[schemars(with = "Option<u8>", range(min = 1, max = 31))]
     pub downstream_ports: Option<Spanned<u8>>,
-    /// The port above is hot-plug capable: when the upstream link returns after an `[[outage]]`, the host sets up the switch
-    /// and everything below it again. Without it, everything below a link that went down is lost. Default: false.
+    /// The port above is hot-plug capable: when the upstream link returns after an `[[outage]]`, the host sets up the
+    /// switch and everything below it again. Without hot-plug, everything below a link that went down is lost. Default:
+    /// false.
     #[serde(default)]
     pub hot_plug: bool,
     /// The hot-plug capable port above has an attention button, indicators and a power controller. Default: true.
     #[serde(default = "crate::schema::yes")]
     pub hot_plug_controls: bool,
-    /// From the end of a TLP at the ingress port (with `cut-through`, of its header) to its first symbol at the egress port,
-    /// in nanoseconds. The default is typical of measured Gen3 switches (IISWC'18, §VI, cites 150 ns).
+    /// Time from the end of a TLP at the ingress port to its first symbol at the egress port, in nanoseconds. With
+    /// `cut-through`, the time starts at the end of the TLP's header. The default is typical of measured Gen3 switches
+    /// (IISWC'18, §VI, cites 150 ns).
     #[serde(default = "default_latency_ns")]
     #[schemars(with = "u64", range(min = 0, max = 1_000_000))]
     pub latency_ns: Spanned<u64>,
@@ -43,10 +45,10 @@ pub struct Switch {
     /// Only with `weighted` arbitration: TLPs of each ingress port per round, the upstream port first.
     #[schemars(with = "Option<Vec<u16>>")]
     pub weights: Option<Spanned<Vec<u16>>>,
-    /// Whether a non-posted request keeps its place in the receive buffer, and its credits, until its last completion has
-    /// passed back. gem5's bridges do so (IISWC'18, §V-A): they reserve room for the response of every request that they
-    /// accept. Without a response, the place becomes free when the link that the request left through goes down, or after the
-    /// completion timeout of the host's profile (the longest, if there are several). Default: false.
+    /// Whether a non-posted request keeps its place in the receive buffer, and its credits, until its last completion
+    /// has passed the switch. The bridges of gem5 (IISWC'18, §V-A) reserve room for the response of every request that
+    /// they accept. Without a response, the place becomes free when the egress link of the request goes down, or after
+    /// the completion timeout of the host's profile (the longest, if there are several). Default: false.
     #[serde(default)]
     pub keep_places: bool,
     /// Settings of the upstream link. The receive buffers of downstream ports are the `root_credits` of the links below them.
@@ -58,7 +60,7 @@ fn default_latency_ns() -> Spanned<u64> {
     Spanned::new(0..0, 150)
 }
 
-/// Arbitration at an egress port: which ingress port it serves next (`PCIe 5.0 §6.3.3.2`).
+/// Arbitration at an egress port: which ingress port is served next (`PCIe 5.0 §6.3.3.2`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PortArbitration {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The settings tables in the slots of a lab file, each of which the model of its name reads; and the limits of single keys.
+//! The settings tables in the slots of a lab file: the model of the same name reads each of them. Also the limits of
+//! single keys.
 
 use crate::read::Place;
 use crate::schema::Slot;
@@ -138,7 +139,7 @@ pub(crate) fn check_limits(place: &Place<'_>, schema: &Schema) -> Vec<FileError>
     schema.check(&value).into_iter().filter_map(error).collect()
 }
 
-/// Keys whose limits depend on others: they are checked together with these.
+/// Keys whose limits depend on other keys: they are checked together with these.
 fn depends_on_others(path: &[&str]) -> bool {
     matches!(path, ["link", ..] | ["slot" | "switch", _, "link", ..] | ["fault", _, "nth"])
 }

@@ -37,7 +37,8 @@ pub(crate) struct Tree {
 
 /// State of bus numbering.
 struct Numbering {
-    /// The next bus number. It counts on beyond 255, which is illegal, so that the error can name the number of buses.
+    /// The next bus number. The count continues beyond 255, which is illegal, so that the error can name the number of
+    /// buses.
     next: u16,
     /// Bus number of each slot.
     buses: Vec<u8>,
@@ -46,7 +47,7 @@ struct Numbering {
 }
 
 impl Numbering {
-    /// Assigns `count` buses to link `n`; returns the first.
+    /// Assigns `count` buses to link `n`. Returns the first bus.
     fn take(&mut self, n: usize, count: u16) -> u8 {
         let first = self.next;
         // At most 31 ports for each of the switches in a file.
@@ -228,7 +229,7 @@ impl Tree {
             count.buses[n] = bus;
             let behind = u16::from(self.buses_behind[n]);
             count.take(n, behind);
-            // A card that is inserted later may have its own buses, if there are any left.
+            // A card that is inserted later may have its own buses, if there are unused bus numbers.
             let kept = u16::from(HOT_PLUG_BUSES).saturating_sub(behind);
             if self.hot_plug[n] && count.next <= 256 - kept {
                 count.take(n, kept);
@@ -248,8 +249,9 @@ impl Tree {
 }
 
 impl Tree {
-    /// Room that enumeration reserves below hot-plug capable ports above switches, so that everything fits when it is
-    /// added later: buses in addition to the one of the switch's upstream port, and bytes of memory.
+    /// Room that enumeration reserves below hot-plug capable ports above switches, so that all devices fit when they
+    /// are added later. The room consists of buses (in addition to the bus of the switch's upstream port) and of bytes
+    /// of memory.
     pub(crate) fn hot_plug_room(&self) -> BTreeMap<Path, Room> {
         let switches = self.slots.len()..self.hot_plug.len();
         let hot = switches.filter(|&n| self.hot_plug[n] && self.is_simulated(n));
@@ -270,7 +272,7 @@ impl Tree {
         matches!(self.above(n), Above::RootPort(_))
     }
 
-    /// Link `n` and the links above it, up to the one below a root port.
+    /// Link `n` and the links above it, up to the link below a root port.
     pub(crate) fn way_up(&self, n: usize) -> impl Iterator<Item = usize> {
         std::iter::successors(Some(n), |&n| match self.above(n) {
             Above::RootPort(_) => None,
@@ -326,7 +328,7 @@ fn check_loops(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result
             path.push(above);
             if above == first {
                 let names: Vec<&str> = path.iter().map(|&n| lab.switch[n].name.get_ref().as_str()).collect();
-                let message = format!("a loop: {} hang below each other", names.join(", "));
+                let message = format!("a loop: {} are below each other", names.join(", "));
                 return Err(Wrong { span: hanging[slots + first].name.span(), message });
             }
             if path.len() > lab.switch.len() {
@@ -339,7 +341,7 @@ fn check_loops(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result
     Ok(())
 }
 
-/// The downstream port of each link: the named one, or the first free one.
+/// The downstream port of each link: the named port, or the first free port.
 fn ports(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result<Vec<usize>, Wrong> {
     let mut taken: Vec<BTreeMap<usize, &str>> = vec![BTreeMap::new(); lab.switch.len()];
     let mut ports = vec![0; hanging.len()];
@@ -350,7 +352,7 @@ fn ports(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result<Vec<u
         let Parent::Switch(switch) = parent else {
             let root = h.parent.map_or(ROOT, |name| name.get_ref());
             return error(format!(
-                "port {port} of `{root}`: root ports are not chosen; name a switch as parent"
+                "port {port} of `{root}`: riser chooses root ports; name a switch as parent"
             ));
         };
         let most = lab.switch[switch]
@@ -363,7 +365,7 @@ fn ports(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result<Vec<u
         }
         if let Some(other) = taken[switch].insert(port, h.name.get_ref()) {
             let name = lab.switch[switch].name.get_ref();
-            return error(format!("port {port} of switch `{name}`: `{other}` hangs on it"));
+            return error(format!("port {port} of switch `{name}`: `{other}` is already below it"));
         }
         ports[n] = port;
     }

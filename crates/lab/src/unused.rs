@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finds keys of link tables that have no effect because of other keys. They are errors, since their author expects an
-//! effect. [`links::check`](crate::links::check) checks the other keys.
+//! Finds keys of link tables that have no effect because of other keys. Such keys are errors, because their author
+//! expects an effect. [`links::check`](crate::links::check) checks the other keys.
 
 use crate::link_schema::Arbitration;
 use crate::links::{LinkFault, merge};
 use crate::schema::{FlowControl, Link, ReplayTimer};
 
-/// The first key of the slot's `own` table that has no effect in combination with `common`, and the condition that it
-/// needs.
+/// The first key of the slot's `own` table that has no effect in combination with `common`, and the condition that this
+/// key needs.
 pub(crate) fn of_slot(common: &Link, own: &Link) -> Option<LinkFault> {
     all(&merge(common, own), own).into_iter().next().map(fault)
 }

@@ -2,10 +2,10 @@
 /*
  * tlp.h: headers of TLPs as in a datagram, and macros and functions that read and write their fields.
  *
- * All fields of more than one byte are big endian, as on the wire (PCIe 5.0 §2.2). Macros that read such a field
- * (tlp_length(falen), tlp_cpl_status(stcnt), tlp_id_to_bus(id) ...) take it as it is in the header, and return a number
- * in the host's byte order. Macros that set a field write big endian. The functions at the end never block, set no errno,
- * and may be called from any thread and from signal handlers.
+ * All fields of more than one byte are big endian, as on the wire (PCIe 5.0 §2.2). Macros that read such a field take
+ * the field as it is in the header, for example tlp_length(falen) and tlp_id_to_bus(id). They return a number in the
+ * host's byte order. Macros that set a field write big endian. The functions at the end never block and do not set
+ * errno. They may be called from any thread and from signal handlers.
  *
  *   datagram:  struct nettlp_hdr, then one of
  *   MRd, MWr:  struct tlp_mr_hdr, address of 4 or 8 bytes (3 or 4 DW of header), data in whole DWs (MWr)
@@ -64,7 +64,7 @@ struct tlp_hdr {
 #define TLP_TYPE_Cpl    0x0a
 #define TLP_TYPE_CplLk  0x0b
 
-/* The same names in capitals. */
+/* The same constants with names in capitals. */
 #define TLP_TYPE_MRD    TLP_TYPE_MRd
 #define TLP_TYPE_MRDLK  TLP_TYPE_MRdLk
 #define TLP_TYPE_MWR    TLP_TYPE_MWr
@@ -93,7 +93,7 @@ struct tlp_hdr {
 #define tlp_is_w_data(ft)  (((ft) & TLP_FMT_DATA_MASK) == TLP_FMT_W_DATA)
 #define tlp_is_wo_data(ft) (((ft) & TLP_FMT_DATA_MASK) == TLP_FMT_WO_DATA)
 
-/* False for TLPs with prefixes. tlp_is_cpl is true for completions with and without data: see tlp_is_w_data. */
+/* False for TLPs with prefixes. tlp_is_cpl is true for completions with and without data; tlp_is_w_data tells which. */
 #define tlp_is_mrd(ft)  (((ft) & ~TLP_FMT_DW_MASK) == (TLP_FMT_WO_DATA | TLP_TYPE_MRd))
 #define tlp_is_mwr(ft)  (((ft) & ~TLP_FMT_DW_MASK) == (TLP_FMT_W_DATA | TLP_TYPE_MWr))
 #define tlp_is_cpl(ft)  (((ft) & ~TLP_FMT_DATA_MASK) == (TLP_FMT_3DW | TLP_TYPE_Cpl))
@@ -103,7 +103,7 @@ struct tlp_hdr {
 
 #define TLP_TCLASS_MASK 0x70
 
-/* Traffic Class, 0 to 7. Setting it does not change the other bits. */
+/* Traffic Class, 0 to 7. The macro that sets it does not change the other bits. */
 #define tlp_tclass(tc) (((tc) & TLP_TCLASS_MASK) >> 4)
 #define tlp_set_tclass(tc, class_) ((tc) = (uint8_t)(((tc) & ~TLP_TCLASS_MASK) | (((class_) << 4) & TLP_TCLASS_MASK)))
 
@@ -131,7 +131,7 @@ struct tlp_hdr {
 
 #define tlp_flag(falen) (ntohs(falen) & TLP_FLAG_MASK)
 #define tlp_attr(falen) (ntohs(falen) & TLP_ATTR_MASK)
-/* Return 0, or the mask of the bit. */
+/* Return the mask of the bit if it is set, otherwise 0. */
 #define tlp_flag_digest(falen) (ntohs(falen) & TLP_FLAG_DIGEST_MASK)
 #define tlp_flag_ep(falen)     (ntohs(falen) & TLP_FLAG_EP_MASK)
 #define tlp_attr_relax(falen)  (ntohs(falen) & TLP_ATTR_RELAX_MASK)
@@ -143,7 +143,7 @@ struct tlp_hdr {
 	((falen) = htons((uint16_t)((ntohs(falen) & ~TLP_FLAG_MASK) | ((flag) & TLP_FLAG_MASK))))
 #define tlp_set_attr(falen, attr) \
 	((falen) = htons((uint16_t)((ntohs(falen) & ~TLP_ATTR_MASK) | ((attr) & TLP_ATTR_MASK))))
-/* Set or clear one bit, without changing the others. */
+/* Set or clear one bit, without changing the other bits. */
 #define tlp_flag_set_digest(falen)   ((falen) |= htons(TLP_FLAG_DIGEST_MASK))
 #define tlp_flag_unset_digest(falen) ((falen) &= htons((uint16_t)~TLP_FLAG_DIGEST_MASK))
 #define tlp_flag_set_ep(falen)       ((falen) |= htons(TLP_FLAG_EP_MASK))
@@ -152,18 +152,18 @@ struct tlp_hdr {
 #define tlp_attr_unset_relax(falen)  ((falen) &= htons((uint16_t)~TLP_ATTR_RELAX_MASK))
 #define tlp_attr_set_nosnp(falen)    ((falen) |= htons(TLP_ATTR_NOSNP_MASK))
 #define tlp_attr_unset_nosnp(falen)  ((falen) &= htons((uint16_t)~TLP_ATTR_NOSNP_MASK))
-/* Sets Length, 1 to 1024 DW; 1024 is written as 0, and no other bit changes. */
+/* Sets Length, 1 to 1024 DW; 1024 is written as 0. The other bits do not change. */
 #define tlp_set_length(falen, len) \
 	((falen) = htons((uint16_t)((ntohs(falen) & ~TLP_LENGTH_MASK) | ((len) & TLP_LENGTH_MASK))))
 
 /* ---- ids: Requester ID and Completer ID as in a header ---- */
 
 #define tlp_id_to_bus(id)      (ntohs(id) >> 8)
-/* Eight bits, device and function together; with ARI they are the function (PCIe 5.0 §6.13): 03.5 is 0x1d. */
+/* Device and function together in eight bits: 03.5 is 0x1d. With ARI, all eight bits are the function (PCIe 5.0 §6.13). */
 #define tlp_id_to_device(id)   (ntohs(id) & 0x00ff)
 #define tlp_id_to_function(id) (ntohs(id) & 0x0007)
 #define tlp_id_to_func(id)     tlp_id_to_function(id)
-/* The inverse: a header field from bus, device (0 to 31) and function (0 to 7). */
+/* The inverse: makes the header field from bus, device (0 to 31) and function (0 to 7). */
 #define tlp_bdf_to_id(bus, device, function) \
 	htons((uint16_t)((((bus) & 0xff) << 8) | (((device) & 0x1f) << 3) | ((function) & 0x7)))
 
@@ -215,40 +215,41 @@ struct tlp_cpl_hdr {
 	((stcnt) = htons((uint16_t)((ntohs(stcnt) & ~TLP_CPL_STATUS_MASK) | ((status) & TLP_CPL_STATUS_MASK))))
 #define tlp_set_cpl_bcm(stcnt, bcm) \
 	((stcnt) = htons((uint16_t)((ntohs(stcnt) & ~TLP_CPL_BCM_MASK) | ((bcm) ? TLP_CPL_BCM_MASK : 0))))
-/* Sets Byte Count, 1 to 4096; 4096 is written as 0, and no other bit changes. */
+/* Sets Byte Count, 1 to 4096; 4096 is written as 0. The other bits do not change. */
 #define tlp_set_cpl_bcnt(stcnt, count) \
 	((stcnt) = htons((uint16_t)((ntohs(stcnt) & ~TLP_CPL_BCNT_MASK) | ((count) & TLP_CPL_BCNT_MASK))))
 
 /* ---- functions ---- */
 
 /*
- * Header fields of a request for `count` bytes at `addr` (PCIe 5.0 §2.2.5), with 1 <= count <= 4096 and no 4 KiB boundary
- * crossed: First DW Byte Enables, Last DW Byte Enables (0 if Length is 1), and Length in DW. For count 0: no byte
- * enabled, and one DW, which is a zero-length request.
+ * Return header fields of a request for `count` bytes at `addr` (PCIe 5.0 §2.2.5): First DW Byte Enables, Last DW Byte
+ * Enables (0 if Length is 1), and Length in DW. `count` must be 0 to 4096, and the request must not cross a 4 KiB
+ * boundary. For `count` 0, which is a zero-length request, no byte is enabled and Length is 1.
  */
 int tlp_calculate_fstdw(uintptr_t addr, size_t count);
 int tlp_calculate_lstdw(uintptr_t addr, size_t count);
 int tlp_calculate_length(uintptr_t addr, size_t count);
 
 /*
- * Returns the address of the first enabled byte of a memory request: the address after the header, plus the bytes of the
- * first DW that are not enabled. `mh` must be followed by the address.
+ * Returns the address of the first enabled byte of a memory request: the address after the header, plus the number of
+ * bytes before the first enabled byte. The address must follow directly after `mh`.
  */
 uintptr_t tlp_mr_addr(struct tlp_mr_hdr *mh);
 
 /*
- * Returns the number of bytes from the first enabled one to the last: the Byte Count of the first completion (PCIe 5.0
- * 2.3.1.1). For a zero-length request: 1 for an MRd, as that section says, and 0 for an MWr, which writes nothing.
+ * Returns the number of bytes from the first enabled byte to the last. This is the Byte Count of the first completion
+ * (PCIe 5.0 §2.3.1.1). For a zero-length request, returns 1 for an MRd, as that section says, and 0 for an MWr, which
+ * changes no bytes.
  */
 int tlp_mr_data_length(struct tlp_mr_hdr *mh);
 
-/* Returns the first enabled byte of a MWr's data: skips header, address, and the bytes that are not enabled. */
+/* Returns a pointer to the first enabled data byte of a MWr, after header, address, and the bytes that are not enabled. */
 void *tlp_mwr_data(struct tlp_mr_hdr *mh);
 
 /*
- * Return the first requested byte of a CplD's data, and the number of bytes. The data starts directly after the 12 bytes
- * of header, or up to 3 bytes later if Lower Address is not a multiple of 4. The number is Byte Count, or as many as fit
- * in this TLP if more completions follow.
+ * Return a pointer to the first requested byte of a CplD's data, and the number of requested bytes. They start
+ * directly after the 12 bytes of header, or up to 3 bytes later if Lower Address is not a multiple of 4. Their number
+ * is Byte Count, or, if more completions follow, the number of bytes that this TLP holds.
  */
 void *tlp_cpld_data(struct tlp_cpl_hdr *ch);
 int tlp_cpld_data_length(struct tlp_cpl_hdr *ch);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messaging with the driver, and configuration space: small requests with one answer each. Never repeats a request,
-//! except to find the port of configuration.
+//! Messaging with the driver, and configuration space: small requests with one answer each. Never sends a request
+//! again, except to find out which configuration port the adapter uses.
 
 use crate::socket;
 use crate::types::{InAddr, PcieCfg};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const CONFIG_TIMEOUT: Duration = Duration::from_millis(1000);
 /// Size of configuration space in bytes.
 const CONFIG_SPACE: usize = 4096;
-/// Maximum number of old answers dropped before a request.
+/// Maximum number of late answers that are dropped before a request is sent.
 const DROP_MAX: usize = 64;
 
 /// Asks the driver at `address`.
@@ -33,7 +33,7 @@ pub(crate) fn message(address: InAddr, request: Request) -> Result<Reply, Errno>
 /// Opens the socket, on the port of current adapters.
 pub(crate) fn init(cfg: &mut PcieCfg) -> Result<(), Errno> {
     cfg.sockfd = open(cfg, PORT_CONFIG)?;
-    // Unknown yet: `ensure_port` finds it.
+    // The port is not known yet: `ensure_port` finds it.
     cfg.port = 0;
     Ok(())
 }
@@ -43,7 +43,7 @@ fn open(cfg: &PcieCfg, port: u16) -> Result<RawFd, Errno> {
     Ok(socket::open(Some(local), remote, CONFIG_TIMEOUT)?.into_raw_fd())
 }
 
-/// Finds the port on which the adapter answers, once.
+/// Finds out on which port the adapter answers. Does nothing if the port is already known.
 fn ensure_port(cfg: &mut PcieCfg) -> Result<(), Errno> {
     if cfg.port != 0 {
         return Ok(());
@@ -56,7 +56,7 @@ fn ensure_port(cfg: &mut PcieCfg) -> Result<(), Errno> {
         Err(error @ (Errno::ETIME | Errno::ECONNREFUSED)) => error,
         Err(error) => return Err(error),
     };
-    // Another program may have the old port here; then the result of the new port is the answer.
+    // Another program on this machine may use the old port. Then the result of the new port is returned.
     let Ok(old) = open(cfg, PORT_CONFIG_OLD) else { return Err(first) };
     match ask(old, 0) {
         Ok(_) => {
@@ -71,7 +71,7 @@ fn ensure_port(cfg: &mut PcieCfg) -> Result<(), Errno> {
     }
 }
 
-/// Reads one DW.
+/// Reads one DW of configuration space. Returns an error if no answer arrives in time.
 fn ask(fd: RawFd, register_dw: u16) -> Result<u32, Errno> {
     let mut buffer = [0; PADDED_LEN + 1];
     for _ in 0..DROP_MAX {
@@ -96,8 +96,8 @@ fn ask(fd: RawFd, register_dw: u16) -> Result<u32, Errno> {
     }
 }
 
-/// Calls `each` for every DW of the `count` bytes from byte `address`: DW number, first byte in it, and range in the
-/// buffer.
+/// Calls `each` for every DW of the `count` bytes from byte `address`, with the DW number, the first byte within
+/// the DW, and the range in the buffer.
 fn each_dw(
     address: u16,
     count: usize,

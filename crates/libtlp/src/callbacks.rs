@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `nettlp_run_cb`: receives TLPs of up to 16 contexts, one after the other, in the caller's thread. Never calls back for a TLP
-//! that is shorter than its header says.
+//! `nettlp_run_cb`: receives the TLPs of up to 16 contexts, one after the other, in the caller's thread. Never
+//! calls back for a TLP that is shorter than its header says.
 
 use crate::dma::{DATAGRAM_MAX, NETTLP_LEN};
 use crate::socket;
@@ -15,7 +15,7 @@ use tlp::wire::field;
 
 /// `NETTLP_CB_MAX_NTS`: maximum number of contexts per loop.
 pub(crate) const CONTEXTS_MAX: usize = 16;
-/// Maximum sleep of the loop before it checks whether it was stopped.
+/// Longest sleep of the loop. After it, the loop checks whether it was stopped.
 const STOP_EVERY: Duration = Duration::from_millis(50);
 /// Maximum number of datagrams taken from one context before the next one.
 const BURST: usize = 64;
@@ -28,7 +28,7 @@ pub(crate) fn stop() {
     STOPS.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Callback of a TLP.
+/// Type of the callback for a TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Mrd,
@@ -38,7 +38,8 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// Buffer for a datagram. Its TLP starts at a multiple of 8, so that data after four DW is aligned.
+/// Buffer for a datagram. The TLP starts at an address that is a multiple of 8, so that data after a header of four
+/// DW is aligned.
 #[repr(align(8))]
 struct Buffer([u8; SKIP + DATAGRAM_MAX]);
 
@@ -83,7 +84,8 @@ fn take(buffer: &mut Buffer, len: usize, call: impl FnOnce(Kind, &mut [u8])) {
     call(kind, &mut buffer.0[TLP_AT..whole.max(end)]);
 }
 
-/// Moves the data of a write whose last `missing` bytes did not arrive to its lanes; the rest of its DW reads as 0.
+/// Completes a write whose last `missing` bytes did not arrive: moves its data to the right byte lanes, and fills
+/// the rest of the DW with 0.
 fn complete_write(tlp: &mut [u8], missing: usize) {
     let last_dw = tlp.len() - 4;
     let mut came = [0; 4];
@@ -99,8 +101,8 @@ fn complete_write(tlp: &mut [u8], missing: usize) {
     tlp[last_dw + lead..][..data.len()].copy_from_slice(data);
 }
 
-/// Returns the kind of a TLP, and its length according to its header, without a digest; `None` if it is shorter. A write may
-/// lack up to 3 bytes: old LibTLP sends writes of 1 and 2 bytes with 3 bytes of data.
+/// Returns the kind of a TLP, and the length that its header declares, without a digest. Returns `None` if the TLP is
+/// shorter. A write may lack up to 3 bytes: old LibTLP sends writes of 1 and 2 bytes with 3 bytes of data.
 fn classify(tlp: &[u8]) -> Option<(Kind, usize)> {
     let first = *tlp.first().filter(|_| tlp.len() >= 12)?;
     let kind = match first {
@@ -128,7 +130,7 @@ mod tests {
 
     /// `PCIe 5.0 Table 2-3`: first bytes, and truncated TLPs.
     #[test]
-    fn kinds_by_first_byte_and_length() {
+    fn first_byte_and_length_select_kind() {
         let tlp = |first: u8, length: u8, bytes: usize| {
             let mut tlp = vec![0; bytes];
             tlp[0] = first;
@@ -159,9 +161,10 @@ mod tests {
         assert_eq!(classify(&[]), None);
     }
 
-    /// Upstream's LibTLP sends three bytes for a write of one or two; the rest reads as 0, whatever the buffer held before.
+    /// Upstream's LibTLP sends three bytes for a write of one or two bytes. The rest reads as 0, even if the buffer
+    /// held other bytes before.
     #[test]
-    fn three_data_bytes_are_a_write_of_one_or_two() {
+    fn three_data_bytes_are_a_write_of_one_or_two_bytes() {
         let mut buffer = Buffer([0xee; SKIP + DATAGRAM_MAX]);
         for (first_be, came, data) in [
             (0b0001, [0, 0, 7], [7, 0, 0, 0]),

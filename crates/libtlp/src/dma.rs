@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! DMA reads and writes of a context: one request at a time, under one tag.
 //!
-//! The tag of a read that timed out rests until the missing completions have arrived, at most for [`DRAIN`]. This state
+//! After a read has timed out, its tag stays unused ("rests") until the missing completions have arrived, at most for
+//! [`DRAIN`]. This state
 //! is kept per socket, because programs may copy contexts. Before a read is sent, datagrams that wait on the socket are
-//! dropped: they cannot be its completions, only copies of earlier ones. Never waits longer than [`TIMEOUT`] for a
-//! request, and [`DRAIN`] before it.
+//! dropped: they cannot answer this read, and are only copies of earlier completions. Never waits longer than
+//! [`TIMEOUT`] for a request, and [`DRAIN`] before it.
 
 use crate::gather::{Gather, Read, Taken};
 use crate::socket;
@@ -20,12 +21,12 @@ use tlp::{Body, MemoryOp, MemoryRequest, Repr, Span, split};
 
 /// `LIBTLP_CPL_TIMEOUT`: timeout of a read for its completions.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(500);
-/// `LIBTLP_DRAIN_TIMEOUT`: how much longer its tag rests.
+/// `LIBTLP_DRAIN_TIMEOUT`: how much longer the tag of a read that timed out rests.
 pub(crate) const DRAIN: Duration = Duration::from_millis(500);
 
-/// Bytes before a TLP: `struct nettlp_hdr`, zero from software.
+/// Length of `struct nettlp_hdr`, which precedes each TLP. Software sets all its bytes to zero.
 pub(crate) const NETTLP_LEN: usize = 6;
-/// Longest accepted datagram: a header of four DW, 4 KiB and a digest. Longer ones are strays.
+/// Longest accepted datagram: a header of four DW, 4 KiB and a digest. Longer datagrams are strays.
 pub(crate) const DATAGRAM_MAX: usize = NETTLP_LEN + 16 + 4096 + 4;
 /// Maximum data of one request.
 const REQUEST_MAX: u32 = 4096;
@@ -38,7 +39,7 @@ struct Resting {
     until: Instant,
 }
 
-/// Reads that timed out, by socket: at most one each.
+/// Reads that timed out, by socket: at most one read per socket.
 static RESTING: Mutex<BTreeMap<RawFd, Resting>> = Mutex::new(BTreeMap::new());
 /// Number of entries in `RESTING`, so that the lock is not taken if it is empty.
 static RESTING_COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -118,7 +119,7 @@ fn read_piece(nt: &Nettlp, address: u64, out: &mut [u8]) -> Result<(), Errno> {
     let deadline = Instant::now() + TIMEOUT;
     let mut gather = Gather::new(Read { requester: request.requester, tag: request.tag, span: request.span });
     let result = collect(nt, &mut gather, out, &mut buffer, deadline);
-    // Late completions must not answer the next read. An absent peer sends none.
+    // Late completions must not answer the next read. If the peer is absent, no completions arrive.
     if result.is_err() && result != Err(Errno::ECONNREFUSED) && !gather.is_whole() {
         rest(nt.sockfd, gather, Instant::now() + DRAIN);
     }
@@ -133,8 +134,8 @@ fn collect(
     buffer: &mut [u8; DATAGRAM_MAX],
     deadline: Instant,
 ) -> Result<(), Errno> {
-    // For the first datagram the socket's own timeout is enough: one system call. Completions of one read arrive
-    // together.
+    // The socket's own timeout limits the wait for the first datagram, which takes only one system call. Completions of
+    // one read arrive together.
     let mut asleep = nt.is_own();
     while !gather.is_whole() {
         let len = socket::receive_by(nt.sockfd, buffer, deadline, asleep)?;
@@ -155,7 +156,8 @@ fn collect(
     Ok(())
 }
 
-/// Returns the TLP of a datagram of `len` bytes; `None` if it has none, or was longer than the buffer.
+/// Returns the TLP of a datagram of `len` bytes. Returns `None` if the datagram contains no TLP, or was longer than the
+/// buffer.
 pub(crate) fn tlp_of(buffer: &[u8; DATAGRAM_MAX], len: usize) -> Option<&[u8]> {
     buffer.get(NETTLP_LEN..len)
 }

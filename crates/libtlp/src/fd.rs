@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! File descriptors, which are numbers in C. Never stores one.
+//! Access to file descriptors, which C passes as numbers. Never stores a descriptor.
 
 use nix::errno::Errno;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -9,7 +9,8 @@ pub(crate) fn borrow(fd: RawFd) -> Result<BorrowedFd<'static>, Errno> {
     if fd < 0 {
         return Err(Errno::EBADF);
     }
-    // SAFETY: it is not -1, and only system calls on sockets follow, which return EBADF if the program has closed it.
+    // SAFETY: the number is not -1. Only system calls on sockets follow, which return EBADF if the program has
+    // closed the descriptor.
     Ok(unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
@@ -21,8 +22,8 @@ pub(crate) fn replace(fd: RawFd, by: RawFd) -> Result<(), Errno> {
     done.map(drop)
 }
 
-/// Closes a socket that this crate opened and has not handed out.
+/// Closes a socket that this crate opened and has not given to the program.
 pub(crate) fn close(fd: RawFd) {
-    // SAFETY: the callers own it, and do not use it afterwards.
+    // SAFETY: the callers own the descriptor, and do not use it afterwards.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
 }

@@ -63,7 +63,7 @@ unsafe fn data<'a>(pointer: *const c_void, count: usize) -> Result<&'a [u8], Err
     Ok(unsafe { std::slice::from_raw_parts(pointer.cast(), count) })
 }
 
-/// Calls `does` with a structure and a buffer of `count` bytes. Returns `count`, or -1 if it fails.
+/// Calls `does` with a structure and a buffer of `count` bytes. Returns `count`, or -1 with errno if the call fails.
 ///
 /// # Safety
 /// `nt` is as [`structure`] requires.
@@ -204,7 +204,8 @@ unsafe fn run_cb(
         *fd = unsafe { structure(*context) }?.sockfd;
     }
     callbacks::run(&fds[..count], |index, kind, tlp| {
-        // SAFETY: the functions and their arguments are the program's, except the TLP, whose length was checked.
+        // SAFETY: the functions and their arguments come from the program. Only the TLP does not, and its length
+        // was checked.
         unsafe { call(&callbacks, contexts[index], kind, tlp, arg) };
     })
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reassembles the completions of one read.
 //!
-//! A completion belongs to the read if requester and tag are the read's, its Byte Count is within the read, and its Lower
-//! Address matches that Byte Count (`PCIe 5.0 §2.3.1.1`). Datagrams may be reordered and duplicated, so received bytes
-//! are tracked by DW, not by a cursor. Never waits, and uses no socket.
+//! A completion belongs to the read if it has the read's requester and tag, its Byte Count is within the read, and
+//! its Lower Address matches this Byte Count (`PCIe 5.0 §2.3.1.1`). Datagrams may be reordered and duplicated, so
+//! each received DW is recorded separately. Never waits, and uses no socket.
 
 use nix::errno::Errno;
 use tlp::rules::reasons::{of_transaction, unsupported_prefixes};
@@ -17,22 +17,22 @@ const DWS: usize = 1024;
 pub(crate) struct Read {
     pub(crate) requester: Bdf,
     pub(crate) tag: Tag,
-    /// Its bytes, without holes.
+    /// The requested bytes, without holes.
     pub(crate) span: Span,
 }
 
 /// Outcome of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Taken {
-    /// Its bytes were stored.
+    /// It is a completion of the read, and its bytes were stored.
     Data,
-    /// The completer refused, or its data is poisoned.
+    /// The completer refused the read, or the data is poisoned.
     Failed(Errno),
-    /// It does not answer this read; with the rule that a completion breaks.
+    /// It does not answer this read. If it is a completion, it breaks this rule.
     Stray(Option<Violation>),
 }
 
-/// A read, and which of its DWs have arrived.
+/// A read, and a record of which of its DWs have arrived.
 #[derive(Clone, Copy)]
 pub(crate) struct Gather {
     read: Read,
@@ -45,12 +45,12 @@ impl Gather {
         Gather { read, here: [0; DWS / 64], missing_dw: read.span.length_dw() }
     }
 
-    /// Returns true if no completion of it can arrive any more.
+    /// Returns true if no further completion of the read can arrive.
     pub(crate) fn is_whole(&self) -> bool {
         self.missing_dw == 0
     }
 
-    /// Handles a TLP, and stores its data at its place in `out`, which holds the read's bytes.
+    /// Handles a TLP, and copies its data to the right place in `out`, the buffer for all bytes of the read.
     pub(crate) fn take(&mut self, tlp: &[u8], out: Option<&mut [u8]>) -> Taken {
         let parsed = match Repr::parse_header(tlp) {
             Ok(parsed) => parsed,
@@ -64,7 +64,7 @@ impl Gather {
             self.end_at(&completion);
             return Taken::Failed(error);
         }
-        // Adapters may omit the digest although TD is set; nothing else may follow the data.
+        // Only a digest may follow the data. Adapters may omit it although TD is set.
         match tlp.get(parsed.data.clone()) {
             Some(data) if tlp.len() <= parsed.tlp_len() => {
                 let taken = self.take_data(&completion, data, out, parsed.repr.ep);
@@ -74,7 +74,7 @@ impl Gather {
         }
     }
 
-    /// Returns the rule that a completion breaks if it does not belong to the read.
+    /// Returns the rule that the completion breaks if it does not belong to the read; otherwise `None`.
     fn not_of_read(&self, c: &Completion, parsed: &Parsed) -> Option<Violation> {
         if c.requester != self.read.requester || c.tag != self.read.tag {
             return Some(of_transaction(RuleId::UnexpectedCompletion, &parsed.repr));
@@ -119,7 +119,7 @@ impl Gather {
         Awaited { first_byte: span.first_byte(), byte_count: span.byte_count() }
     }
 
-    /// Marks DWs as received. Returns false, without a change, if one of them was received already.
+    /// Marks DWs as received. If one of them was received already, changes nothing and returns false.
     fn mark(&mut self, first: usize, count: usize) -> bool {
         let is_here = |here: &[u64], dw: usize| here[dw / 64] >> (dw % 64) & 1 == 1;
         if (first..first + count).any(|dw| is_here(&self.here, dw)) {
@@ -147,7 +147,7 @@ impl Gather {
 fn failure(c: &Completion) -> Option<Errno> {
     match c.status {
         Status::Success if c.length_dw.is_some() => None,
-        // A success without data answers no read.
+        // The status Successful Completion without data does not answer a read.
         Status::Success => Some(Errno::EBADMSG),
         Status::UnsupportedRequest => Some(Errno::EOPNOTSUPP),
         Status::ConfigRetry => Some(Errno::EAGAIN),
@@ -155,8 +155,7 @@ fn failure(c: &Completion) -> Option<Errno> {
     }
 }
 
-// With an explicit path, so that it is found wherever this file is used as a module: `fuzz/fuzz_targets/libtlp_gather.rs`
-// does.
+// The path is explicit because `fuzz/fuzz_targets/libtlp_gather.rs` also uses this file as a module.
 #[cfg(test)]
 #[path = "gather/tests.rs"]
 mod tests;

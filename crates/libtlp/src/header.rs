@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The functions of `include/tlp.h`, on headers in the caller's memory. Never reads more bytes than the first byte of a
-//! header declares.
+//! The functions of `include/tlp.h`, on headers in the caller's memory. Never reads more bytes of a header than its
+//! first byte declares.
 
 use std::ffi::{c_int, c_void};
 use tlp::Span;
@@ -34,14 +34,14 @@ extern "C" fn tlp_calculate_lstdw(addr: usize, count: usize) -> c_int {
     c_int::from(span(addr, count).last_be())
 }
 
-/// `tlp_calculate_length`: Length in DW, also if it exceeds the limit of a request.
+/// `tlp_calculate_length`: Length in DW, even if it exceeds the limit of a request.
 #[unsafe(no_mangle)]
 extern "C" fn tlp_calculate_length(addr: usize, count: usize) -> c_int {
     let dws = (addr & 3).saturating_add(count).div_ceil(4).max(1);
     c_int::try_from(dws).unwrap_or(c_int::MAX)
 }
 
-/// Returns the bytes of a memory request's or completion's header, as many as its first byte declares.
+/// Returns the bytes of the header of a memory request or completion: as many as its first byte declares.
 ///
 /// # Safety
 /// `header` points to that many bytes.
@@ -53,13 +53,14 @@ unsafe fn bytes<'a>(header: *const c_void) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(header.cast(), len) }
 }
 
-/// Returns the number of bytes of a request before its first enabled one, and from there to the last enabled one.
+/// Returns two numbers for the data of a request: the bytes before the first enabled byte, and the bytes from there
+/// to the last enabled byte.
 fn enabled(header: &[u8]) -> (usize, usize) {
     let get = |field: Field| field.get(header);
     let (first, last) = (get(field::FIRST_BE) as u8, get(field::LAST_BE) as u8);
     let dws = if get(field::LENGTH) == 0 { 1024 } else { get(field::LENGTH) };
     if first == 0 && (dws == 1 || last == 0) {
-        // A zero-length read is answered with a count of one; a zero-length write writes nothing.
+        // The answer to a zero-length read has a Byte Count of one. A zero-length write changes no bytes.
         return (0, usize::from(header[0] & WITH_DATA == 0));
     }
     let lead = if first == 0 { 4 } else { first.trailing_zeros() };

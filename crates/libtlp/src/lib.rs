@@ -5,13 +5,13 @@
 //!
 //! ```text
 //!   ffi        C's pointers become references, errors become errno
-//!    ├─ dma        requests out, completions in; a tag that may not be used yet
-//!    │   └─ gather     which bytes of one read have come: no socket, no clock
+//!    ├─ dma        sends requests and receives completions; keeps the tag of a failed read unused
+//!    │   └─ gather     which bytes of one read have arrived: no socket, no clock
 //!    ├─ callbacks  nettlp_run_cb
 //!    ├─ ask        messaging and configuration
 //!    └─ socket     the system calls
-//!         └─ fd       file descriptors, which are numbers in C
-//!   header     tlp_mr_addr and its like, on headers in the caller's memory
+//!         └─ fd       file descriptors, which C passes as numbers
+//!   header     the functions of tlp.h, on headers in the caller's memory
 //! ```
 //!
 //! Only ffi, fd and header trust pointers and numbers from C. The library never starts threads, prints, allocates per TLP, or

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! System calls on UDP sockets that C programs own. Never closes one, and never waits longer than requested.
+//! System calls on UDP sockets that C programs own. Never closes such a socket, and never waits longer than requested.
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -12,10 +12,10 @@ use std::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// Requested kernel buffer size in bytes: bursts of the host's writes wait there. The kernel may give less.
+/// Requested size of the kernel's buffer in bytes, in which bursts of the host's writes wait. The kernel may give less.
 const BUFFER_BYTES: usize = 4 << 20;
 
-/// Opens a UDP socket bound to `local` and connected to `remote`; sends give up after `send_timeout`.
+/// Opens a UDP socket bound to `local` and connected to `remote`. A send fails after `send_timeout`.
 pub(crate) fn open(
     local: Option<SocketAddrV4>,
     remote: SocketAddrV4,
@@ -53,14 +53,14 @@ pub(crate) fn send_whole(fd: RawFd, datagram: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Receives a waiting datagram, and returns its length, which exceeds `buffer` if it was truncated; `EAGAIN` if none
-/// waits.
+/// Receives a waiting datagram, and returns its length. If the datagram was truncated, the length is larger than
+/// `buffer`. Returns `EAGAIN` if no datagram waits.
 pub(crate) fn receive_now(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Errno> {
     recv(fd, buffer, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC)
 }
 
-/// Receives the next datagram, or returns `ETIME` at `deadline`. With `asleep` the first receive call may block with
-/// the socket's own timeout; if that ends early, poll(2) waits for the rest.
+/// Receives the next datagram, or returns `ETIME` at `deadline`. With `asleep` the first receive call may block for
+/// the socket's own timeout. If that is shorter, poll(2) waits for the rest of the time.
 pub(crate) fn receive_by(
     fd: RawFd,
     buffer: &mut [u8],
@@ -96,12 +96,12 @@ pub(crate) fn watched(fd: RawFd) -> Result<PollFd<'static>, Errno> {
     Ok(PollFd::new(crate::fd::borrow(fd)?, PollFlags::POLLIN))
 }
 
-/// Returns true if it has a datagram, or the error of a sent one.
+/// Returns true if the socket has received a datagram, or an error for a sent datagram.
 pub(crate) fn is_ready(fd: &PollFd<'_>) -> bool {
     fd.revents().is_some_and(|events| !events.is_empty())
 }
 
-/// Waits until one of the sockets is ready, at most `timeout`.
+/// Waits until one of the sockets is ready, for at most `timeout`.
 pub(crate) fn wait_any(fds: &mut [PollFd<'_>], timeout: Duration) -> Result<(), Errno> {
     match poll(fds, PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX)) {
         Ok(_) | Err(Errno::EINTR) => {}

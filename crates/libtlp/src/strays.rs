@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Datagrams that answered no request: their number, and why the last TLP was dropped.
+//! Strays, which are datagrams that answered no request: counts them, and records why the last TLP was dropped.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,7 @@ pub(crate) fn count() -> u64 {
     COUNT.load(Ordering::Relaxed)
 }
 
-/// Counts a datagram.
+/// Counts a stray that is not a TLP.
 pub(crate) fn add() {
     COUNT.fetch_add(1, Ordering::Relaxed);
 }
@@ -25,7 +25,8 @@ pub(crate) fn add_refused(why: Violation, tlp: &[u8]) {
     *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some((why, Head::of_bytes(tlp)));
 }
 
-/// Returns rule, field, value, legal values and header of the last TLP; empty if there was none.
+/// Returns a text with rule, field, value, legal values and header of the last dropped TLP. The text is empty if no TLP
+/// was dropped.
 pub(crate) fn reason() -> String {
     let last = *LAST.lock().unwrap_or_else(PoisonError::into_inner);
     last.map(|(why, tlp)| format!("{why}: {tlp}")).unwrap_or_default()

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The structures that C programs fill in, with the layout of `include/libtlp.h`; `types/tests.rs` checks it with a C
-//! compiler. They hold no state of the library: programs may copy and discard them.
+//! compiler. The library keeps no state in them, so programs may copy and discard them.
 
 use nix::errno::Errno;
 use std::ffi::{c_int, c_void};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use tlp::{Bdf, Tag};
 
-/// `DMA_ISSUED_BY_LIBTLP`: this program is the requester. The value left by `memset`.
+/// `DMA_ISSUED_BY_LIBTLP`: this program is the requester. This is the value after `memset` with 0.
 pub(crate) const ISSUED_BY_LIBTLP: c_int = 0;
 /// `DMA_ISSUED_BY_ADAPTER`: the adapter's host is the requester.
 pub(crate) const ISSUED_BY_ADAPTER: c_int = 1;
@@ -46,12 +46,12 @@ impl Nettlp {
         Tag::from_bits(u16::from(self.tag))
     }
 
-    /// Returns true if only completions arrive on its socket.
+    /// Returns true if only completions arrive on the socket of the context.
     pub(crate) fn is_own(&self) -> bool {
         self.dir == ISSUED_BY_LIBTLP
     }
 
-    /// Returns the UDP port of its tag and direction.
+    /// Returns the UDP port for the tag and direction of the context.
     pub(crate) fn port_of_tag(&self) -> Result<u16, Errno> {
         use capture::{Origin, PortScheme};
         let origin = match self.dir {

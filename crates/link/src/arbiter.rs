@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which virtual channel sends next (`PCIe 5.0 §6.3.3.1`, §7.9.1): strict priority above a low-priority group, round robin
-//! or weighted round robin within it. The arbiter knows no TLPs and no credits.
+//! Selects the virtual channel that sends next (`PCIe 5.0 §6.3.3.1`, §7.9.1): strict priority above a low-priority
+//! group, round robin or weighted round robin within the group. The arbiter does not handle TLPs or credits.
 
 use thiserror::Error;
 use tlp::Vc;
 
-/// VC arbitration: channels above `low_priority` go first, the highest of them before the others. VC0 to
-/// `low_priority`, the low-priority group, share the rest.
+/// VC arbitration: channels above `low_priority` go first, the highest number before the others. VC0 to `low_priority`,
+/// the low-priority group, share the remaining bandwidth.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VcArbitration {
     /// Low Priority Extended VC Count (`PCIe 5.0 §7.9.1.2`): the last channel of the group. VC0 makes all strict.
     pub low_priority: Vc,
-    /// How the low-priority channels share the rest.
+    /// Rule by which the low-priority channels share the remaining bandwidth.
     pub scheme: VcScheme,
 }
 
-/// How the low-priority group shares the rest of the wire (`PCIe 5.0 §7.9.1.2`, VC Arbitration Capability).
+/// Rule by which the low-priority group shares the remaining bandwidth (`PCIe 5.0 §7.9.1.2`, VC Arbitration
+/// Capability).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum VcScheme {
-    /// Each channel sends one TLP in turn.
+    /// Channels send one TLP each, round robin.
     RoundRobin,
     /// Each channel sends as many TLPs as it has phases in the table.
     Weighted(PhaseTable),
@@ -107,9 +108,9 @@ impl VcArbitration {
 pub(crate) struct Arbiter {
     /// Channels of strict priority.
     strict: u8,
-    /// For each phase, how many phases later each channel has its next one; `None`: never.
+    /// For each phase, the number of phases until each channel's next phase; `None`: never.
     distance: Vec<[Option<u8>; Vc::COUNT]>,
-    /// The phase that comes next.
+    /// The next phase.
     phase: usize,
 }
 
@@ -137,7 +138,7 @@ impl Arbiter {
         self.strict & 1 == 0 && self.distance.len() == 1
     }
 
-    /// The channel of `ready` that sends now; `ready` must not be empty.
+    /// Returns the channel of `ready` that sends now. `ready` must not be empty.
     #[inline]
     pub(crate) fn pick(&mut self, ready: u8) -> usize {
         let strict = ready & self.strict;
@@ -180,23 +181,23 @@ mod tests {
     }
 
     #[test]
-    fn channels_send_in_turn_and_empty_ones_are_skipped() {
+    fn round_robin_skips_empty_channels() {
         let all = VcArbitration::round_robin();
         assert_eq!(picks(&all, &[0xff; 9]), [0, 1, 2, 3, 4, 5, 6, 7, 0]);
         assert_eq!(picks(&all, &[0b1010; 5]), [1, 3, 1, 3, 1]);
         assert_eq!(picks(&all, &[0b0001, 0b1001, 0b1001, 0b0100]), [0, 3, 0, 2]);
     }
 
-    /// VC0 to VC2 take turns; the channels above them go first.
+    /// VC0 to VC2 use round robin; the channels above them go first.
     #[test]
     fn strict_channels_go_before_the_group() {
         let group = VcArbitration { low_priority: Vc::from_bits(2), scheme: VcScheme::RoundRobin };
         assert_eq!(picks(&group, &[0b111, 0b111, 0b1111, 0b11_0111, 0b111, 0b111]), [0, 1, 3, 5, 2, 0]);
     }
 
-    /// Each channel gets its phases, even when another has nothing to send.
+    /// Each channel gets its phases, even if another has no TLP to send.
     #[test]
-    fn channels_get_their_phases() {
+    fn channels_get_their_share_of_phases() {
         let table = PhaseTable::spread([16, 8, 0, 4, 0, 0, 0, 4]).unwrap();
         assert_eq!(table.phases().len(), 32);
         let weighted = VcArbitration::weighted(table);

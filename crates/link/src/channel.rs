@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A virtual channel of a port (`PCIe 5.0 §2.5`): its initialization, transmit queue and credits of both directions.
-//! A channel knows nothing of other channels.
+//! A virtual channel of a port (`PCIe 5.0 §2.5`): its initialization, transmit queue and credits of both directions. A
+//! channel does not depend on the other channels.
 
 use crate::config::{CREDIT_BYTES, FlowControlMode, PortConfig};
 use crate::credit::{RxCredits, TxCredits};
@@ -24,7 +24,7 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// The channel `vc` as `config` sets it; a channel that is not in use holds nothing.
+    /// Creates channel `vc` by `config`. An unused channel has no room.
     pub(crate) fn new(config: &PortConfig, vc: Vc) -> Channel {
         let mut classes = config.tc_vc.classes(vc);
         if vc == Vc::VC0 {
@@ -47,7 +47,7 @@ impl Channel {
         }
     }
 
-    /// Both ends have agreed on scaled flow control; called before any InitFC.
+    /// Enables scaled flow control, which both ends have agreed on. Called before any InitFC.
     pub(crate) fn scale_credits(&mut self, config: &PortConfig, vc: Vc) {
         self.rx = receive_credits(config, vc, true);
     }
@@ -63,7 +63,7 @@ impl Channel {
         self.head = None;
     }
 
-    /// An InitFC has advertised the credits of one class.
+    /// Records the credits of one class that an InitFC has advertised.
     pub(crate) fn learn(&mut self, fc: &FlowControl) {
         let credits = TxCredits::init(fc);
         self.tx[fc.class.index()] = credits;
@@ -108,7 +108,7 @@ impl Channel {
         choice.blocked
     }
 
-    /// Describes what the heads of the queues wait for. `ready`: the next TLP waits only for the wire and the replay buffer.
+    /// Describes why the heads of the queues wait. `ready`: the next TLP waits only for the wire and the replay buffer.
     pub(crate) fn waits(&self) -> impl Iterator<Item = String> + '_ {
         Class::ALL.into_iter().filter_map(|class| self.wait_of(class))
     }

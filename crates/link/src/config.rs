@@ -45,7 +45,7 @@ impl CreditLimit {
     }
 }
 
-/// How long a sender waits for an Ack before it replays (`PCIe 5.0 §3.6.2.1`).
+/// Time for which a sender waits for an Ack before it replays (`PCIe 5.0 §3.6.2.1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReplayTimerRule {
     /// Revisions up to 3.x: three times the Ack latency limit of the table (not of an override). Allowed up to 8 GT/s,
@@ -65,9 +65,9 @@ pub enum FlowControlMode {
     Credits,
     /// No flow control, as in gem5's model of a link (IISWC'18, §IV): there is no flow-control initialization. A
     /// receiver whose buffer is full silently drops TLPs, and those after them, until the sender's REPLAY_TIMER replays
-    /// them all. REPLAY_TIMER is three times the Ack latency limit, or of its override; REPLAY_NUM does not exist. The
-    /// Ack timer runs from the last Ack: a TLP that arrives after it has expired is acknowledged at once (§V-C). The
-    /// specification has no such mode.
+    /// them all. REPLAY_TIMER is three times the Ack latency limit or its override. REPLAY_NUM does not exist. The Ack
+    /// timer runs from the last Ack: a TLP that arrives after it has expired is acknowledged at once (§V-C). The
+    /// specification does not have this mode.
     None {
         /// Number of TLPs of all classes that the receive buffer holds, at least 1.
         buffer_tlps: u16,
@@ -81,11 +81,11 @@ pub struct PortConfig {
     pub rate: Rate,
     /// Number of lanes.
     pub width: Width,
-    /// Max_Payload_Size; it sets the Ack latency limit and the least credits.
+    /// Max_Payload_Size. It determines the Ack latency limit and the minimum of credits.
     pub mps: Mps,
     /// Credits that the receiver advertises for VC0, by [`Class::index`].
     pub rx_buffer: [CreditLimit; 3],
-    /// Credits that it advertises for other channels; a channel that is not listed gets those of VC0.
+    /// Credits that the port advertises for other channels. A channel that is not listed gets the credits of VC0.
     pub vc_buffers: BTreeMap<Vc, [CreditLimit; 3]>,
     /// The virtual channel of each Traffic Class; the channels in this map are in use.
     pub tc_vc: TcVcMap,
@@ -94,7 +94,7 @@ pub struct PortConfig {
     /// Whether credits control the flow.
     pub flow_control: FlowControlMode,
     /// Offers scaled flow control by an exchange of Data Link Feature DLLPs (`PCIe 5.0 §3.3`). If the other end does
-    /// not, the port advertises no more credits than fit without.
+    /// not support scaling, the port advertises no more credits than fit without it.
     pub scaled_flow_control: bool,
     /// Room of the transmit queue in TLPs of each class on each channel, 1 to 4096.
     pub tx_queue_tlps: usize,
@@ -104,14 +104,15 @@ pub struct PortConfig {
     pub replay_buffer_bytes: u32,
     /// Ack latency limit in symbol times; `None`: the limit in the specification's table ([`tlp::ack_latency_limit`]).
     pub ack_latency_symbols: Option<u32>,
-    /// UpdateFC latency in symbol times; `None`: the latency in the specification's table, which is the same.
+    /// UpdateFC latency in symbol times; `None`: the latency in the specification's table, which equals the Ack latency
+    /// limit.
     pub update_fc_symbols: Option<u32>,
     /// How REPLAY_TIMER is set.
     pub replay_timer: ReplayTimerRule,
     /// SKP interval: symbol times at 8b/10b (1180 to 1538), blocks at 128b/130b (370 to 375).
     pub skp_interval: u32,
-    /// How long the wire is silent when REPLAY_NUM rolls over and the link retrains. The specification gives no figure;
-    /// it only bounds Recovery from above.
+    /// How long the wire is silent when REPLAY_NUM rolls over and the link retrains. The specification has no figure,
+    /// only an upper limit for Recovery.
     pub retrain: Duration,
 }
 
@@ -139,8 +140,8 @@ pub enum ConfigError {
         class: Class,
         /// Data credits that were set, in units of 16 B.
         value: u16,
-        /// Minimum number of data credits (`PCIe 5.0 Table 2-45`): Max_Payload_Size; for non-posted ones, the longest request
-        /// that the receiver takes.
+        /// Minimum number of data credits (`PCIe 5.0 Table 2-45`): Max_Payload_Size; for non-posted credits, the
+        /// longest request that the receiver accepts.
         min: u16,
         /// Maximum number of data credits (`PCIe 5.0 §2.6.1`, Table 3-2).
         max: u16,
@@ -199,7 +200,7 @@ pub enum ConfigError {
     },
 }
 
-/// The channel's name before an error; empty for VC0.
+/// The channel's name for the start of an error text; empty for VC0.
 fn of(vc: Vc) -> String {
     if vc == Vc::VC0 { String::new() } else { format!("{vc} ") }
 }
@@ -223,9 +224,9 @@ pub(crate) const fn most_data_credits(class: Class, mps: Mps) -> u16 {
 }
 
 impl PortConfig {
-    /// Returns the defaults for a link: the maximum of credits without scaling for requests, infinite credits for
-    /// completions (as endpoints and root ports must, `PCIe 5.0 §2.6.1`), all Traffic Classes on VC0, the
-    /// specification's intervals, and the longest interval between SKPs.
+    /// Returns the defaults for a link. Requests have the maximum of credits without scaling. Completions have infinite
+    /// credits, which endpoints and root ports must advertise (`PCIe 5.0 §2.6.1`). All Traffic Classes use VC0.
+    /// Intervals are the specification's, with the longest interval between SKPs.
     pub fn new(rate: Rate, width: Width, mps: Mps) -> PortConfig {
         let request = CreditLimit::finite(MAX_HEADER_CREDITS, MAX_DATA_CREDITS);
         PortConfig {
@@ -252,7 +253,7 @@ impl PortConfig {
     /// Checks that the specification allows these settings.
     ///
     /// # Errors
-    /// Returns the first setting that it forbids.
+    /// Returns the first invalid setting.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_channels()?;
         if self.tx_queue_tlps == 0 || self.tx_queue_tlps > MAX_TX_QUEUE {
@@ -307,8 +308,9 @@ impl PortConfig {
         }
     }
 
-    /// Checks that each channel in use has room for the non-posted requests that the receiver takes. A port does not
-    /// know them: `bytes` is the maximum length of their data (`PCIe 5.0 §2.6.1`, Table 2-45: minimum initial advertisements).
+    /// Checks that each channel in use has room for the non-posted requests that the receiver takes. A port cannot
+    /// determine these requests: `bytes` is the maximum length of their data (`PCIe 5.0 §2.6.1`, Table 2-45: minimum initial
+    /// advertisements).
     ///
     /// # Errors
     /// Returns the first channel without enough room.
@@ -384,10 +386,10 @@ mod tests {
         }
     }
 
-    /// Rows: bytes of the longest non-posted request that is taken, and the minimum of credits (`PCIe 5.0 Table 2-45`;
-    /// ECN "Deferrable Memory Write").
+    /// Rows: bytes of the longest accepted non-posted request, and the minimum of credits (`PCIe 5.0 Table 2-45`; ECN
+    /// "Deferrable Memory Write").
     #[test]
-    fn non_posted_credits_cover_the_longest_request_taken() {
+    fn non_posted_credits_cover_the_longest_accepted_request() {
         let mut config = config();
         config.tc_vc = TcVcMap::one_to_one();
         for (bytes, least) in [(0, 1), (4, 1), (32, 2), (64, 4), (128, 8)] {
@@ -419,7 +421,7 @@ mod tests {
         );
     }
 
-    /// Rows: the change, and the whole text of the error. Limits: `PCIe 5.0 §2.6.1`, §3.6.2, §4.2.7.
+    /// Rows: the change, and the complete text of the error. Limits: `PCIe 5.0 §2.6.1`, §3.6.2, §4.2.7.
     #[test]
     fn errors_name_the_value_and_the_allowed_range() {
         type Change = fn(&mut PortConfig);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The counters of a port. They decide nothing.
+//! The counters of a port. Counters do not affect the port.
 
 use tlp::Vc;
 
@@ -34,7 +34,7 @@ pub struct VcCounters {
     pub payload_bytes: u64,
     /// Number of times that a TLP of any class had to wait for credits.
     pub credit_stalls: u64,
-    /// Total time of these waits in picoseconds; classes that wait at the same time each count.
+    /// Total time of these waits in picoseconds. If several classes wait at the same time, each counts.
     pub credit_stall_ps: u64,
 }
 
@@ -89,7 +89,7 @@ pub struct Counters {
     pub duplicate_tlps: u64,
     /// Receiver: TLPs that arrived after a missing one.
     pub out_of_sequence: u64,
-    /// Receiver: damaged frames whose CRC still matched; they were taken as intact.
+    /// Receiver: damaged frames whose CRC still matched, so that they were accepted.
     pub undetected_errors: u64,
     /// Receiver: Naks that arrived.
     pub nak_received: u64,
@@ -118,8 +118,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Returns the errors at the receiver: names and counts that are not zero. Errors that the Data Link Layer repairs
-    /// routinely, such as damaged frames, are left out.
+    /// Returns the errors at the receiver: names and counts that are not zero. Omits errors that the Data Link Layer
+    /// repairs routinely, such as damaged frames.
     pub fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         let counts = [
             ("unmapped_tcs", self.unmapped_tcs),

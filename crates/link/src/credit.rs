@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Credits of both directions (`PCIe 5.0 §2.6.1`), as the specification counts them: modulo 2^8 for headers and 2^12
-//! for data, with two or four more bits if scaled (§3.4.2). This module sends nothing; the port asks it for the values
-//! to report.
+//! for data, with two or four more bits if scaled (§3.4.2). This module does not send DLLPs; the port asks it for the
+//! values to report.
 
 use crate::config::{CreditLimit, MAX_DATA_CREDITS, MAX_HEADER_CREDITS, most_data_credits};
 use tlp::{Class, FlowControl, FlowControlKind, Mps, Scale, Vc};
@@ -15,7 +15,7 @@ const fn mask(field_bits: u32, scale: Scale) -> u16 {
     (u16::MAX as u32 >> (16 - field_bits - scale.shift())) as u16
 }
 
-/// Credits of one class that a sender has and has not used: CREDIT_LIMIT minus CREDITS_CONSUMED (`PCIe 6.0 §2.6.1.1`). `None`:
+/// Unused credits of one class at a sender: CREDIT_LIMIT minus CREDITS_CONSUMED (`PCIe 6.0 §2.6.1.1`). `None`:
 /// infinite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnusedCredits {
@@ -68,7 +68,7 @@ impl TxCredit {
     }
 }
 
-/// The credits that the other end allows for one class, and those used.
+/// The credits that the other end allows for one class, and the used credits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct TxCredits {
     header: TxCredit,
@@ -98,8 +98,8 @@ impl TxCredits {
         self.data.consume(data);
     }
 
-    /// Handles an UpdateFC. Returns false and ignores it if it breaks the rules (`PCIe 5.0 §2.6.1`): it leaves more
-    /// credits unused than allowed, as a reduced limit also seems to, or it changes infinite ones.
+    /// Handles an UpdateFC. Ignores an update that breaks the rules (`PCIe 5.0 §2.6.1`), and returns false. Such an
+    /// update leaves more credits unused than allowed, which includes a reduced limit, or changes infinite credits.
     pub(crate) const fn update(&mut self, fc: &FlowControl) -> bool {
         let header = fc.header_credits() & self.header.mask;
         let data = fc.data_credits() & self.data.mask;
@@ -151,7 +151,7 @@ impl RxCredit {
         let scale = if scaled { least_scale(value, most) } else { Scale::Unscaled };
         let value = if value / scale.factor() > most { most } else { value };
         let allocated = value / scale.factor() * scale.factor();
-        // No field ever holds infinite credits, so the count of those in use may exceed its modulus.
+        // With infinite credits no field limits the count, so the number of used credits may exceed the modulus.
         let mask = if infinite { u16::MAX } else { mask(field_bits, scale) };
         RxCredit { allocated, received: 0, told: allocated, mask, scale, infinite }
     }
@@ -175,7 +175,7 @@ impl RxCredit {
         self.allocated >> self.scale.shift() << self.scale.shift()
     }
 
-    /// Returns whether the sender has less than `amount` left, as far as it knows.
+    /// Returns whether the sender, by the last update, has less than `amount` left.
     const fn is_short_of(self, amount: u16) -> bool {
         !self.infinite && self.told.wrapping_sub(self.received) & self.mask < amount
     }
@@ -189,8 +189,8 @@ impl RxCredit {
         !self.infinite && self.told != self.tellable()
     }
 
-    /// Returns the field of the DLLP that is sent now. All InitFCs report the same value: a sender that has received
-    /// one before learns nothing new.
+    /// Returns the field of the DLLP that is sent now. All InitFCs report the same value, so a sender that has received
+    /// one learns nothing new from the next.
     const fn tell(&mut self, kind: FlowControlKind) -> u16 {
         if matches!(kind, FlowControlKind::UpdateFc) {
             self.told = self.tellable();
@@ -210,14 +210,15 @@ const fn least_scale(credits: u16, most: u16) -> Scale {
     }
 }
 
-/// The credits that this end allows for one class on one channel, and those received.
+/// The credits that this end allows for one class on one channel, and the received credits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RxCredits {
     vc: Vc,
     class: Class,
     header: RxCredit,
     data: RxCredit,
-    /// With fewer data credits than this, the sender may be unable to send the largest TLP that there is room for.
+    /// With fewer data credits than this, the sender may be unable to send the largest TLP although there is room for
+    /// it.
     least_data: u16,
 }
 
@@ -231,7 +232,7 @@ impl RxCredits {
         RxCredits { vc, class, header, data, least_data }
     }
 
-    /// Counts a TLP with `data` data credits that has arrived; returns false and does not count it if it had no credits.
+    /// Counts a received TLP with `data` data credits. Returns false and does not count it if it had no credits.
     #[inline(always)]
     pub(crate) const fn receive(&mut self, data: u32) -> bool {
         if !self.header.covers(1) || !self.data.covers(data) {
@@ -251,14 +252,14 @@ impl RxCredits {
         self.starves_sender()
     }
 
-    /// Returns whether the sender, as far as it knows, has no header credit left or too few data credits for the
-    /// largest TLP, and an UpdateFC could report more.
+    /// Returns whether the sender, by the last update, has no header credit or too few data credits for the largest
+    /// TLP, and an UpdateFC could report more.
     #[inline(always)]
     pub(crate) const fn starves_sender(&self) -> bool {
         self.header.is_starved(1) || self.data.is_starved(self.least_data)
     }
 
-    /// TLPs that have arrived and not left the buffer; `fresh` is the initial state of these credits.
+    /// Number of TLPs that have arrived and not left the buffer. `fresh` is the initial state of these credits.
     pub(crate) const fn held(&self, fresh: &RxCredits) -> u16 {
         let left = self.header.allocated.wrapping_sub(self.header.received);
         fresh.header.allocated.wrapping_sub(left) & self.header.mask
@@ -269,7 +270,7 @@ impl RxCredits {
         self.header.has_news() || self.data.has_news()
     }
 
-    /// The flow-control DLLP that reports the state at the time it is sent.
+    /// Returns the flow-control DLLP that reports the current state.
     pub(crate) const fn report(&mut self, kind: FlowControlKind) -> FlowControl {
         FlowControl {
             kind,
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn last_credit_can_be_used_but_no_more() {
+    fn sender_uses_all_credits_but_no_more() {
         let mut tx = TxCredits::init(&fc(FlowControlKind::InitFc1, 2, 5));
         assert!(tx.covers(5) && !tx.covers(6));
         tx.consume(5);
@@ -310,7 +311,7 @@ mod tests {
 
     /// With a data limit of 2047 and a TLP of 256 credits (4 KiB), the modulus wraps; the comparison holds.
     #[test]
-    fn counters_wrap_in_step() {
+    fn counters_of_both_ends_wrap_alike() {
         let limit = CreditLimit::finite(127, 2047);
         let mut rx = receiver(limit, 4096);
         let mut tx = TxCredits::init(&rx.report(FlowControlKind::InitFc1));
@@ -356,7 +357,7 @@ mod tests {
         assert_eq!(tx.available(), (None, None));
     }
 
-    /// An update is urgent if the sender knows of no header credit, or of less data than Max_Payload_Size.
+    /// An update is urgent if, by the last update, the sender has no header credit, or less data than Max_Payload_Size.
     #[test]
     fn starved_sender_gets_an_update_at_once() {
         let mut rx = receiver(CreditLimit::finite(10, 40), 256);
@@ -370,7 +371,7 @@ mod tests {
 
     /// Rows: the credits to advertise; scales and fields with scaling, and without (`PCIe 5.0 §3.4.2`, Table 3-2).
     #[test]
-    fn smallest_scale_that_holds_the_credits_is_used() {
+    fn chooses_smallest_sufficient_scale() {
         use Scale::{Unscaled, X1, X4, X16};
         let rows = [
             ((127, 2047), (X1, 127, X1, 2047), (127, 2047)),
@@ -392,9 +393,9 @@ mod tests {
         }
     }
 
-    /// Exactly the advertised credits can be used, and freed ones come back as far as the scale can represent them.
+    /// Exactly the advertised credits can be used. Freed credits return in units that the scale can represent.
     #[test]
-    fn scaled_counters_wrap_in_step() {
+    fn scaled_counters_of_both_ends_wrap_alike() {
         for (headers, data) in [(508, 8188), (2032, 32_752), (300, 5000)] {
             let limit = CreditLimit::finite(headers, data);
             let mut rx = RxCredits::new(Vc::VC0, Class::Posted, limit, Mps::new(128).unwrap(), true);
@@ -420,9 +421,9 @@ mod tests {
         }
     }
 
-    /// With four credits per bit, a starved sender gets an update once a whole bit is free.
+    /// With four credits per unit, a starved sender gets an update when a whole unit is free.
     #[test]
-    fn scaled_receiver_does_not_repeat_itself() {
+    fn scaled_receiver_updates_after_a_whole_unit() {
         let limit = CreditLimit::finite(128, 8000);
         let mut rx = RxCredits::new(Vc::VC0, Class::NonPosted, limit, Mps::new(128).unwrap(), true);
         rx.report(FlowControlKind::InitFc1);

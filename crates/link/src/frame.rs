@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The frames on the wire between two ports, and the effect of errors on them.
 //!
-//! A frame travels as a value. Only a damaged one is turned into bytes, so that its real CRC detects the damage.
+//! A frame travels as a value. Only a damaged frame is converted to bytes, so that its real CRC detects the damage.
 
 use crate::wire_form::{LCRC_BYTES, SEQUENCE_BYTES};
 use tlp::{Dllp, Duration, Time, Tlp, crc};
@@ -14,7 +14,7 @@ pub const DLLP_WIRE_BYTES: u32 = 8;
 
 const DLLP_BYTES: usize = 6;
 
-/// A TLP with its sequence number, or a DLLP. `T` is the TLP itself, a borrowed one, or nothing if it stays at its
+/// A TLP with its sequence number, or a DLLP. `T` is the TLP itself, a borrowed TLP, or `()` if the TLP stays at its
 /// sender ([`SentFrame`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame<T = Tlp> {
@@ -29,7 +29,7 @@ pub enum Frame<T = Tlp> {
     Dllp(Dllp),
 }
 
-/// A frame that a port has sent. Its TLP stays in the replay buffer, from where [`Port::lend`](crate::Port::lend) lends it.
+/// A frame that a port has sent. Its TLP stays in the replay buffer; [`Port::lend`](crate::Port::lend) returns a reference to it.
 pub type SentFrame = Frame<()>;
 
 impl<T> Frame<T> {
@@ -75,7 +75,7 @@ impl Frame<&Tlp> {
         }
     }
 
-    /// Returns the number of bits that can be damaged: those of sequence number, TLP and LCRC, or of the DLLP with its
+    /// Returns the number of bits that can be damaged: bits of sequence number, TLP and LCRC, or of the DLLP with its
     /// CRC. Damage to framing symbols is not modelled; it would lose the frame as well.
     pub fn bit_len(self) -> u32 {
         8 * match self {
@@ -128,14 +128,14 @@ pub struct Sent {
     pub start: Time,
     /// When its last symbol has been sent.
     pub end: Time,
-    /// Wait of the TLP if this is its first transmission; replays and DLLPs have no wait.
+    /// Wait of the TLP if this is its first transmission. Replays and DLLPs have no wait.
     pub wait: Option<QueueWait>,
 }
 
 /// Wait of a TLP in the transmit queue, from [`enqueue`](crate::Port::enqueue) until its first symbol was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueWait {
-    /// When it was queued.
+    /// Time when the TLP was queued.
     pub queued_at: Time,
     /// The part of the wait during which the TLP was the first of its class and had no credits, while the wire was
     /// free. The sum over all TLPs sent is [`Counters::credit_stall_ps`](crate::Counters::credit_stall_ps).
@@ -143,12 +143,12 @@ pub struct QueueWait {
 }
 
 /// Bits of a frame that flipped on the way, numbered from 0 to [`Frame::bit_len`] minus one: byte by byte as sent, from
-/// bit 0 of each. A bit listed twice flips back, and one beyond the frame has no effect.
+/// bit 0 of each. A bit that is listed twice flips back. A bit beyond the frame has no effect.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Damage(Vec<u32>);
 
 impl Damage {
-    /// No damage: the frame arrives as it was sent.
+    /// No damage: the frame arrives unchanged.
     pub const fn none() -> Damage {
         Damage(Vec::new())
     }
@@ -225,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn two_flips_of_one_bit_cancel() {
+    fn flipping_a_bit_twice_restores_the_frame() {
         for frame in frames() {
             assert!(frame.as_ref().survives(&[9, 9].into_iter().collect()));
         }
     }
 
     #[test]
-    fn frame_lengths() {
+    fn frames_have_specified_lengths() {
         let [write, ..] = frames();
         // The header has 16 B; 61 B of data are padded to 64.
         assert_eq!((write.as_ref().wire_bytes(), write.as_ref().bit_len()), (88, 8 * 86));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Initialization of a link: the Data Link Feature exchange (`PCIe 5.0 §3.3`), then flow-control initialization (§3.4)
 //! of VC0, FC_INIT1 and FC_INIT2, which leads to DL_Active, and then of the other channels. This module selects the
-//! next DLLP; it never sends one.
+//! next DLLP, but does not send it.
 
 use tlp::{Class, DataLinkFeature, Duration, FlowControlKind, Time};
 
@@ -10,14 +10,14 @@ use tlp::{Class, DataLinkFeature, Duration, FlowControlKind, Time};
 const REPEAT: Duration = Duration::from_us(2);
 const ALL_CLASSES: u8 = 0b111;
 
-/// State of a virtual channel on its way to use; VC0's is DL_Active.
+/// State of the initialization of a virtual channel. For VC0 the final state is DL_Active.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum State {
     /// DL_Inactive: not started.
     Inactive,
-    /// DL_Init, FC_INIT1: this end advertises its credits and learns those of the other end.
+    /// DL_Init, FC_INIT1: this end advertises its credits, and receives the credits of the other end.
     FcInit1,
-    /// DL_Init, FC_INIT2: this end knows the other's credits, and reports that.
+    /// DL_Init, FC_INIT2: this end has the credits of the other end, and confirms this.
     FcInit2,
     /// DL_Active.
     Active,
@@ -25,9 +25,9 @@ pub(crate) enum State {
 
 pub(crate) struct Init {
     state: State,
-    /// Classes whose credits have arrived; flag FI1 is set once all have.
+    /// Classes whose credits have arrived. Flag FI1 is set when all have arrived.
     known: u8,
-    /// Flag FI2: the other end knows ours.
+    /// Flag FI2: the other end has our credits.
     fi2: bool,
     /// DLLPs of the present triple that have been sent.
     sent: usize,
@@ -61,8 +61,8 @@ impl Init {
         self.state = State::Active;
     }
 
-    /// Takes credits of `class`; returns true if they are new and must be recorded. They may arrive before this end
-    /// begins, since the other end may reach DL_Active, and begin with its other channels, first.
+    /// Handles credits of `class`. Returns true if they are new and must be recorded. They may arrive before this end
+    /// starts the channel, because the other end may reach DL_Active first and start its other channels.
     pub(crate) fn receive(&mut self, kind: FlowControlKind, class: Class) -> bool {
         let bit = 1 << class.index();
         let new = self.state <= State::FcInit1 && kind != FlowControlKind::UpdateFc && self.known & bit == 0;
@@ -80,8 +80,8 @@ impl Init {
         self.fi2 = true;
     }
 
-    /// Whether an InitFC that arrives in DL_Active shows that the other end has missed ours: it is a repetition, not
-    /// the rest of the other end's first triple.
+    /// Whether an InitFC that arrives in DL_Active means that the other end has missed our InitFC2s. It does if it is a
+    /// repetition, and not the rest of the other end's first triple.
     pub(crate) fn is_late(&self, now: Time) -> bool {
         self.state == State::Active && now >= self.repeats_answered_from
     }
@@ -103,8 +103,8 @@ impl Init {
         Some((kind, class))
     }
 
-    /// Advances if it can: a state ends when a whole triple has been sent and its flag is set. Returns true if the state has
-    /// changed.
+    /// Advances if possible. A state ends when a complete triple has been sent and the flag of the state is set.
+    /// Returns true if the state has changed.
     pub(crate) fn advance(&mut self, now: Time) -> bool {
         if self.wants_to_send() {
             return false;
@@ -131,7 +131,7 @@ impl Init {
         }
     }
 
-    /// When to repeat the triple; [`Time::MAX`]: never.
+    /// Time of the next repetition of the triple; [`Time::MAX`]: never.
     pub(crate) fn deadline(&self) -> Time {
         self.repeat_at
     }
@@ -139,7 +139,7 @@ impl Init {
 
 /// The exchange of Data Link Features (`PCIe 5.0 §3.3`), state DL_Feature.
 pub(crate) struct FeatureExchange {
-    /// Features that this end supports; zero if it takes no part.
+    /// Features that this end supports; zero if it does not take part in the exchange.
     local: u32,
     remote: Option<u32>,
     under_way: bool,
@@ -168,8 +168,8 @@ impl FeatureExchange {
         DataLinkFeature { ack: self.remote.is_some(), supported: self.local }
     }
 
-    /// Handles a DLLP; returns true if one must be sent in answer: the first time, and until the other end knows that
-    /// this one has received it.
+    /// Handles a DLLP. Returns true if an answer must be sent: the first time, and until the other end knows that this
+    /// end has received it.
     pub(crate) fn receive(&mut self, feature: DataLinkFeature) -> bool {
         let first = self.remote.is_none();
         if self.local == 0 || !self.under_way {
@@ -180,8 +180,8 @@ impl FeatureExchange {
         first || !feature.ack
     }
 
-    /// Notes that the other end has gone on to flow-control initialization: it has received enough, or takes no part.
-    /// Returns true if this end goes on now.
+    /// Notes that the other end has started flow-control initialization, because it has finished the exchange or does
+    /// not take part. Returns true if this end starts flow-control initialization now.
     pub(crate) fn other_end_goes_on(&mut self) -> bool {
         std::mem::take(&mut self.under_way)
     }
@@ -200,7 +200,7 @@ impl FeatureExchange {
         due
     }
 
-    /// When to repeat the DLLP; [`Time::MAX`]: never.
+    /// Time of the next repetition of the DLLP; [`Time::MAX`]: never.
     pub(crate) fn deadline(&self) -> Time {
         if self.under_way { self.repeat_at } else { Time::MAX }
     }

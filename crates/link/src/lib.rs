@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One port of a PCI Express link: the Physical Layer's time and framing, the Data Link Layer, and the Transaction
-//! Layer's transmit gating by credits, as a state machine without a clock or I/O.
+//! One port of a PCI Express link, as a state machine without a clock or I/O: the Physical Layer's time and framing,
+//! the Data Link Layer, and the Transaction Layer's transmit gating by credits.
 //!
 //! ```text
 //!          enqueue                                       handle_frame: a TLP
@@ -22,10 +22,10 @@
 //! call it polls the time of the next transmission ([`Port::transmit_ready_at`]) and of the next timer
 //! ([`Port::poll_timeout`]).
 //!
-//! The crate never reads a clock, never uses floats or randomness, never panics on input from the other end, and
-//! never allocates for an intact frame once it runs. It leaves out: link training (a port starts in L0, and a change
-//! of rate or width is a silent wire), power states, equalization, Extended Synch, lane-to-lane skew, EDS tokens, and
-//! FLIT mode.
+//! The crate never reads a clock, never uses floats or randomness, never panics on input from the other end, and after
+//! its start never allocates for an intact frame. It omits link training: a port starts in L0, and during a change of
+//! rate or width the wire is silent. It also omits power states, equalization, Extended Synch, lane-to-lane skew, EDS
+//! tokens, and FLIT mode.
 
 mod arbiter;
 mod channel;

@@ -10,7 +10,7 @@ use tlp::{Class, Rate, Tlp, Vc, Width};
 pub enum Notice {
     /// Framing or encoding was broken on the wire (Physical Layer, `PCIe 5.0 §4.2.1.4`, §4.2.2.3.3; correctable).
     ReceiverError,
-    /// A TLP with a wrong LCRC, or one that shows a gap in the sequence (`PCIe 5.0 §3.6.3.1`; correctable). Only the
+    /// A TLP with a wrong LCRC, or with a sequence number after a gap (`PCIe 5.0 §3.6.3.1`; correctable). Only the
     /// first TLP after a gap is reported.
     BadTlp,
     /// A DLLP with a wrong CRC (`PCIe 5.0 §3.6.2.2`; correctable).
@@ -42,7 +42,7 @@ pub enum Notice {
     UncorrectableInternal,
     /// The link went down: DL_Down (`PCIe 5.0 §3.2.1`).
     Down {
-        /// Whether it was not requested: Surprise Down (`PCIe 5.0 §3.2.1`; uncorrectable).
+        /// True if link down was not requested: Surprise Down (`PCIe 5.0 §3.2.1`; uncorrectable).
         surprise: bool,
     },
     /// The link is up: VC0 is in DL_Active.
@@ -59,8 +59,8 @@ pub enum Notice {
         /// Width of both directions.
         width: Width,
     },
-    /// A TLP in the port needs more data credits than the other end has room for: neither it nor those after it can
-    /// ever be sent. This is not an error of the link: its owner queued a TLP that the other end cannot take.
+    /// A TLP in the port needs more data credits than the other end has in total. This TLP and later ones can never be
+    /// sent. This is not an error of the link: its owner queued a TLP that the other end cannot take.
     NeverAdmitted {
         /// The channel.
         vc: Vc,
@@ -95,8 +95,8 @@ pub(crate) fn header_words(bytes: &[u8]) -> [u32; 4] {
 /// Maximum number of errors that wait for the owner.
 const MAX_ERRORS: usize = 16;
 
-/// Notices that wait for the owner. A notice that already waits is not kept twice: it would set its register bit only
-/// once. Errors beyond sixteen are only counted; notices on the state of the link are never lost.
+/// Notices that wait for the owner. A waiting notice is not stored twice, because it would set its register bit only
+/// once. Errors beyond sixteen are only counted. Notices of the link's state are never lost.
 #[derive(Default)]
 pub(crate) struct Notices {
     waiting: VecDeque<Notice>,
@@ -104,7 +104,7 @@ pub(crate) struct Notices {
 }
 
 impl Notices {
-    /// Keeps an error.
+    /// Stores an error.
     #[cold]
     pub(crate) fn error(&mut self, notice: Notice) {
         if self.waiting.contains(&notice) {
@@ -117,7 +117,7 @@ impl Notices {
         }
     }
 
-    /// Keeps a change of the link's state. It replaces an older one of its kind; a surprise remains a surprise.
+    /// Stores a change of the link's state. It replaces an older change of the same kind, but Surprise Down is kept.
     #[cold]
     pub(crate) fn link(&mut self, notice: Notice) {
         let surprised = self.waiting.contains(&Notice::Down { surprise: true });
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_notice_is_not_kept_twice_and_link_state_is_never_lost() {
+    fn duplicate_notices_are_merged_and_link_state_is_kept() {
         let mut notices = Notices::default();
         notices.error(Notice::BadTlp);
         notices.error(Notice::BadDllp);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn latest_link_state_counts_and_a_surprise_remains_one() {
+    fn keeps_latest_link_state_and_surprise_down() {
         let mut notices = Notices::default();
         for notice in [UP, SURPRISE, UP, DOWN] {
             notices.link(notice);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ordering rules between TLPs of one virtual channel, as a table (`PCIe 5.0 §2.4.1`, Table 2-40): which TLP may
-//! pass which. It selects none.
+//! The ordering rules between TLPs of one virtual channel, as a table (`PCIe 5.0 §2.4.1`, Table 2-40). This module does
+//! not select TLPs.
 
 use tlp::{Access, Attributes, Bdf, Body, ConfigRequest, IoRequest, MemoryOp, Tlp};
 
 /// Whether a TLP may overtake another that was issued before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Passing {
-    /// It must be able to pass, or a deadlock could arise ("Yes").
+    /// The TLP must be able to pass, or a deadlock could arise ("Yes").
     Must,
-    /// It may pass or stay behind ("Y/N").
+    /// The TLP may pass or wait ("Y/N").
     May,
-    /// It must stay behind ("No").
+    /// The TLP must not pass ("No").
     MustNot,
 }
 
@@ -40,7 +40,8 @@ use Passing::{May, Must};
 use Rule::{Always, UnlessOtherId, UnlessRelaxed, UnlessSameTransaction};
 
 /// `PCIe 5.0 Table 2-40`: row passes column, in the order of [`Kind`]. A5 is Y/N except for bridges to PCI. Row D's
-/// exception for I/O and configuration write completions is unused: a completion does not show what it answers.
+/// exception for I/O and configuration write completions is unused: a completion does not contain the type of its
+/// request.
 const TABLE: [[Rule; 4]; 4] = [
     // A  Posted
     [UnlessRelaxed, Always(Must), Always(Must), Always(May)],
@@ -146,7 +147,7 @@ mod tests {
 
     /// Every cell: `PCIe 5.0 Table 2-40`, with the names A2a to D5b of its entries. The earlier TLP is of ID 1.
     #[test]
-    fn every_cell_of_the_ordering_table() {
+    fn follows_every_cell_of_the_ordering_table() {
         let posted = memory(MemoryOp::Write);
         let read = memory(MemoryOp::Read);
         let earlier = [posted(1, NONE), read(1, NONE), config_write(1, NONE), completion(1, NONE)];

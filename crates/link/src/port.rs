@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A port: it joins the parts of this crate and selects the next frame for the wire. Of a TLP, it reads only the
-//! header's lengths, Traffic Class and ordering attributes.
+//! A port combines the parts of this crate, and selects the next frame for the wire. It reads only the lengths, Traffic
+//! Class and ordering attributes in the header of a TLP.
 
 mod carrier;
 mod down;
@@ -61,7 +61,7 @@ pub struct Port {
     pending: u64,
     /// Channels that have a TLP to send and credits for it, by [`Vc::index`].
     ready: u8,
-    /// Those of them whose TLP fits into the replay buffer.
+    /// The channels of `ready` whose TLP fits into the replay buffer.
     sendable: u8,
     arbiter: Arbiter,
     stalls: Stalls,
@@ -69,7 +69,7 @@ pub struct Port {
     store: TlpStore,
     /// The channels by [`Vc::index`], up to the last in use.
     channels: Box<[Channel]>,
-    /// The channel of each Traffic Class; VC0 for one that is not mapped.
+    /// The channel of each Traffic Class; VC0 for a class that is not mapped.
     channel_of: [u8; 8],
     mapped: TcSet,
     /// Traffic Classes whose channel is initialized.
@@ -86,16 +86,16 @@ pub struct Port {
     buffer: Option<PortBuffer>,
     updates: UpdateSchedule,
     feature: FeatureExchange,
-    /// When the DLLPs of an initialization are repeated; [`Time::MAX`]: never.
+    /// Time at which the DLLPs of an initialization are repeated; [`Time::MAX`]: never.
     init_at: Time,
     /// Set when REPLAY_NUM has rolled over, until the other end is notified.
     retrains_until: Option<Time>,
     /// Whether a TLP in order was discarded and not yet reported to the driver.
     refused: bool,
     notices: Notices,
-    /// Whether the link was taken down and not brought up again.
+    /// Whether the link was taken down and is still down.
     down: bool,
-    /// TLPs from before the link last went down whose credits their receiver still has to return.
+    /// Number of TLPs from before the link last went down whose credits their receiver has not returned yet.
     stale: u32,
     stale_by_kind: Box<[[u16; 3]]>,
     /// Current rate and width.
@@ -112,8 +112,8 @@ struct PortBuffer {
 }
 
 impl Port {
-    /// Makes a port that is not started. `config` must pass [`PortConfig::validate`]; with another one, the port works
-    /// but departs from the specification.
+    /// Makes a port that is not started. `config` must pass [`PortConfig::validate`]. With an invalid one, the port
+    /// works but violates the specification.
     pub fn new(config: PortConfig) -> Port {
         let timers = Timers::new(&config, config.rate, config.width);
         let map = config.tc_vc;
@@ -162,7 +162,7 @@ impl Port {
     }
 
     /// Starts the port when the physical layer is up: the exchange of features begins, then flow-control initialization
-    /// of VC0, then of the other channels. Call it once.
+    /// of VC0, then of the other channels. Call this once.
     pub fn start(&mut self, now: Time) {
         self.deadline_moved = true;
         self.wire.start(now);
@@ -227,7 +227,7 @@ impl Port {
         self.open_classes |= 1 << class.index();
     }
 
-    /// Whether there is room for a TLP of `class` and TC0.
+    /// Returns whether there is room for a TLP of `class` and TC0.
     pub fn has_room(&self, class: Class) -> bool {
         self.room(class).contains(TrafficClass::default())
     }
@@ -236,9 +236,9 @@ impl Port {
         usize::from(self.channel_of[usize::from(tc.bits())])
     }
 
-    /// Takes a TLP to send, whose Traffic Class is in [`room`](Self::room), and sets its account to `account`. The
-    /// account is written here, where the TLP stays: writing it just before the TLP moves here would make the move wait
-    /// for the write. Without room the port still keeps the TLP, at the cost of an allocation.
+    /// Queues a TLP whose Traffic Class is in [`room`](Self::room), and sets its account to `account`. The account is
+    /// written after the TLP was moved to its final place. Writing it before would make the move wait for the write.
+    /// Without room the port still queues the TLP, but allocates memory.
     pub fn enqueue(&mut self, now: Time, tlp: Tlp, account: Account) {
         if self.rare.is_empty() && tlp.repr.tc == TrafficClass::default() {
             return self.enqueue_fast(now, tlp, account);
@@ -277,7 +277,8 @@ impl Port {
         }
     }
 
-    /// The credits of channel `index` are known: checks the TLPs that waited for them; later ones are checked on entry.
+    /// Called when the credits of channel `index` become known. Checks the TLPs that waited for them. Later TLPs are
+    /// checked on entry.
     pub(crate) fn admit_waiting(&mut self, index: usize) {
         self.admits = self.admits.min(self.channels[index].admits());
         for class in Class::ALL {
@@ -288,8 +289,8 @@ impl Port {
         }
     }
 
-    /// When the wire is free (which may be in the past), if there is something to send; `None` if nothing can be sent
-    /// without a further input.
+    /// Returns the time when the wire is free (which may be in the past), if there is a frame to send. `None` if the
+    /// port needs another input first.
     pub fn transmit_ready_at(&self) -> Option<Time> {
         (self.pending != 0 || self.sendable != 0).then(|| self.wire.free_at())
     }
@@ -305,8 +306,8 @@ impl Port {
         if self.pending != 0 { self.transmit_pending(now) } else { self.transmit_new(now) }
     }
 
-    /// Returns a frame that was sent, with its TLP; `None` if the TLP was acknowledged. A frame that was sent once is
-    /// thus still here when it arrives. A replayed one may be gone, since an earlier copy may have arrived and been
+    /// Returns a frame that was sent, with its TLP; `None` if the TLP was acknowledged. So a frame that was sent once
+    /// is still in the port when it arrives. A replayed frame may be gone, because an earlier copy may have been
     /// acknowledged.
     pub fn lend(&self, frame: SentFrame) -> Option<Frame<&Tlp>> {
         match frame {
@@ -315,8 +316,9 @@ impl Port {
         }
     }
 
-    /// Handles a frame that has arrived, with its last symbol at `now`. Returns true if it is a TLP to hand up: a new
-    /// one in order. The receiver then holds its credits until [`return_credits`](Self::return_credits).
+    /// Handles a frame that has arrived, with its last symbol at `now`. Returns true if it is a new TLP in order, which
+    /// the driver must pass to the owner. The receiver then holds its credits until
+    /// [`return_credits`](Self::return_credits).
     #[inline(always)]
     pub fn handle_frame(&mut self, now: Time, frame: Frame<&Tlp>) -> bool {
         match frame {
@@ -330,19 +332,19 @@ impl Port {
         }
     }
 
-    /// Like [`handle_frame`](Self::handle_frame), for a frame of which bits flipped on the way.
+    /// Like [`handle_frame`](Self::handle_frame), for a frame with flipped bits.
     pub fn handle_damaged(&mut self, now: Time, frame: Frame<&Tlp>, damage: &Damage) -> bool {
         (damage.is_empty() || self.survives(now, frame, damage)) && self.handle_frame(now, frame)
     }
 
-    /// Returns whether the TLP that was just not handed up was new and in order, but had no credits or no Traffic Class
-    /// in use. Such a TLP is acknowledged and will not be replayed. True once.
+    /// Returns whether the TLP that was just rejected was new and in order, but had no credits or no Traffic Class in
+    /// use. Such a TLP is acknowledged and will not be replayed. True once.
     pub fn poll_refused(&mut self) -> bool {
         std::mem::take(&mut self.refused)
     }
 
-    /// Returns the next notice for the port's owner, oldest first. Poll it after every call except [`enqueue`](Self::enqueue),
-    /// [`return_credits`](Self::return_credits) and those that change nothing.
+    /// Returns the next notice for the port's owner, oldest first. Poll it after every call except
+    /// [`enqueue`](Self::enqueue), [`return_credits`](Self::return_credits) and calls that change no state.
     pub fn poll_notice(&mut self) -> Option<Notice> {
         if self.notices.is_empty() { None } else { self.notices.next() }
     }
@@ -357,7 +359,7 @@ impl Port {
         self.notices.lost()
     }
 
-    /// Returns credits for a TLP of `tc` and `class` with `data_credits` units of 16 B that the receiver has taken out of its
+    /// Returns credits for a TLP of `tc` and `class` with `data_credits` units of 16 B, which has left the receiver's
     /// buffer.
     #[inline]
     pub fn return_credits(&mut self, now: Time, tc: TrafficClass, class: Class, data_credits: u32) {
@@ -397,7 +399,7 @@ impl Port {
         (earliest != Time::MAX).then_some(earliest)
     }
 
-    /// Expires the timers that are due at `now`. Calling it too early is harmless.
+    /// Expires the timers that are due at `now`. An early call is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         self.deadline_moved = true;
         if self.receiver.ack_due(now) {
@@ -438,7 +440,7 @@ impl Port {
         self.wire.free_at().max(now) + self.config.retrain
     }
 
-    /// Retrains the link, which comes back at `until` with `rate` and `width` (`PCIe 5.0 §4.2.6.4`). Call it at both
+    /// Retrains the link, which is up again at `until` with `rate` and `width` (`PCIe 5.0 §4.2.6.4`). Call this at both
     /// ends with the later of their [`retrained_at`](Self::retrained_at). The frame on the wire is still sent; then the
     /// wire is silent. Sequence numbers, credits and unacknowledged TLPs stay; REPLAY_TIMER is held until then.
     pub fn retrain(&mut self, now: Time, until: Time, rate: Rate, width: Width) {
@@ -459,13 +461,13 @@ impl Port {
     }
 
     /// Returns the end of a retraining that this port has started because REPLAY_NUM rolled over. Poll it after
-    /// [`handle_timeout`](Self::handle_timeout) and after a frame that was no TLP to hand up; then notify the other end
-    /// by [`hold`](Self::hold). Returned once.
+    /// [`handle_timeout`](Self::handle_timeout), and after a frame for which `handle_frame` returned false. Then notify
+    /// the other end by [`hold`](Self::hold). Returned once.
     pub fn poll_retrain(&mut self) -> Option<Time> {
         self.retrains_until.take()
     }
 
-    /// Notes that the other end has sent the link into retraining: this port sends nothing from the end of the frame on
+    /// Notes that the other end has sent the link into retraining: this port stays silent from the end of the frame on
     /// the wire until `until`, and holds REPLAY_TIMER.
     pub fn hold(&mut self, now: Time, until: Time) {
         self.deadline_moved = true;
@@ -497,7 +499,8 @@ impl Port {
         self.stalls.finish(now, &mut self.counters);
     }
 
-    /// Returns whether the link is up and nothing waits to be sent or acknowledged: [`state_line`](Self::state_line) is `idle`.
+    /// Returns whether the link is up and all frames are sent and acknowledged, so that
+    /// [`state_line`](Self::state_line) is `idle`.
     pub fn is_idle(&self) -> bool {
         !self.down
             && !self.feature.is_under_way()
@@ -507,7 +510,7 @@ impl Port {
             && self.replay.is_empty()
     }
 
-    /// Describes in one line what the port waits for.
+    /// Describes in one line why the port waits.
     pub fn state_line(&self) -> String {
         if self.down {
             return "link down".to_owned();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rare features of a port, as one word that is checked once for each frame.
+//! The rare features of a port, as one word that the port checks once for each frame.
 
 use bitflags::bitflags;
 
 bitflags! {
-    /// Features and states that need more than the fast path of a port. A port with none of them takes the fast path.
+    /// Features and states that need more than the fast path of a port. A port without rare features takes the fast
+    /// path.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Rare: u16 {
         /// The link does not carry TLPs: VC0 is not initialized, or the link is down.

@@ -17,9 +17,9 @@ const _: () = assert!(TLP_FRAMING_BYTES > UNSTORED_FRAMING);
 /// The effect of an Ack or Nak.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Acknowledged {
-    /// It refers to a TLP that was never sent.
+    /// The sequence number belongs to a TLP that was never sent.
     ProtocolError,
-    /// It acknowledges nothing new.
+    /// The Ack or Nak acknowledges no further TLP.
     Nothing,
     /// TLPs left the buffer.
     Progress,
@@ -36,7 +36,7 @@ struct Slot {
 pub struct TransmitTimes {
     /// When the TLP was queued.
     pub queued_at: Time,
-    /// How long it waited for credits at the head of its queue.
+    /// Time for which the TLP waited for credits at the head of its queue.
     pub credit_wait: Duration,
     /// When its first symbol was sent.
     pub start: Time,
@@ -61,9 +61,9 @@ pub(crate) struct ReplayBuffer {
     /// Whether REPLAY_NUM counts.
     counts: bool,
     timeout: Duration,
-    /// When REPLAY_TIMER expires; [`Time::MAX`] while it is held.
+    /// Time at which REPLAY_TIMER expires; [`Time::MAX`] while it is held.
     deadline: Time,
-    /// The next TLP sent restarts the timer, even if it runs.
+    /// True if the next sent TLP restarts the timer, even if it runs.
     restart_timer: bool,
 }
 
@@ -99,7 +99,7 @@ impl ReplayBuffer {
         self.len() == 0
     }
 
-    /// Whether one more TLP fits. An empty buffer takes any TLP, so that none waits for ever.
+    /// Returns whether one more TLP fits. An empty buffer accepts any TLP, so that a large TLP does not wait for ever.
     #[inline(always)]
     pub(crate) fn has_room(&self, lengths: Lengths) -> bool {
         let len = self.len();
@@ -110,7 +110,7 @@ impl ReplayBuffer {
         self.bytes
     }
 
-    /// Keeps a TLP that is sent now; returns its sequence number.
+    /// Stores a TLP that is sent now. Returns its sequence number.
     #[inline(always)]
     pub(crate) fn push(&mut self, lengths: Lengths, handle: Handle) -> u16 {
         let sequence = self.next_transmit_seq;
@@ -171,8 +171,8 @@ impl ReplayBuffer {
         self.counts && self.replay_num == 0
     }
 
-    /// Holds REPLAY_TIMER while the link retrains from `now` until `until` (`PCIe 5.0 §3.6.2.1`); then it runs on for
-    /// the time it had left.
+    /// Holds REPLAY_TIMER while the link retrains from `now` until `until` (`PCIe 5.0 §3.6.2.1`); then it continues for
+    /// its remaining time.
     pub(crate) fn hold(&mut self, now: Time, until: Time) {
         if self.deadline != Time::MAX {
             self.deadline += until.since(now);
@@ -198,7 +198,7 @@ impl ReplayBuffer {
         Some((sequence.bits(), self.ring[self.index(sequence)].lengths))
     }
 
-    /// Keeps the times of a TLP that was just [pushed](Self::push).
+    /// Stores the times of a TLP that was just [pushed](Self::push).
     #[inline(always)]
     pub(crate) fn note_times(&mut self, sequence: u16, times: TransmitTimes) {
         self.times[usize::from(sequence & self.mask)] = times;
@@ -226,7 +226,7 @@ impl ReplayBuffer {
         })
     }
 
-    /// When REPLAY_TIMER expires; [`Time::MAX`]: it does not run.
+    /// Returns when REPLAY_TIMER expires; [`Time::MAX`]: it does not run.
     pub(crate) fn deadline(&self) -> Time {
         self.deadline
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The receiver's half of reliable delivery (`PCIe 5.0 §3.6.3.1`): NEXT_RCV_SEQ, NAK_SCHEDULED and the
-//! AckNak_LATENCY_TIMER. It sees only sequence numbers, never a TLP.
+//! AckNak_LATENCY_TIMER. This module handles only sequence numbers, not TLPs.
 
 use crate::sequence::{PAST, Sequence};
 use tlp::{Duration, Time};
@@ -10,11 +10,11 @@ use tlp::{Duration, Time};
 pub(crate) enum Verdict {
     /// The TLP is the next in order.
     Accept,
-    /// The TLP arrived before: it is dropped, and acknowledged again at once.
+    /// The TLP has arrived before. It is dropped, and acknowledged again immediately.
     Duplicate,
-    /// A TLP before it is missing: it is dropped.
+    /// An earlier TLP is missing, so this TLP is dropped.
     Gap {
-        /// It is the first after the gap: a Nak must be sent.
+        /// This is the first TLP after the gap, so a Nak must be sent.
         nak: bool,
     },
 }
@@ -23,9 +23,9 @@ pub(crate) struct Receiver {
     next_rcv_seq: Sequence,
     nak_scheduled: bool,
     ack_limit: Duration,
-    /// When AckNak_LATENCY_TIMER reaches its limit; [`Time::MAX`]: there is nothing to acknowledge.
+    /// Time at which AckNak_LATENCY_TIMER reaches its limit; [`Time::MAX`]: there is no TLP to acknowledge.
     ack_at: Time,
-    /// When the timer ends, if it runs from the last Ack.
+    /// Time at which the timer ends, if it runs from the last Ack.
     ack_free_at: Option<Time>,
 }
 
@@ -35,8 +35,8 @@ impl Receiver {
         Receiver { next_rcv_seq, nak_scheduled: false, ack_limit, ack_at, ack_free_at: None }
     }
 
-    /// Returns this receiver with a timer that runs from the last Ack: a TLP that arrives after it has expired is
-    /// acknowledged at once (IISWC'18, §V-C: "either immediately or after the ACK timer expires").
+    /// Returns this receiver with a timer that runs from the last Ack. A TLP that arrives after the timer has expired
+    /// is acknowledged at once (IISWC'18, §V-C: "either immediately or after the ACK timer expires").
     pub(crate) fn acks_at_once(self) -> Receiver {
         Receiver { ack_free_at: Some(Time::ZERO), ..self }
     }
@@ -56,12 +56,14 @@ impl Receiver {
         self.next_rcv_seq.bits()
     }
 
-    /// Whether this TLP has arrived before: it is not the next, and `(NEXT_RCV_SEQ - sequence) mod 4096 <= 2048`.
+    /// Returns whether this TLP has arrived before: it is not the next one, and `(NEXT_RCV_SEQ - sequence) mod 4096 <=
+    /// 2048`.
     pub(crate) fn is_duplicate(&self, sequence: Sequence) -> bool {
         !self.expects(sequence) && self.next_rcv_seq.since(sequence) <= PAST
     }
 
-    /// Accepts the next TLP in order; the timer does not run from the last Ack. Returns true if the timer starts.
+    /// Accepts the next TLP in order, for a timer that does not run from the last Ack. Returns true if the timer
+    /// starts.
     #[inline(always)]
     pub(crate) fn accept_next(&mut self, now: Time) -> bool {
         self.next_rcv_seq = self.next_rcv_seq.next();
@@ -89,7 +91,8 @@ impl Receiver {
         Verdict::Gap { nak: self.want_nak() }
     }
 
-    /// Notes a bad or missing TLP. Returns true if a Nak must be sent: only one until a good TLP has arrived.
+    /// Notes a bad or missing TLP. Returns true if a Nak must be sent. Only one Nak is sent until a good TLP has
+    /// arrived.
     pub(crate) fn want_nak(&mut self) -> bool {
         !std::mem::replace(&mut self.nak_scheduled, true)
     }
@@ -124,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn one_nak_is_sent_until_a_good_tlp_arrives() {
+    fn sends_one_nak_until_a_good_tlp_arrives() {
         let mut rx = Receiver::new(Duration::from_ps(100));
         let s = Sequence::from_bits;
         assert_eq!(rx.receive(at(0), s(1)), Verdict::Gap { nak: true });

@@ -3,12 +3,12 @@
 
 const MODULUS: u16 = 4096;
 
-/// How far before the next TLP a sequence number still counts as past: a duplicate at the receiver, or an Ack of a TLP
-/// that was sent (`PCIe 5.0 §3.6.2.2`, §3.6.3.1).
+/// Maximum distance before the next TLP at which a sequence number counts as past: a duplicate at the receiver, or an
+/// Ack of a sent TLP (`PCIe 5.0 §3.6.2.2`, §3.6.3.1).
 pub(crate) const PAST: u16 = MODULUS / 2;
 
-/// Maximum number of unacknowledged TLPs: none is sent while `(NEXT_TRANSMIT_SEQ - ACKD_SEQ) mod 4096 >= 2048` (`PCIe
-/// 5.0 §3.6.2.1`, Equation 3-1), where ACKD_SEQ is the last acknowledged one.
+/// Maximum number of unacknowledged TLPs. The port sends no TLP while `(NEXT_TRANSMIT_SEQ - ACKD_SEQ) mod 4096 >= 2048`
+/// (`PCIe 5.0 §3.6.2.1`, Equation 3-1). ACKD_SEQ is the last acknowledged sequence number.
 pub(crate) const MAX_UNACKNOWLEDGED: u16 = MODULUS / 2 - 1;
 
 /// A sequence number, modulo 4096.

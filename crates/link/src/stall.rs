@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counts how often and how long TLPs wait for credits or for the replay buffer. It never makes them wait.
+//! Counts how often and how long TLPs wait for credits or for the replay buffer. This module does not cause waits.
 
 use crate::counters::Counters;
 use tlp::{Class, Duration, Time, Vc};
 
-/// Heads of queues that can wait: one for each class on each channel.
+/// Number of heads of queues that can wait: one for each class on each channel.
 const HEADS: usize = Vc::COUNT * CLASSES;
 const CLASSES: usize = Class::ALL.len();
 /// Index of the replay buffer, after the heads.
@@ -28,9 +28,10 @@ impl Stalls {
         Stalls { blocked: 0, noted: 0, since: [Time::ZERO; HEADS + 1], waited: [Duration::ZERO; HEADS] }
     }
 
-    /// Sets the classes of `channel` whose heads lack credits; `replay`: the replay buffer blocks a head that has them.
+    /// Sets the classes of `channel` whose heads lack credits. `replay`: the replay buffer blocks a head that has
+    /// credits.
     pub(crate) fn set(&mut self, channel: usize, classes: u8, replay: bool) {
-        // Usually nothing is or was blocked.
+        // Usually no head is or was blocked.
         if self.blocked == 0 && classes == 0 && !replay {
             return;
         }
@@ -48,7 +49,7 @@ impl Stalls {
         self.blocked & 1 << REPLAY != 0
     }
 
-    /// True if nothing is blocked.
+    /// Returns true if no head is blocked.
     pub(crate) fn none(&self) -> bool {
         self.blocked == 0 && self.noted == 0
     }
@@ -58,8 +59,8 @@ impl Stalls {
         std::mem::take(&mut self.waited[channel * CLASSES + class.index()])
     }
 
-    /// Starts and ends stalls according to `blocked` at `now`, when the wire is or will be free. A stall that ends when
-    /// it begins does not count.
+    /// Starts and ends stalls according to `blocked` at `now`, when the wire is or will be free. A stall of no duration
+    /// does not count.
     pub(crate) fn note(&mut self, now: Time, counters: &mut Counters) {
         let changed = self.blocked ^ self.noted;
         if changed != 0 {

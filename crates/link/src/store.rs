@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The TLPs that a port holds, from the transmit queue to their acknowledgement. Each is written once and stays in its
-//! place; the place freed last is reused first. Order and limits are kept elsewhere.
+//! The TLPs that a port holds, from the transmit queue to their acknowledgement. Each TLP is written once and stays in
+//! its place. The place freed last is reused first. Other modules keep order and limits.
 
 use tlp::{Account, Tlp};
 
@@ -23,7 +23,7 @@ impl TlpStore {
         }
     }
 
-    /// Keeps a TLP, and sets its account to `account`.
+    /// Stores a TLP, and sets its account to `account`.
     #[inline(always)]
     pub(crate) fn insert(&mut self, tlp: Tlp, account: Account) -> Handle {
         let handle = self.free.pop().unwrap_or_else(|| self.grow());
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_reused_and_grow_beyond_the_first_ones() {
+    fn store_reuses_places_and_grows() {
         let mut store = TlpStore::new(2);
         let [a, b, c] = [1, 2, 3].map(|code| store.insert(message(code), Account::NONE));
         assert_eq!(store.get(c), Some(&message(3)));

@@ -154,13 +154,13 @@ impl Serializer {
         self.skp_bytes = skp_symbols * lanes;
     }
 
-    /// The lanes are up: the first SKP is due one interval from now.
+    /// Starts the lanes. The first SKP is due one interval from now.
     pub(crate) fn start(&mut self, now: Time) {
         self.free = self.free.max(WireTime::at(now));
         self.skp_due = self.free.after(self.skp_period_ticks);
     }
 
-    /// Stops the lanes: counts the symbols sent by `now`; no SKP is due until they [start](Self::start) again.
+    /// Stops the lanes: counts the symbols sent by `now`; no SKP is due until the lanes [start](Self::start) again.
     pub(crate) fn stop(&mut self, now: Time, counters: &mut Counters) {
         self.catch_up(now, counters);
         self.skp_due = WireTime::at(Time::MAX);
@@ -171,8 +171,8 @@ impl Serializer {
         Time::from_ps(self.free.ps)
     }
 
-    /// Retrains the lanes at the same speed until `until`, or until the last frame has been sent if that is later.
-    /// Nothing is sent before; the next SKP is due one interval afterwards. SKPs that would fall due in between are
+    /// Retrains the lanes at the same speed until `until`, or until the last frame has been sent if that is later. The
+    /// wire is silent until then. The next SKP is due one interval later. SKPs that would fall due in between are
     /// skipped.
     pub(crate) fn hold(&mut self, now: Time, until: Time, counters: &mut Counters) {
         self.catch_up(now, counters);
@@ -184,8 +184,8 @@ impl Serializer {
         self.skp_due = self.free.after(self.skp_period_ticks);
     }
 
-    /// Like [`hold`](Self::hold), but the lanes come back at another speed; `until` must not precede `now` or the end
-    /// of the last frame.
+    /// Like [`hold`](Self::hold), but the lanes restart at another speed. `until` must not precede `now` or the end of
+    /// the last frame.
     pub(crate) fn retrain(
         &mut self,
         now: Time,
@@ -205,7 +205,7 @@ impl Serializer {
         self.free.ps = self.free.ps.saturating_add(gap.as_ps());
     }
 
-    /// Sends `bytes` from `now`, or once the wire is free and due SKPs are sent; returns the first and last instant.
+    /// Sends `bytes` from `now`, or when the wire is free and due SKPs are sent. Returns the first and last instant.
     #[inline(always)]
     pub(crate) fn send(&mut self, now: Time, bytes: u32, counters: &mut Counters) -> (Time, Time) {
         let mut start = self.free;
@@ -223,13 +223,14 @@ impl Serializer {
         (Time::from_ps(start.ps), Time::from_ps(end.ps))
     }
 
-    /// Sends `bytes` at each of `times`, again `interval` later, and so on: `rounds` times. Returns how many rounds
-    /// precede the first one in which the wire is not free at its time, or `rounds` if there is none. If there is one,
-    /// the resulting state is of no use. Times ascend, and no round begins before the previous one has ended.
+    /// Sends `bytes` at each of `times`, again `interval` later, and so on: `rounds` times. Returns the number of
+    /// rounds before the first one in which the wire is not free at its time, or `rounds` if the wire is always free.
+    /// If the result is less than `rounds`, the state afterwards is invalid. Times ascend, and no round begins before
+    /// the previous one has ended.
     ///
     /// A round depends on the previous one only through the state of the wire, and intervals and SKPs coincide again in
-    /// the same way after a while. If the state is then the same but later, everything repeats until the same time has
-    /// passed again, and so on. These repetitions are counted, not sent.
+    /// the same way after a while. If the state is then the same but later, the sequence repeats with this period.
+    /// These repetitions are counted, not sent.
     pub(crate) fn repeat(
         &mut self,
         times: &[Time],
@@ -263,7 +264,7 @@ impl Serializer {
         done
     }
 
-    /// Returns whether frames and SKPs go on from here as they did from the state `then`, `span` later.
+    /// Returns whether this state equals `then` with all times later by `span`, so that frames and SKPs continue in the same way.
     fn is_later(&self, then: &Serializer, span: Duration) -> bool {
         let later = |time: WireTime| WireTime { ps: time.ps.saturating_add(span.as_ps()), ..time };
         (self.free, self.skp_due) == (later(then.free), later(then.skp_due))
@@ -288,7 +289,7 @@ impl Serializer {
         self.skp_due.ps += times * span.as_ps();
     }
 
-    /// Counts the SKPs of idle time that have been sent by `now`. It does not change when later frames are sent.
+    /// Counts the SKPs of idle time that have been sent by `now`. This does not change the times of later frames.
     pub(crate) fn catch_up(&mut self, now: Time, counters: &mut Counters) {
         let skp_ps = self.skp_ticks.div_ceil(TICKS_PER_PS);
         let last_start = WireTime { ps: now.as_ps().saturating_sub(skp_ps), ticks: 0 };
@@ -297,7 +298,7 @@ impl Serializer {
         }
     }
 
-    /// Sends the SKPs due up to `start`; returns when the wire is free after them, at or after `start`. Its cost does
+    /// Sends the SKPs due up to `start`; returns when the wire is free after them, at or after `start`. The cost does
     /// not grow with the time since the last frame.
     #[cold]
     fn send_due_skps(&mut self, start: WireTime, counters: &mut Counters) -> WireTime {
@@ -308,7 +309,7 @@ impl Serializer {
             self.free = self.free.after(self.skp_ticks);
             self.skp_due = self.skp_due.after(self.skp_period_ticks);
         }
-        // SKPs that fell due on the idle wire were sent at their own times.
+        // SKPs that were due on the idle wire were sent at their own times.
         if self.skp_due <= start {
             sets = start.multiples_since(self.skp_due, self.skp_period_ticks) + 1;
             let last = self.skp_due.after_many(sets - 1, self.skp_period_ticks);
@@ -345,7 +346,7 @@ mod tests {
         (serializer, Counters::default())
     }
 
-    /// No remainder is lost, since a byte time is a whole number of ticks at every rate and width.
+    /// No remainder is lost, because a byte time is a whole number of ticks at every rate and width.
     #[test]
     fn byte_times_are_whole_ticks() {
         for rate in Rate::ALL {
@@ -358,7 +359,7 @@ mod tests {
 
     /// A saturated wire spends exactly 4 of 1538 symbols, or one of 375 blocks, on SKPs.
     #[test]
-    fn skp_share_under_saturation() {
+    fn skps_take_specified_share_of_a_saturated_link() {
         for (rate, share) in [(Rate::Gt2_5, (4, 1538)), (Rate::Gt5, (4, 1538)), (Rate::Gt32, (1, 375))] {
             for width in Width::ALL {
                 let (mut wire, mut counters) = serializer(rate, width.lanes());
@@ -374,7 +375,7 @@ mod tests {
 
     /// The SKPs do not depend on how often the wire is polled.
     #[test]
-    fn idle_time_costs_one_step() {
+    fn idle_time_is_skipped_in_one_step() {
         for rate in Rate::ALL {
             let (mut often, mut counted) = serializer(rate, 12);
             let (mut once, mut at_once) = serializer(rate, 12);
@@ -400,10 +401,10 @@ mod tests {
         assert_eq!(counters.skp_sets, 4);
     }
 
-    /// Two intervals of idle wire, a silence of a thousand, then a frame: two SKPs before, none in the silence, and the
+    /// Two intervals of idle wire, a silence of a thousand, then a frame. Two SKPs are sent before the silence, and the
     /// third one interval after it.
     #[test]
-    fn silence_is_not_made_up_for_by_skps() {
+    fn silent_time_adds_no_skps_later() {
         for rate in Rate::ALL {
             let (mut wire, mut counters) = serializer(rate, 4);
             let period = wire.skp_period_ticks / TICKS_PER_PS;

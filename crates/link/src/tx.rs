@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The transmit queue of one virtual channel: a FIFO for each class, and the choice of the next TLP by age, credits and
-//! ordering rules. It is bounded and never drops a TLP.
+//! ordering rules. The queue is bounded and never drops a TLP.
 
 use crate::config::CREDIT_BYTES;
 use crate::credit::TxCredits;
@@ -51,7 +51,7 @@ impl Lengths {
 #[derive(Clone, Copy)]
 pub(crate) struct Queued {
     stamp: u64,
-    /// When it was queued.
+    /// Time when the TLP was queued.
     pub(crate) at: Time,
     pub(crate) lengths: Lengths,
     pub(crate) handle: Handle,
@@ -99,7 +99,7 @@ impl TransmitQueue {
         first
     }
 
-    /// Empties the queue; returns its TLPs, oldest first.
+    /// Empties the queue. Returns its TLPs, oldest first.
     #[cold]
     pub(crate) fn drain(&mut self) -> Vec<Handle> {
         let mut all: Vec<Queued> = self.fifos.iter_mut().flat_map(|fifo| fifo.drain(..)).collect();
@@ -145,7 +145,8 @@ impl TransmitQueue {
         choice
     }
 
-    /// Returns the only head, if it has its credits; `Some(None)` if nothing waits, `None` if the general selection is needed.
+    /// Returns the only head, if it has its credits. `Some(None)` if no TLP waits, `None` if the general selection is
+    /// needed.
     #[inline(always)]
     pub(crate) fn only_head(&self, credits: &[TxCredits; 3]) -> Option<Option<(Class, Lengths)>> {
         if self.waiting & self.waiting.wrapping_sub(1) != 0 {
@@ -156,7 +157,7 @@ impl TransmitQueue {
         credits[class.index()].covers(lengths.data_credits()).then_some(Some((*class, lengths)))
     }
 
-    /// Does the work of `oldest_sendable` when TLPs of at most one class wait, so that the ordering rules hold back none.
+    /// Does the work of `oldest_sendable` if TLPs of at most one class wait. The ordering rules then block no TLP.
     fn only_sendable(&self, credits: &[TxCredits; 3]) -> Choice {
         let index = self.waiting.trailing_zeros() as usize;
         let Some(head) = self.fifos.get(index).and_then(VecDeque::front) else {
@@ -231,7 +232,7 @@ mod tests {
         Tlp::new(repr, Data::NONE)
     }
 
-    /// Returns credits for one TLP with 64 B of each class in `classes`, and for none of the others.
+    /// Returns credits for one TLP with 64 B of each class in `classes`, and no credits for the others.
     fn credits(classes: &[Class]) -> [TxCredits; 3] {
         Class::ALL.map(|class| {
             let kind = FlowControlKind::InitFc1;
@@ -243,7 +244,8 @@ mod tests {
         })
     }
 
-    /// Rows: the waiting TLPs, oldest first; the classes with credits; the one that goes first (`PCIe 5.0 Table 2-40`).
+    /// Rows: the waiting TLPs, oldest first; the classes with credits; the TLP that is sent first (`PCIe 5.0 Table
+    /// 2-40`).
     #[test]
     fn oldest_permitted_tlp_is_sent_first() {
         use Class::{Completion as C, NonPosted as N, Posted as P};

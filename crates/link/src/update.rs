@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Schedules UpdateFCs (`PCIe 5.0 §2.6.1.2`). It knows kinds of credits and times, not the credits; it never sends.
+//! Schedules UpdateFCs (`PCIe 5.0 §2.6.1.2`). This module handles kinds of credits and times, but not the credits. It
+//! does not send DLLPs.
 
 use crate::config::PortConfig;
 use std::ops::Deref;
@@ -20,7 +21,8 @@ pub(crate) struct UpdateSchedule {
     interval: Duration,
     /// Kinds with returned credits that no UpdateFC has reported yet.
     news: u32,
-    /// When the first of them must be reported; [`Time::MAX`]: there are none, or they are reported now.
+    /// Time at which the first of them must be reported. [`Time::MAX`]: there are no credits to report, or they are
+    /// reported now.
     news_at: Time,
     told_at: [Time; KINDS],
     refresh_at: Time,
@@ -73,7 +75,7 @@ impl UpdateSchedule {
         }
     }
 
-    /// Credits of `class` on `channel` were returned; returns the kinds to report at once.
+    /// Notes that credits of `class` on `channel` were returned. Returns the kinds to report immediately.
     #[inline(always)]
     pub(crate) fn returned(&mut self, now: Time, channel: usize, class: Class, urgent: bool) -> u32 {
         let bit = bit(channel, class) & self.running;
@@ -87,8 +89,8 @@ impl UpdateSchedule {
         0
     }
 
-    /// Notes that the sender of `class` on `channel` has used the credits it knows of; returns the kinds to report at
-    /// once: this one, if it has news.
+    /// Notes that the sender of `class` on `channel` has used all credits that it knows of. Returns the kinds to report
+    /// immediately: this kind, if it has unreported credits.
     pub(crate) fn used_up(&self, channel: usize, class: Class) -> u32 {
         self.news & bit(channel, class)
     }
@@ -142,7 +144,7 @@ impl UpdateSchedule {
         (0..KINDS).filter(move |kind| running >> kind & 1 != 0)
     }
 
-    /// Returns when the kinds are refreshed next if nothing else is reported, earliest first.
+    /// Returns the next refresh times of the kinds, earliest first, if no other update is sent.
     pub(crate) fn refreshes(&self) -> Refreshes {
         let mut refreshes = Refreshes { at: [Time::MAX; KINDS], count: 0 };
         for kind in self.refreshed() {
@@ -161,12 +163,12 @@ impl UpdateSchedule {
         self.refresh_at += span;
     }
 
-    /// When news must be reported; [`Time::MAX`]: never.
+    /// Returns when returned credits must be reported; [`Time::MAX`]: never.
     pub(crate) fn news_deadline(&self) -> Time {
         self.news_at
     }
 
-    /// When the refresh is due; [`Time::MAX`]: never.
+    /// Returns when the refresh is due; [`Time::MAX`]: never.
     pub(crate) fn refresh_deadline(&self) -> Time {
         self.refresh_at
     }
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn news_wait_for_the_interval_and_go_together() {
+    fn updates_wait_for_the_interval_and_are_sent_together() {
         let mut schedule = schedule();
         assert_eq!(schedule.returned(at(5), 0, Class::Posted, false), 0);
         assert_eq!(schedule.returned(at(5), 0, Class::NonPosted, false), 0);
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn urgent_news_go_at_once() {
+    fn urgent_updates_are_sent_at_once() {
         let mut schedule = schedule();
         assert_eq!(schedule.returned(at(5), 0, Class::NonPosted, true), 0b010);
         assert_eq!(schedule.returned(at(5), 0, Class::Completion, true), 0);
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn each_finite_class_is_told_every_30_us() {
+    fn each_finite_class_is_updated_every_30_us() {
         let mut schedule = schedule();
         schedule.told(at(20), 0);
         assert_eq!(schedule.timeout(at(30)), 0b010);

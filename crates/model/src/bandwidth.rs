@@ -10,7 +10,7 @@ use serde::Serialize;
 pub enum Form {
     /// Counts wire bytes.
     Exact,
-    /// The equations of pcie-bench §3, as printed.
+    /// The equations of pcie-bench §3, exactly as printed.
     Published,
 }
 
@@ -72,8 +72,9 @@ pub struct Bandwidth {
     pub offset_bytes: u32,
     /// Rate of the lanes in one direction, without encoding.
     pub raw_gbps: f64,
-    /// Rate that is left for TLPs with their framing, in one direction. Exact: for a direction without DLLPs, so raw
-    /// without SKP, or in FLIT mode 236 of 256 B. Published: raw without the paper's estimate for DLLPs and SKP.
+    /// Rate that is left for TLPs with their framing, in one direction. In the exact form, this is the rate for a
+    /// direction without DLLPs: the raw rate without SKP, or in FLIT mode 236 of 256 B. Published: raw without the
+    /// paper's estimate for DLLPs and SKP.
     pub tlp_gbps: f64,
     /// Payload rate of memory writes only.
     pub write_gbps: f64,
@@ -94,7 +95,7 @@ pub struct Bandwidth {
 pub struct Equations {
     /// Equation 1, `Btx` of a write: `ceil(sz/MPS) * MWr_Hdr + sz`.
     pub btx_write_bytes: u64,
-    /// Equation 2, `Btx` of a read: `ceil(sz/MRRS) * MRd_Hdr + sz`. The `+ sz` is a slip of the paper, since a MRd
+    /// Equation 2, `Btx` of a read: `ceil(sz/MRRS) * MRd_Hdr + sz`. The `+ sz` is a mistake of the paper, because a MRd
     /// carries no data. The value is only shown; bandwidths use the headers alone.
     pub btx_read_bytes: u64,
     /// Equation 3, `Brx` of a read: `ceil(sz/MPS) * CplD_Hdr + sz`.

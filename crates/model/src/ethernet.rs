@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sizes of Ethernet frames. They include the FCS (IEEE 802.3 §3.2.8). A NIC adds and removes it, so host memory holds
-//! [`FCS_BYTES`] less.
+//! Sizes of Ethernet frames. They include the FCS (IEEE 802.3 §3.2.8). A NIC adds and removes the FCS, so host memory
+//! has [`FCS_BYTES`] less.
 
 use crate::{Form, ModelError};
 use std::ops::RangeInclusive;
@@ -22,7 +22,8 @@ pub fn ethernet_gbps(gbps: f64, frame_bytes: u32) -> f64 {
 
 /// Returns the time from packet to packet on an Ethernet of `gbps`, in ns. A frame has `frame_bytes` with FCS.
 ///
-/// # Errors An invalid size or rate.
+/// # Errors
+/// An invalid size or rate.
 pub fn packet_ns(frame_bytes: u32, gbps: f64) -> Result<f64, ModelError> {
     check_frame(frame_bytes)?;
     if !gbps.is_finite() || gbps <= 0.0 {
@@ -31,8 +32,8 @@ pub fn packet_ns(frame_bytes: u32, gbps: f64) -> Result<f64, ModelError> {
     Ok(f64::from(frame_bytes + GAP_BYTES) * 8.0 / gbps)
 }
 
-/// Returns the bytes of a frame that cross PCI Express: without the FCS. The published form moves the whole frame, since
-/// pcie-bench does not mention the FCS.
+/// Returns the bytes of a frame that cross PCI Express: without the FCS. The published form moves the whole frame,
+/// because pcie-bench does not mention the FCS.
 pub(crate) fn moved_bytes(form: Form, frame_bytes: u32) -> Result<u32, ModelError> {
     check_frame(frame_bytes)?;
     match form {
@@ -51,7 +52,7 @@ mod tests {
 
     /// SIGCOMM'18, §7: 29.6 ns for 128 B at 40 Gb/s. 64 B at 10 Gb/s: the 67.2 ns of IEEE 802.3.
     #[test]
-    fn packet_times_are_those_of_the_standards() {
+    fn packet_times_match_the_standards() {
         for (bytes, gbps, ns) in [(128, 40.0, 29.6), (64, 10.0, 67.2), (1518, 100.0, 123.04)] {
             assert!((packet_ns(bytes, gbps).unwrap() - ns).abs() < 1e-9, "{bytes} B at {gbps} Gb/s");
             let by_time = f64::from(bytes) * 8.0 / ns;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The exact form for transfers: splits them into TLPs ([`split`]), and lets [`wire`] calculate the rate. Does not cover
-//! latency, exhausted credits, or limits of a device or host.
+//! The exact form for transfers: splits them into TLPs ([`split`]), and lets [`wire`] calculate the rate. This form
+//! does not cover latency, exhausted credits, or limits of a device or host.
 
 use crate::bandwidth::{DirectionLoad, Flow, Flows};
 use crate::wire::{self, Counted, Load, Packets};
@@ -15,7 +15,7 @@ pub struct Measured {
     pub down: f64,
 }
 
-/// DLLPs of each kind of traffic: measured ones if given, otherwise those of the rules in [`wire`].
+/// DLLPs of each kind of traffic: measured numbers if given, otherwise numbers by the rules in [`wire`].
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Dllps {
     /// For writes only.
@@ -40,16 +40,18 @@ impl Measured {
 
 /// Returns the bandwidth that the wire allows for a transfer size.
 ///
-/// # Errors An invalid size, offset or DLLP count.
+/// # Errors
+/// An invalid size, offset or DLLP count.
 pub fn exact(params: &Params, transfer: Transfer, dllps: &Dllps) -> Result<Bandwidth, ModelError> {
     transfer.check()?;
     exact_writing(params, transfer, split::writes(params, transfer), dllps)
 }
 
-/// Like [`exact`], for a device whose writes consist of `writes`: one that ends TLPs before Max_Payload_Size requires it.
+/// Like [`exact`], for a device whose writes consist of `writes`: such a device ends TLPs before Max_Payload_Size
+/// requires it.
 ///
-/// # Errors As [`exact`].
-/// As [`exact`].
+/// # Errors
+/// As [`exact`]. As [`exact`].
 pub fn exact_writing(
     params: &Params,
     transfer: Transfer,
@@ -151,8 +153,8 @@ mod tests {
         assert!((got - want).abs() < 1e-5, "{got}, not {want}");
     }
 
-    /// Writes share the up direction with the two UpdateFCs that a device sends every 30 us, 16 B: raw * (1 - SKP) * size
-    /// / (size + headers) * (1 - 16 / (30 us * bytes per us)), calculated by hand.
+    /// Writes share the up direction with the two UpdateFCs (16 B) that a device sends every 30 us. Calculated by hand:
+    /// raw * (1 - SKP) * size / (size + headers) * (1 - 16 / (30 us * bytes per us)).
     #[test]
     fn write_bandwidths_agree_with_sums_by_hand() {
         for (generation, lanes, mps, size, gbps) in [
@@ -200,9 +202,9 @@ mod tests {
         close(flow.down.dllps * flow.transfers_per_s * gen3_x8().symbol_time_ns() * 1e-9, 0.014_113_048);
     }
 
-    /// If TLPs are rarer than intervals, each has an Ack and an UpdateFC. 4096 B reads at Gen1 x1, MPS 128, take 4736 B
-    /// down. One MRd of 4096 B is answered by 2 * 8 B, and an UpdateFC-P is sent every 7500 symbol times. `4752 x +
-    /// 8/7500 = 1534/1538`.
+    /// If there are fewer TLPs than intervals, each TLP has an Ack and an UpdateFC. 4096 B reads at Gen1 x1, MPS 128,
+    /// take 4736 B down. One MRd of 4096 B is answered by 2 * 8 B, and an UpdateFC-P is sent every 7500 symbol times.
+    /// `4752 x + 8/7500 = 1534/1538`.
     #[test]
     fn rare_tlps_have_one_dllp_each() {
         let params = Params::new(1, 1, 128, 4096, 64).unwrap();
@@ -262,8 +264,8 @@ mod tests {
         Some((test, (gbps / number(simulated)? - 1.0).abs() * 100.0))
     }
 
-    /// The closed form without counted DLLPs, compared with simulation: (test, mean and worst percent). If reads wait for
-    /// each other's completions, MRds come in bursts, and fewer Acks answer them than the rule predicts.
+    /// The closed form without counted DLLPs, compared with simulation: (test, mean and worst percent). If reads wait
+    /// for each other's completions, MRds are sent in bursts, and there are fewer Acks for them than the rule predicts.
     #[test]
     fn agrees_with_simulation() {
         for (test, mean, worst) in [("BW_RD", 0.18, 1.35), ("BW_WR", 0.02, 0.08), ("BW_RDWR", 0.13, 0.95)] {
@@ -321,7 +323,7 @@ mod tests {
     proptest! {
         /// The bottleneck is full, the other direction is not overloaded, and neither exceeds the raw rate.
         #[test]
-        fn bottleneck_is_full(params in any_params(), transfer in any_transfer()) {
+        fn bottleneck_direction_is_fully_used(params in any_params(), transfer in any_transfer()) {
             let answer = exact(&params, transfer, &Dllps::default()).unwrap();
             prop_assert!(answer.tlp_gbps < answer.raw_gbps);
             for flow in flows(&answer) {
@@ -339,7 +341,7 @@ mod tests {
         /// The payload rate is raw * (1 - SKP) * payload / wire bytes of the full direction. The model gives the same
         /// rate if its own DLLP counts are passed as measured ones.
         #[test]
-        fn agrees_with_its_own_wire(params in any_params(), transfer in any_transfer()) {
+        fn bandwidths_agree_with_wire_bytes(params in any_params(), transfer in any_transfer()) {
             let answer = exact(&params, transfer, &Dllps::default()).unwrap();
             let [write, read, read_write] =
                 flows(&answer).map(|f| Some(Measured { up: f.up.dllps, down: f.down.dllps }));

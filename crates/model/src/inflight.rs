@@ -6,9 +6,9 @@
 //! !transfers in flight = latency of one / time from packet to packet        (Little's law)
 //! ```
 //!
-//! The paper gives the number twice, with different arithmetic. In §7 it quotes 560 to 666 ns for 128 B and 29.6 ns from
-//! packet to packet, which is 19 to 23. It says "at least 30", which is the 900 ns of §2 divided by "around every 30 ns".
-//! [`Quoted`] has both as printed. This module measures no latency.
+//! The paper gives the number twice, with different arithmetic. In §7 it has 560 to 666 ns for 128 B and 29.6 ns from
+//! packet to packet, which gives 19 to 23. The paper says "at least 30", which is the 900 ns of §2 divided by "around
+//! every 30 ns". [`Quoted`] has both as printed. This module measures no latency.
 
 use crate::ModelError;
 use serde::Serialize;
@@ -19,7 +19,7 @@ pub const IOMMU_MISS_NS: f64 = 330.0;
 /// A latency that the paper prints for 128 B.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Quoted {
-    /// Name to select it by.
+    /// Name by which it is selected.
     pub name: &'static str,
     /// Lower end of the latency, in ns.
     pub least_ns: f64,
@@ -75,7 +75,8 @@ pub struct InFlight {
 
 /// Returns how many transfers of `latency_ns` must be in flight if a packet arrives every `packet_ns`.
 ///
-/// # Errors Either is not a positive number, or the answer exceeds 2^32.
+/// # Errors
+/// Either is not a positive number, or the answer exceeds 2^32.
 pub fn in_flight(latency_ns: f64, packet_ns: f64) -> Result<InFlight, ModelError> {
     for (name, value) in [("latency in ns", latency_ns), ("time from packet to packet in ns", packet_ns)] {
         if !value.is_finite() || value <= 0.0 {
@@ -119,7 +120,7 @@ mod tests {
     }
 
     proptest! {
-        /// The number suffices, and a smaller one does not.
+        /// The number is sufficient, and a smaller number is not.
         #[test]
         fn needed_is_the_smallest_sufficient_number(latency in 1.0f64..1e5, packet in 0.1f64..1e4) {
             let answer = in_flight(latency, packet).unwrap();

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Closed-form bandwidth model of a PCI Express link: the rate of a transfer size, without a simulation.
 //!
-//! Two forms of the same question:
+//! The model has two forms:
 //!
-//! - [`published`]: the model of pcie-bench (SIGCOMM'18, §3) exactly as printed, including its slips.
+//! - [`published`]: the model of pcie-bench (SIGCOMM'18, §3) exactly as printed, including its mistakes.
 //! - [`exact`]: counts the bytes that each direction of the wire carries. Simulations agree with this form.
 //!
-//! The model also covers whole devices: a [`Description`] lists the transactions of a NIC and its driver per packet, and
-//! both forms give the packets per second that the link allows. [`in_flight`] gives the number of transfers that a device
-//! must have in flight for it.
+//! The model also covers whole devices: a [`Description`] lists the transactions of a NIC and its driver per packet,
+//! and both forms give the packets per second that the link allows. [`in_flight`] gives the number of transfers that a
+//! device must have in flight to reach this rate.
 //!
 //! One device moves data to and from host memory. *Up* is device to host (MWr, MRd), *down* is host to device (CplD).
 //! Bandwidths are payload, in Gb/s of 10^9 bits per second. Generations 1 to 5 are covered, and 6 and 7 by arithmetic only
 //! ([`Basis::Arithmetic`]).
 //!
-//! This is the only crate below the measurements that computes in floats. It does not simulate or do I/O, and never panics
-//! on invalid input: [`Params`] holds only valid values, and sizes are checked.
+//! This is the only crate below the measurements that computes in floats. This crate does not simulate or do I/O, and
+//! never panics on invalid input: [`Params`] holds only valid values, and sizes are checked.
 //!
 //! ```
 //! use riser_model::{Dllps, Params, Transfer, exact, published};

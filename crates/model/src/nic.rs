@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rates that a link allows NICs, by packet size: a curve for each device, one for bare packets on the link, and an Ethernet to compare with.
+//! Rates that a link allows for NICs, by packet size: a curve for each device, a curve for bare packets on the link,
+//! and an Ethernet for comparison.
 
 use crate::ethernet::moved_bytes;
 use crate::{
@@ -143,7 +144,8 @@ impl Question {
 
     /// Returns all curves, in the order of Figure 1's legend.
     ///
-    /// # Errors An invalid size.
+    /// # Errors
+    /// An invalid size.
     pub fn series(&self, sizes: &[u32]) -> Result<Vec<Series>, SeriesError> {
         let mut all = vec![self.effective(sizes)?, self.ethernet(sizes)];
         for device in &self.devices {

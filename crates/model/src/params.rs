@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Inputs of the model: a link, a transfer, and figures of the specification that follow from them.
 //!
-//! Holds only valid values, and calculates no bandwidth.
+//! The types have only valid values. This module calculates no bandwidth.
 
 use crate::ethernet::FRAME_BYTES;
 use crate::rate::{Basis, FLIT_BYTES, FLIT_TLP_BYTES, LinkRate};
 use tlp::{Mps, Mrrs, Rcb, SizeError, Width};
 
 /// Framing of a TLP on the wire in bytes, in addition to its header and data: STP, sequence number, LCRC and END at
-/// 8b/10b (`PCIe 5.0 §4.2.1.2`), the STP token and LCRC at 128b/130b (§4.2.2.3). Eight in both; none in FLIT mode.
+/// 8b/10b (`PCIe 5.0 §4.2.1.2`), the STP token and LCRC at 128b/130b (§4.2.2.3). It has eight bytes in both encodings,
+/// and zero in FLIT mode.
 const FRAMING_BYTES: u32 = 8;
 
 /// ECRC digest in bytes (`PCIe 5.0 §2.2.3`).
@@ -20,7 +21,7 @@ const PAGE_BYTES: u32 = 4096;
 /// Longest transfer of the model: 16 MiB, so that an answer takes milliseconds.
 pub(crate) const MAX_TRANSFER_BYTES: u32 = 16 << 20;
 
-/// Reason why there is no answer. Each text gives the value and what was expected.
+/// Reason why the model has no result. Each text has the value and the expected value.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 pub enum ModelError {
     /// The model does not cover this generation.
@@ -58,7 +59,7 @@ pub enum ModelError {
     /// Not a number of DLLPs.
     #[error("{0} DLLPs per transfer: expected a finite number from 0 on")]
     Dllps(f64),
-    /// Not a number above zero, or one whose result overflows.
+    /// The value is not a number above zero, or its result overflows.
     #[error("{0} of {1}: expected a finite number above 0")]
     Positive(&'static str, f64),
 }
@@ -125,7 +126,8 @@ impl Transfer {
         Transfer { size_bytes, offset_bytes: 0 }
     }
 
-    /// # Errors An invalid size or offset.
+    /// # Errors
+    /// An invalid size or offset.
     pub(crate) fn check(self) -> Result<(), ModelError> {
         if !(1..=MAX_TRANSFER_BYTES).contains(&self.size_bytes) {
             return Err(ModelError::TransferSize(self.size_bytes));
@@ -152,7 +154,7 @@ impl Params {
         )
     }
 
-    /// Returns the note for generations 6 and 7, which belongs to each of their numbers; `None` for others.
+    /// Returns the note for generations 6 and 7, which belongs to each of their results; `None` for other generations.
     pub fn flit_note(&self) -> Option<String> {
         (self.basis() == Basis::Arithmetic).then(|| {
             format!(
@@ -168,7 +170,8 @@ impl Params {
 
     /// Returns a link with 64-bit addresses and no ECRC, from plain numbers; sizes in bytes.
     ///
-    /// # Errors A value that the specification does not have.
+    /// # Errors
+    /// A value that the specification does not have.
     pub fn new(generation: u8, lanes: u8, mps: u32, mrrs: u32, rcb: u32) -> Result<Params, ModelError> {
         Ok(Params {
             rate: LinkRate::from_generation(generation).ok_or(ModelError::Generation(generation))?,
@@ -204,8 +207,9 @@ impl Params {
         f64::from(self.width.lanes())
     }
 
-    /// Returns the share of the wire that SKP Ordered Sets take at their longest interval: 4 symbols in 1538 symbol times
-    /// at 8b/10b, one block in 375 at 128b/130b (`PCIe 5.0 §4.2.7`). Zero in FLIT mode, where they are not counted.
+    /// Returns the share of the wire that SKP Ordered Sets take at their longest interval: 4 symbols in 1538 symbol
+    /// times at 8b/10b, one block in 375 at 128b/130b (`PCIe 5.0 §4.2.7`). Zero in FLIT mode, which does not count
+    /// them.
     pub fn skp_share(&self) -> f64 {
         match self.rate {
             LinkRate::Framed(rate) if rate.is_8b10b() => SKP_SHARE_8B10B,
@@ -258,7 +262,7 @@ mod tests {
     use super::*;
 
     /// Limits at other rates: (generation, lanes, MPS, limit). The first two are 2.5 GT/s plus the difference of
-    /// InternalDelay. The others follow `PCIe 3.0 §3.5.3.1`, calculated by hand.
+    /// InternalDelay. The other values follow `PCIe 3.0 §3.5.3.1`, calculated by hand.
     #[test]
     fn ack_limits_follow_the_specification() {
         for (generation, lanes, mps, limit) in
@@ -287,7 +291,7 @@ mod tests {
 
     /// 24 B and 20 B: pcie-bench §3.
     #[test]
-    fn overheads_are_those_of_pcie_bench() {
+    fn overheads_match_pcie_bench() {
         let mut params = Params::new(3, 8, 256, 512, 64).unwrap();
         assert_eq!((params.request_overhead_bytes(), params.completion_overhead_bytes()), (24, 20));
         params.addressing = Addressing::A32;

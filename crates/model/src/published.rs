@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The model that pcie-bench (SIGCOMM'18, §3) prints, reproduced exactly.
 //!
-//! Its known slips are kept, to reproduce its figures:
+//! The known mistakes of the paper are kept, to reproduce its figures:
 //!
 //! - Acks and UpdateFCs are charged 8 *bytes* per number of symbol *times*, for any width, and also to a direction that
-//!   carries none: 7.9 % at Gen3 x8, where one of each per interval takes 1.0 %.
+//!   carries none. This is 7.9 % at Gen3 x8, where in fact one Ack and one UpdateFC per interval take 1.0 %.
 //! - SKP takes 4 in 1538 symbols at every rate, also with the encoding 128b/130b.
 //! - Equation 2 adds the transfer's size to the direction of the MRd, which carries no data. The number is given as
 //!   printed. The bandwidth of reads follows from equation 3, as in the paper's figures, or from the requests' headers
@@ -21,7 +21,8 @@ const DLLP_BYTES: f64 = 8.0;
 
 /// Returns the result of pcie-bench's model for a transfer size.
 ///
-/// # Errors The size is invalid, the transfer has an offset, or the link is in FLIT mode.
+/// # Errors
+/// The size is invalid, the transfer has an offset, or the link is in FLIT mode.
 pub fn published(params: &Params, transfer: Transfer) -> Result<Bandwidth, ModelError> {
     check(transfer)?;
     let size = u64::from(transfer.size_bytes);
@@ -41,7 +42,8 @@ pub fn published(params: &Params, transfer: Transfer) -> Result<Bandwidth, Model
     })
 }
 
-/// # Errors The size is invalid, or the transfer has an offset.
+/// # Errors
+/// The size is invalid, or the transfer has an offset.
 pub(crate) fn check(transfer: Transfer) -> Result<(), ModelError> {
     transfer.check()?;
     match transfer.offset_bytes {
@@ -52,7 +54,8 @@ pub(crate) fn check(transfer: Transfer) -> Result<(), ModelError> {
 
 /// Returns `raw * (1 - 8/AckLimit - 8/UpdateFCInterval - 4/1538)`, with two equal intervals.
 ///
-/// # Errors The link is in FLIT mode.
+/// # Errors
+/// The link is in FLIT mode.
 pub(crate) fn tlp_gbps(params: &Params) -> Result<f64, ModelError> {
     let limit = params.ack_latency_limit();
     let interval = f64::from(limit.ok_or(ModelError::GenerationPublished(params.rate.generation()))?);
@@ -82,9 +85,9 @@ mod tests {
         assert!((got - want).abs() < 1e-6, "{got}, not {want}");
     }
 
-    /// Gen3 x8 MPS 256: pcie-bench §3 prints 57.88. The others follow from the same formula, calculated by hand.
+    /// Gen3 x8 MPS 256: pcie-bench §3 prints 57.88. The other values follow from the same formula, calculated by hand.
     #[test]
-    fn tlp_bandwidth_is_that_of_the_paper() {
+    fn tlp_bandwidth_matches_the_paper() {
         for (generation, lanes, mps, raw, tlp) in [
             (3, 8, 256, 63.015_385, 57.884_766),
             (1, 1, 128, 2.0, 1.859_777),
@@ -100,7 +103,7 @@ mod tests {
 
     /// Equations 1 to 3 with the headers of §3 (24, 24, 20 B), MPS 256, MRRS 512.
     #[test]
-    fn equations_are_those_of_the_paper() {
+    fn equations_match_the_paper() {
         let params = Params::new(3, 8, 256, 512, 64).unwrap();
         for (size, btx_write, btx_read, brx_read) in [
             (8, 32, 32, 28),

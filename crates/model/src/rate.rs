@@ -9,9 +9,10 @@
 //! ```
 //!
 //! In FLIT mode a TLP has no framing, sequence number or LCRC. Acks and credits travel in the DLP bytes of each flit,
-//! whether needed or not. A base header is 3 DW for a CplD and a request with a 32-bit address, 4 DW with a 64-bit address.
-//! Some overhead is *not* counted, since there is no figure that could be checked: SKP ordered sets, the DW of orthogonal
-//! header content (OHC) that a TLP with a PASID, a TPH or partial DWs carries, flits that end in NOPs, and replayed flits.
+//! whether needed or not. A base header is 3 DW for a CplD and a request with a 32-bit address, 4 DW with a 64-bit
+//! address. Some overhead is *not* counted, because there is no figure that could be checked: SKP ordered sets, the DW
+//! of orthogonal header content (OHC) that a TLP with a PASID, a TPH or partial DWs carries, flits that end in NOPs,
+//! and replayed flits.
 //!
 //! This module simulates nothing.
 
@@ -48,7 +49,7 @@ pub enum Basis {
     /// A closed form that simulations of the same link agree with.
     #[serde(rename = "closed form")]
     ClosedForm,
-    /// The published closed form of pcie-bench, including its slips.
+    /// The published closed form of pcie-bench, including its mistakes.
     #[serde(rename = "closed form as published")]
     Published,
     /// FLIT mode, which riser does not simulate.
@@ -135,9 +136,9 @@ mod tests {
         assert_eq!((LinkRate::from_generation(0), LinkRate::from_generation(8)), (None, None));
     }
 
-    /// The displayed text is the one in JSON.
+    /// The displayed text is the same as in JSON.
     #[test]
-    fn json_has_the_displayed_basis() {
+    fn json_and_text_have_the_same_basis() {
         for basis in [Basis::ClosedForm, Basis::Published, Basis::Arithmetic] {
             assert_eq!(serde_json::to_value(basis).unwrap(), basis.text());
         }

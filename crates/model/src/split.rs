@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counts the TLPs of a transfer, split as [`tlp::split`] does for every requester and completer: each as long as
-//! MPS, MRRS, RCB and the 4 KiB boundary allow. Time plays no role here.
+//! Counts the TLPs of a transfer, split as [`tlp::split`] does for every requester and completer: each as long as MPS,
+//! MRRS, RCB and the 4 KiB boundary allow. The split does not depend on time.
 
 use crate::{Params, Transfer};
 use tlp::split::{completion_piece, request_pieces};
@@ -14,7 +14,8 @@ pub struct TlpCount {
     pub data_dw: u64,
 }
 
-/// A range of bytes that `cut` splits: it maps an address and the remaining bytes to the bytes of the next piece.
+/// A range of bytes that `cut` splits. `cut` maps an address and the number of remaining bytes to the number of bytes
+/// of the next piece.
 struct Pieces<F> {
     address: u64,
     remaining: u32,
@@ -64,7 +65,8 @@ pub fn reads(params: &Params, transfer: Transfer) -> TlpCount {
     TlpCount { tlps: requests(transfer, params.mrrs.bytes()).count() as u64, data_dw: 0 }
 }
 
-/// Counts the CplD TLPs for the [`reads`] of a transfer, from a completer that sends as few as it may.
+/// Counts the CplD TLPs for the [`reads`] of a transfer, from a completer that sends the smallest number that is
+/// allowed.
 pub fn completions(params: &Params, transfer: Transfer) -> TlpCount {
     let mut count = TlpCount::default();
     for (address, remaining) in requests(transfer, params.mrrs.bytes()) {
@@ -93,7 +95,7 @@ mod tests {
             ((256, 512, 64, 0, 256), (1, 64, 1, 1, 64)),
             ((256, 512, 64, 0, 257), (2, 65, 1, 2, 65)),
             ((256, 512, 64, 0, 2048), (8, 512, 4, 8, 512)),
-            // One byte is one DW; two bytes across a DW boundary are two.
+            // One byte takes one DW; two bytes across a DW boundary take two.
             ((256, 512, 64, 3, 1), (1, 1, 1, 1, 1)),
             ((256, 512, 64, 3, 2), (1, 2, 1, 1, 2)),
             // Offset of one byte: 255 B fill the first MWr's 64 DW, and the CplD also ends at 256.

@@ -13,7 +13,7 @@
 //! - an Ack per TLP, but at most one per Ack latency limit ([`Params::ack_latency_limit`]) plus half a gap between
 //!   these TLPs: the limit starts at the first TLP after an Ack (`PCIe 5.0 §3.6.3.1`), and an Ack falls anywhere
 //!   between two;
-//! - an UpdateFC for each class of finite credits, by the same rule, since its interval is the same, and at least one
+//! - an UpdateFC for each class of finite credits, by the same rule, because its interval is the same, and at least one
 //!   every 30 us (`PCIe 5.0 §2.6.1.2`). Posted and non-posted credits are finite at both ends. Completion credits are
 //!   infinite (`PCIe 5.0 §2.6.1`), so completions need none.
 //!
@@ -21,7 +21,7 @@
 //! bytes that a direction carries grow with the rate, so bisection finds it. In FLIT mode there are no DLLPs: flits
 //! contain credits and Acks.
 //!
-//! Does not cover latency, exhausted credits, or limits of a device or host.
+//! The model does not cover latency, exhausted credits, or limits of a device or host.
 
 use crate::Params;
 use crate::bandwidth::Direction;
@@ -88,7 +88,7 @@ impl Packets {
     }
 }
 
-/// One direction: its own TLPs, and those of the other direction that it acknowledges.
+/// One direction: its own TLPs, and the TLPs of the other direction that it acknowledges.
 struct Way<'a> {
     own: &'a Packets,
     other: &'a Packets,
@@ -144,13 +144,14 @@ impl<'a> Way<'a> {
         rate * self.own.tlp_bytes() + DLLP_BYTES * self.dllps(rate)
     }
 
-    /// Returns the largest number of units per symbol time; infinite if they take no bytes in this direction.
+    /// Returns the largest number of units per symbol time; infinite if the units take no bytes in this direction.
     fn largest_rate(&self) -> f64 {
         let tlp_bytes = self.own.tlp_bytes();
         if let Some(counted) = self.counted {
             return self.capacity / (tlp_bytes + DLLP_BYTES * counted);
         }
-        // DLLPs alone never fill the direction: three per limit, which is at least 33 symbol times, at x32.
+        // DLLPs alone never fill the direction: there are three per limit, and a limit has at least 33 symbol times (at
+        // x32).
         if tlp_bytes == 0.0 {
             return f64::INFINITY;
         }

@@ -152,7 +152,7 @@ static int poll_posted(riser_device *d, riser_output *out)
         out->as.write.data = d->data + d->left;
         d->left = d->come;
         if (d->left == d->bytes) {
-            /* The interrupt is sent after the last write and cannot pass it. */
+            /* The interrupt is sent after the last write, and cannot pass this write. */
             set32(d, 0x1c, DONE);
             d->interrupt_due = 1;
         }

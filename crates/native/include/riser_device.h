@@ -62,14 +62,14 @@ typedef struct riser_device riser_device;
 #define RISER_RESET_HOT 1u
 #define RISER_RESET_FUNCTION_LEVEL 2u
 
-/* Classes of output. Each is polled separately, so that one class never blocks another. */
+/* Classes of output. Each class is polled separately, so that no class ever blocks another. */
 #define RISER_POSTED 0u     /* RISER_WRITE, RISER_INTERRUPT, RISER_INTX, RISER_PME, RISER_SEND_MESSAGE */
 #define RISER_NON_POSTED 1u /* RISER_READ, RISER_ATOMIC */
 #define RISER_COMPLETION 2u /* RISER_COMPLETE, RISER_ABANDON */
 
 /* ---- requests to the device ---- */
 
-/* A read of a BAR: MRd, MRdLk, IORd. The device completes it with length bytes. */
+/* A read of a BAR: MRd, MRdLk, IORd. The device completes the request with length bytes. */
 typedef struct riser_read {
     uint32_t token;  /* identifies the request until it is completed and taken */
     uint8_t bar;     /* 0 to 5 */
@@ -81,7 +81,7 @@ typedef struct riser_read {
     uint32_t reserved;
 } riser_read;
 
-/* A write of a BAR. Posted writes are only taken; non-posted ones (IOWr, DMWr) are also completed, without data. */
+/* A write of a BAR. The device only takes posted writes. It also completes non-posted writes (IOWr, DMWr), without data. */
 typedef struct riser_write {
     uint32_t token;
     uint8_t bar;
@@ -97,7 +97,7 @@ typedef struct riser_write {
 #define RISER_WRITE_NON_POSTED 1u
 #define RISER_WRITE_DEFERRABLE 2u /* RISER_RETRY is allowed */
 
-/* An AtomicOp on a BAR. The device completes it with the previous value. */
+/* An AtomicOp on a BAR. The device completes the request with the previous value. */
 typedef struct riser_atomic {
     uint32_t token;
     uint8_t bar;
@@ -121,7 +121,7 @@ typedef struct riser_config {
     uint32_t value; /* value of a write, each byte in its lane */
 } riser_config;
 
-/* A message with one of the codes listed in the lab. It is only taken. */
+/* A message with one of the codes listed in the lab. The device only takes the message. */
 typedef struct riser_message {
     uint32_t token;
     uint16_t requester;
@@ -177,7 +177,7 @@ typedef struct riser_dma_atomic {
     const uint8_t *operands;
 } riser_dma_atomic;
 
-/* Completes a request, exactly once: with success and all requested bytes, or with an error and none. */
+/* Completes a request, exactly once: with success and all requested bytes, or with an error and no bytes. */
 typedef struct riser_completion {
     uint32_t token;
     uint32_t status;
@@ -230,7 +230,7 @@ typedef struct riser_device_ops {
     uint32_t size; /* sizeof(riser_device_ops) */
 
     /* Creates a device from the settings in the lab, in its state after power-on; riser does not call reset first.
-     * Returns NULL and writes the reason to error if it cannot. */
+     * If this is not possible, returns NULL and writes the reason to error. */
     riser_device *(*create)(const char *settings, char *error, size_t error_bytes);
     void (*destroy)(riser_device *device);
 
@@ -247,8 +247,9 @@ typedef struct riser_device_ops {
     /* Writes the next output of a class to output and returns 1, or returns 0 without an output. A returned output is accepted. */
     int (*poll_output)(riser_device *device, uint64_t now_ps, uint32_t class_, riser_output *output);
     /*
-     * Writes the token of the next request that the device has taken and returns 1, or returns 0. Taking frees the receive
-     * buffer. NULL: every request is taken at once.
+     * Writes the token of the next request that the device has taken and returns 1, or
+     * returns 0. Taking frees the receive buffer. NULL: every request is taken
+     * immediately.
      */
     int (*poll_taken)(riser_device *device, uint32_t *token);
     /* Returns when to call timer next, or RISER_NEVER. NULL: never. */
@@ -262,8 +263,8 @@ typedef struct riser_device_ops {
 #endif
 
 /*
- * Entry point of a library. Receives riser's ABI version. Returns the library's functions, or NULL if it does not support that
- * version.
+ * Entry point of a library. Receives riser's ABI version. Returns the library's
+ * functions, or NULL if the library does not support this version.
  */
 RISER_EXPORT const riser_device_ops *riser_device_entry(uint32_t abi);
 

@@ -283,7 +283,7 @@ pub struct Output {
     pub body: OutputBody,
 }
 
-/// Pointer to the library's own device, never dereferenced here.
+/// Pointer to the library's own device. riser never dereferences it.
 pub type DevicePointer = *mut c_void;
 
 /// A function that receives an input.

@@ -48,7 +48,7 @@ impl Report for Told {
 
 /// A request that the device received.
 struct Asked {
-    /// Bytes that complete it; `None` if it needs no completion or already has one.
+    /// Number of bytes of the request's completion; `None` if the request needs no completion or already has one.
     answer: Option<u32>,
     /// Whether Retry is allowed as completion status.
     may_retry: bool,
@@ -66,11 +66,11 @@ pub(crate) struct Guard {
     asked: BTreeMap<u32, Asked>,
     /// IDs of outstanding DMA reads and atomics.
     under_way: BTreeSet<u32>,
-    /// Completions made here. Bounded by the credits of requests.
+    /// Completions that the guard itself has made. Bounded by the credits of requests.
     answers: VecDeque<Output>,
-    /// Requests taken here. Bounded by the credits of requests.
+    /// Requests that the guard itself has taken. Bounded by the credits of requests.
     taken: VecDeque<Token>,
-    /// The current instant, and the number of outputs and timer calls at it.
+    /// The current instant, and the number of outputs and timer calls at this instant.
     at_once: (Time, u32),
 }
 
@@ -96,7 +96,7 @@ impl Guard {
         }
     }
 
-    /// Fails the device because the library did something illegal. It is not called again.
+    /// Fails the device because the library did something illegal. The device is not called again.
     fn fail(&mut self, why: String) {
         let why = match &self.instance {
             Some(instance) => format!("library {}: {why}", instance.path().display()),
@@ -339,7 +339,8 @@ impl Guard {
         Ok(Output::Complete { token: Token(token), result })
     }
 
-    /// Returns how many bytes must complete request `token`, and whether Retry is allowed. An error if it waits for no completion.
+    /// Returns how many bytes must complete request `token`, and whether Retry is allowed. Returns an error if the
+    /// request does not wait for a completion.
     fn waiting(&self, token: u32) -> Result<(u32, bool), String> {
         let waiting = self.asked.get(&token).and_then(|asked| Some((asked.answer?, asked.may_retry)));
         waiting.ok_or_else(|| {
@@ -394,9 +395,9 @@ impl Device for Guard {
             Input::Timer if self.is_bounded(now) => {
                 self.hand(now, &Handing::Timer);
             }
-            Input::Timer => {
-                self.fail(format!("next_timer: {MAX_AT_ONCE} calls of timer at {now}, expected a later time"))
-            }
+            Input::Timer => self.fail(format!(
+                "next_timer: {MAX_AT_ONCE} calls of timer at {now}, expected a later time of the next timer"
+            )),
             Input::Reset(kind) => self.reset(now, kind),
             _ => {}
         }
@@ -409,7 +410,9 @@ impl Device for Guard {
         let handed = match self.instance.as_mut()?.poll_output(now.as_ps(), class.index() as u32) {
             Ok(None) => return None,
             Ok(Some(handed)) if self.is_bounded(now) => self.checked(handed, class),
-            Ok(Some(_)) => Err(format!("{MAX_AT_ONCE} outputs at {now}, expected an end")),
+            Ok(Some(_)) => {
+                Err(format!("more than {MAX_AT_ONCE} outputs at {now}, expected an end of the outputs"))
+            }
             Err(why) => Err(why),
         };
         match handed {
@@ -431,7 +434,7 @@ impl Device for Guard {
         let token = match self.instance.as_mut()?.poll_taken() {
             Some(None) => return None,
             Some(Some(token)) => token,
-            // Without poll_taken, each request is taken at once.
+            // Without poll_taken, each request is taken immediately.
             None => *self.asked.iter().find(|(_, asked)| !asked.is_taken)?.0,
         };
         match self.take(token) {
@@ -447,7 +450,7 @@ impl Device for Guard {
         self.instance.as_ref()?.next_timer().map(Time::from_ps)
     }
 
-    /// It shares nothing with other functions and needs no notifier.
+    /// The device shares nothing with other functions, and needs no notifier.
     fn set_notifier(&mut self, _: Notifier) -> bool {
         true
     }
@@ -461,11 +464,11 @@ impl Device for Guard {
     }
 
     fn waits_for(&self) -> Option<String> {
-        self.told.get().failure.as_ref().map(|why| format!("nothing: the device has failed, {why}"))
+        self.told.get().failure.as_ref().map(|why| format!("the device has failed: {why}"))
     }
 }
 
-/// Returns how many bytes complete a request, or `None` if it needs no completion.
+/// Returns the number of bytes of a request's completion; `None` if the request needs no completion.
 fn answer_bytes(op: &RequestOp) -> Option<u32> {
     match op {
         RequestOp::Read { span, .. } => Some(span.byte_count()),

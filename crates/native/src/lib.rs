@@ -6,10 +6,10 @@
 //! - [`loader`]: opens libraries and calls them; the only file with `unsafe`
 //! - [`guard`]: checks all outputs of a library before the endpoint sees them
 //! - [`model`]: the settings of such a device in a lab
-//! - [`steps`]: what the host does with it
+//! - [`steps`]: the actions of the host's driver on the device
 //!
-//! Outputs of a library are never trusted: an unknown token or too few bytes fail the device with a message. Its code runs in
-//! riser's process, without protection: if it crashes, riser crashes.
+//! Outputs of a library are never trusted: an unknown token or too few bytes fail the device with a message. The
+//! library's code runs in riser's process, without protection: if the library crashes, riser crashes.
 
 pub mod abi;
 mod bars;

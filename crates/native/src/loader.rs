@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Opens a library and calls it: the only file of this crate with `unsafe`. It copies the results of a call at once; [`guard`](crate::guard) checks them. The
-//! only pointer of the library that it keeps is the device.
+//! Opens a library and calls it: the only file of this crate with `unsafe`. It copies the results of a call
+//! immediately; [`guard`](crate::guard) checks them. The only pointer of the library that is kept is the pointer to the
+//! device.
 
 #![allow(unsafe_code, reason = "foreign code is called here")]
 
@@ -37,7 +38,7 @@ pub enum LoadError {
     NotWhole {
         /// The file.
         path: PathBuf,
-        /// Why it is not.
+        /// The reason why it is not.
         why: String,
     },
     /// The library has no entry point.
@@ -74,7 +75,7 @@ pub enum LoadError {
     },
 }
 
-/// A loaded library. It is never unloaded, because it may have running threads.
+/// A loaded library. The library is never unloaded, because it may have running threads.
 pub(crate) struct Loaded {
     path: PathBuf,
     ops: Ops,
@@ -90,7 +91,8 @@ impl Loaded {
         let said = |e: libloading::Error| LoadError::Open { path: path.to_owned(), why: text(&e) };
         // SAFETY: initializers of the library run: the caller has allowed its code to run.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(said)?;
-        // SAFETY: the header gives the type of this symbol. A library that defines it otherwise violates the interface.
+        // SAFETY: the header gives the type of this symbol. A library that defines the symbol with another type
+        // violates the interface.
         let entry = unsafe { library.get::<abi::Entry>(ENTRY.as_bytes()) };
         let entry = entry.map_err(|_| LoadError::NoEntry(path.to_owned()))?;
         // SAFETY: the call is as the header defines it.
@@ -142,7 +144,7 @@ pub fn check_whole(path: &Path) -> Result<(), LoadError> {
     elf.segments().try_for_each(|segment| segment.data().map(drop)).map_err(|e| not_whole(e.to_string()))
 }
 
-/// Returns the system's error if there is one, otherwise the loader's.
+/// Returns the system's error if there is one, otherwise the error of the loader.
 fn text(error: &libloading::Error) -> String {
     match std::error::Error::source(error) {
         Some(why) => why.to_string(),
@@ -215,10 +217,10 @@ impl Instance {
         &self.library.path
     }
 
-    /// Passes an input to the device. Returns false if it does not handle this kind.
+    /// Passes an input to the device. Returns false if the library does not handle this kind of input.
     pub(crate) fn hand(&mut self, now_ps: u64, what: &Handing<'_>) -> bool {
         let (ops, device) = (&self.library.ops, self.device);
-        /// Calls a function for an input, if it exists.
+        /// Calls a function for an input, if the library has this function.
         macro_rules! call {
             ($function:expr $(, $argument:expr)*) => {
                 match $function {
@@ -247,7 +249,7 @@ impl Instance {
     /// The output is invalid, with the reason.
     pub(crate) fn poll_output(&mut self, now_ps: u64, class: u32) -> Result<Option<Handed>, String> {
         let Some(poll) = self.library.ops.poll_output else { return Ok(None) };
-        // The largest member of the union: what the device does not write is zero.
+        // The largest member of the union: bytes that the device does not write are zero.
         let atomic = abi::DmaAtomic {
             address: 0,
             id: 0,
@@ -266,7 +268,8 @@ impl Instance {
         handed(&output).map(Some)
     }
 
-    /// Returns the next request that the device has taken, if any. The outer `None` means that the library takes each request at once.
+    /// Returns the next request that the device has taken, if any. The outer `None` means that the library takes each
+    /// request immediately.
     pub(crate) fn poll_taken(&mut self) -> Option<Option<u32>> {
         let poll = self.library.ops.poll_taken?;
         let mut token = 0;

@@ -47,7 +47,7 @@ pub enum Fill {
     Count,
 }
 
-/// A step of the host.
+/// One step of the host program.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Step {
@@ -116,7 +116,8 @@ impl Step {
         self.bytes.unwrap_or(4)
     }
 
-    /// Checks the step's keys against its action, the device and `buffers`. A `Buffer` step adds its buffer there.
+    /// Checks the step's keys against its action, the device and `buffers`. A `Buffer` step adds its buffer to this
+    /// list.
     fn check(
         &self,
         device: Parts<'_>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Measures what a TLP costs in each part between a client and an adapter's memory, without sockets: requester, streams,
-//! adapter. Prints medians over batches, in wall time, so that other load on the machine hardly matters. `cargo bench -p
-//! riser-nettlp --bench parts`
+//! adapter. Prints medians over batches, in wall time, so that other load on the machine has little effect. `cargo
+//! bench -p riser-nettlp --bench parts`
 
 use riser_nettlp::adapter::{Adapter, Datagrams, Function, MemoryBackend, Registers, Settings};
 use riser_nettlp::allow::{AllowList, Rule};
@@ -203,7 +203,7 @@ impl Bench {
         }
     }
 
-    /// Returns the time that the adapter itself took.
+    /// Serves one batch. Returns the time that the adapter took.
     fn serve(&mut self) -> u64 {
         let (mut scratch, mut known) = (Vec::new(), Some(self.index));
         self.arrived.clear();

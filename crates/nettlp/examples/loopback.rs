@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An adapter with memory and a client of it, one thread each, over this machine's loopback. Prints the rate, and the CPU time
-//! of each side.
+//! Runs an adapter with memory and one client, in one thread each, over this machine's loopback. Prints the rate,
+//! and the CPU time of each side.
 //!
 //! `cargo run --release -p riser-nettlp --example loopback -- session read 256 64 5`: scheme (session, tagged, paper),
 //! direction, bytes, outstanding requests, seconds.
@@ -85,7 +85,7 @@ fn work(
     let begun = Instant::now();
     while begun.elapsed() < span || free.len() < at_once {
         let now = client.now();
-        // Start a quarter at once, so that datagrams are sent and return in batches.
+        // Start a quarter of the requests at once, so that datagrams are sent and return in batches.
         let enough = free.len() >= at_once.div_ceil(4) && begun.elapsed() < span;
         while enough && let Some(slot) = free.pop() {
             match is_write {

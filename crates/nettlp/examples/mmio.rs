@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Acts as a host that reads a BAR: keeps reads outstanding over upstream's 16 ports, and prints how many are answered
-//! per second. Used to measure pseudo memory: `riser nettlp psmem`, or `serve`, which runs only its loop. Never writes.
+//! per second. Measures pseudo memory: `riser nettlp psmem`, or the mode `serve`, which runs only the loop of that
+//! command. Never writes.
 //!
 //! ```text
 //! mmio serve 127.0.0.1 127.0.0.2 0xfe000000 1000000 &     # or riser nettlp psmem -r 127.0.0.1 -l 127.0.0.2 --base ...
@@ -21,7 +22,7 @@ use tlp::{Bdf, Body, Duration, MemoryOp, MemoryRequest, Mps, Repr, Span, Tag};
 const OUTSTANDING: u16 = 64;
 /// Bytes of each read, as much as a core reads at once.
 const BYTES: u32 = 64;
-/// Timeout of an answer; then it counts as lost, and the run ends.
+/// Timeout of an answer. After it, the answer counts as lost, and the run ends.
 const PATIENCE: Duration = Duration::from_ms(1000);
 
 fn main() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compares reads over upstream's ports, one at a time for each tag, by riser and by the simplest possible programs: a server and a
-//! client with one thread per tag, each blocking on one socket. Prints all results.
+//! Compares the speed of reads over upstream's ports, one at a time for each tag, between riser and the simplest
+//! possible programs. These are a server and a client with one thread per tag, and each thread blocks on one
+//! socket. Prints all results.
 //!
 //! ```sh
 //! cargo run --release -p riser-nettlp --example ports_speed                # 1, 2, 4, 8 and 16 tags
@@ -8,7 +9,8 @@
 //! cargo run --release -p riser-nettlp --example ports_speed -- 9 300 8     # tags
 //! ```
 //!
-//! Each round runs all pairs in turn, each with its server in a separate process. So changes of the machine's speed affect all pairs.
+//! Each round runs all pairs, one after the other. The server of each pair is a separate process. Changes of the
+//! machine's speed affect all pairs equally.
 
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
@@ -76,7 +78,7 @@ fn serve_adapter() -> io::Result<()> {
         let backend = MemoryBackend::new(Arc::clone(&image), Arc::clone(&function), mps);
         let scheme = capture::encap::PortScheme::Tagged;
         let mut adapter = Adapter::new(Settings { allow, id, device: None, scheme }, backend);
-        // The threads end with the process.
+        // The threads run until the process ends.
         thread::spawn(move || serve(&mut sockets, &mut adapter, Clock::new(), false, |_, _, _| true));
     }
     until_end();
@@ -167,8 +169,8 @@ fn riser_client(tags: RangeInclusive<u16>, until: Instant) -> io::Result<u64> {
     Ok(reads)
 }
 
-/// Reads until `until` with clients of this kind, and returns the number of reads. Naive clients use a thread per tag, riser's one
-/// per core.
+/// Reads until `until` with clients of this kind, and returns the number of reads. The simple clients use one
+/// thread per tag. The clients of riser use one thread per core.
 fn read_with(client: &str, tags: u16, until: Instant) -> io::Result<u64> {
     let count = if client == "riser" { default_threads().min(tags) } else { tags };
     let first = move |thread: u16| thread * tags / count;

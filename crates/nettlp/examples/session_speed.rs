@@ -76,7 +76,7 @@ fn main() {
 }
 
 /// Sends one request at a time over plain sockets, with the system calls of LibTLP: send, poll, receive. The other end
-/// receives and sends, and sleeps in poll in between. Returns median and 99th percentile.
+/// receives and sends, and sleeps in poll between these calls. Returns median and 99th percentile.
 fn plain_latency(span: Duration) -> (Duration, Duration) {
     let server = UdpSocket::bind((ADAPTER, 0)).unwrap();
     let client = UdpSocket::bind((CLIENT, 0)).unwrap();
@@ -159,7 +159,7 @@ fn tagged_latency(span: Duration) -> (Duration, Duration) {
     percentiles(times)
 }
 
-/// Returns the combinations to measure: with offload, sealed.
+/// Returns the combinations to measure. Each tells whether offload is used, and whether the session is sealed.
 fn configurations() -> Vec<(bool, bool)> {
     if std::env::args().any(|argument| argument == "offload") {
         return vec![(true, false)];
@@ -268,7 +268,7 @@ fn writes(span: Duration, offload: bool, key: bool) -> Outcome {
             }
             carrier.flush().unwrap();
             let wait = if room == 0 { PATIENCE } else { Wait::Never };
-            // Acks alone do not count as received.
+            // Acks do not count as received TLPs.
             carrier
                 .receive(if room == 0 { Wait::AtMost(tlp::Duration::from_ms(1)) } else { wait }, |_| ())
                 .unwrap();

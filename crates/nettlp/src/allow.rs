@@ -3,8 +3,8 @@
 //! Never resolves names.
 //!
 //! A rule has the form `PEER,WINDOW,DIRECTIONS`: an IPv4 or IPv6 address; `all`, `memory`, `cfg` or `BASE+SIZE`; `r`, `w` or `rw`.
-//! Writing configuration space affects all peers: it can turn DMA off for all of them. So it has its own window, `cfg`, which no
-//! address window contains. `all` is every address and `cfg`.
+//! Writing configuration space affects all peers: it can turn DMA off for all of them. So configuration space has
+//! its own window, `cfg`, which no address window contains. `all` is every address and `cfg`.
 //!
 //! ```
 //! use riser_nettlp::allow::{AllowList, Rule};
@@ -69,7 +69,7 @@ pub enum AllowError {
     /// The rule does not have three parts.
     #[error("invalid rule `{0}`; expected PEER,WINDOW,DIRECTIONS, for example 192.168.10.1,all,rw")]
     Parts(String),
-    /// The peer is no address, or an address that no host can have.
+    /// The peer is not an address, or is an address that no host can have.
     #[error("invalid peer `{0}`; expected the IPv4 or IPv6 address of one host")]
     Peer(String),
     /// Invalid window.
@@ -93,16 +93,16 @@ pub enum AllowError {
 /// Units of sizes, largest first: exponent of two, and letter.
 const UNITS: [(u32, char); 4] = [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K')];
 
-/// Parses a size in bytes: decimal or with 0x, then K, M, G or T (powers of 1024), as in `256M`.
+/// Parses a size in bytes: a number, decimal or with 0x, and an optional K, M, G or T (powers of 1024), as in `256M`.
 ///
 /// # Errors
-/// If it is not a number, is zero, or does not fit in 64 bits.
+/// If the text is not a number, or the number is zero or does not fit in 64 bits.
 pub fn parse_size(text: &str) -> Result<u64, AllowError> {
     parse_scaled(text).filter(|size| *size > 0).ok_or_else(|| AllowError::Size(text.to_owned()))
 }
 
-/// Parses a number, decimal or with 0x, then K, M, G or T (powers of 1024). Zero is valid. Returns `None` if it is not a number, or
-/// does not fit in 64 bits.
+/// Parses a number, decimal or with 0x, and an optional K, M, G or T (powers of 1024). Zero is valid. Returns
+/// `None` if the text is not a number, or the number does not fit in 64 bits.
 pub fn parse_scaled(text: &str) -> Option<u64> {
     let unit = UNITS.iter().find(|(_, unit)| text.ends_with([*unit, unit.to_ascii_lowercase()]));
     let (digits, shift) = unit.map_or((text, 0), |(shift, _)| (&text[..text.len() - 1], *shift));
@@ -120,7 +120,7 @@ fn parse_number(text: &str) -> Option<u64> {
 }
 
 impl Window {
-    /// Returns its keyword, if it is not written as addresses.
+    /// Returns the keyword of the window. Returns `None` for a range, which is written as addresses.
     const fn word(&self) -> Option<&'static str> {
         match self {
             Window::All => Some("all"),
@@ -130,17 +130,17 @@ impl Window {
         }
     }
 
-    /// Returns true if it includes configuration.
+    /// Returns true if the window includes configuration.
     pub const fn has_configuration(&self) -> bool {
         matches!(self, Window::All | Window::Configuration)
     }
 
-    /// Returns true if it includes any address.
+    /// Returns true if the window includes any address.
     const fn has_addresses(&self) -> bool {
         !matches!(self, Window::Configuration)
     }
 
-    /// Returns true if it contains all of `bytes` bytes from `address`.
+    /// Returns true if the window contains all of `bytes` bytes from `address`.
     pub const fn contains(&self, address: u64, bytes: u64) -> bool {
         match *self {
             Window::All | Window::Memory => true,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Authenticated sessions: a pre-shared key, and the sealing of datagrams with it. Off unless both ends are given the
-//! same key.
+//! Authenticated sessions: a pre-shared key, and datagrams that are sealed (encrypted and authenticated). Sessions are
+//! authenticated only if both ends are given the same key.
 //!
 //! The handshake is Noise NNpsk0 with Curve25519, ChaCha20-Poly1305 and BLAKE2s (Noise Protocol Framework, revision 34).
-//! Its two messages travel in Hello and HelloAck, and the other fields of these are bound to it. So every session has its
-//! own keys, and a later loss of the pre-shared key does not disclose them. After the handshake every datagram is sealed.
-//! Its six-byte number stays in the clear and is the nonce. A datagram that was altered, moved to another number, or
-//! taken from another session does not open. Streams reject numbers that they have already received, so a replayed
-//! datagram has no effect.
+//! Its two messages travel in Hello and HelloAck, and it also authenticates their other fields. So every session
+//! has its own keys, and a later loss of the pre-shared key does not disclose them. After the handshake every
+//! datagram is sealed. Its six-byte number is not encrypted and is the nonce. A datagram that was altered, given
+//! another number, or taken from another session cannot be opened. Streams reject numbers that they have already
+//! received, so a replayed datagram has no effect.
 //!
-//! Never falls back to a weaker mode than requested, never logs a key, and never compares secrets in time that depends on
-//! them (the library does not either).
+//! Never falls back to a weaker mode than requested, and never logs a key. The time to compare secrets never
+//! depends on them, and this also holds for the library.
 
 use snow::{Builder, HandshakeState, StatelessTransportState};
 use std::io::Read;
@@ -79,7 +79,7 @@ impl Key {
     /// Parses a key of 64 hexadecimal digits. Errors never repeat the text.
     ///
     /// # Errors
-    /// If the text is anything else.
+    /// If the text is not 64 hexadecimal digits.
     pub fn from_hex(text: &str) -> Result<Key, KeyError> {
         let digits = text.trim().as_bytes();
         if digits.len() != 2 * KEY_BYTES {
@@ -124,7 +124,7 @@ impl Handshake {
         &self.message
     }
 
-    /// Reads the answer. Returns `None` if the peer does not have the same key; the handshake then cannot continue.
+    /// Reads the answer. Returns `None` if the peer does not have the same key. The handshake cannot continue then.
     #[must_use]
     pub fn finish(mut self, answer: &[u8]) -> Option<Seal> {
         self.state.read_message(answer, &mut [0; MESSAGE_BYTES]).ok()?;
@@ -157,7 +157,7 @@ impl Seal {
         state.into_stateless_transport_mode().ok().map(Seal)
     }
 
-    /// Seals `plain` into `out`, which is [`SEAL_BYTES`] longer. Never use a number for two texts.
+    /// Seals `plain` into `out`, which is [`SEAL_BYTES`] longer. Never use one number for two texts.
     ///
     /// # Panics
     /// If `out` has another length.

@@ -9,14 +9,14 @@ use tlp::{Bdf, Body, Duration, Message, MessageRouting, Repr, Tag};
 /// A received TLP, without its NetTLP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival<'a> {
-    /// Issuer of the request: the TLP itself, or the request that it answers. Taken from its port as far as possible; always known
-    /// in a session.
+    /// Issuer of the request. The request is the TLP itself, or the request that the TLP answers. In a session the
+    /// issuer is always known. Over ports, it is derived from the port as far as possible.
     pub origin: Origin,
-    /// Header and payload, big endian, as on a PCI Express link, without ECRC and LCRC. Not checked yet.
+    /// Header and payload, big endian, as on a PCI Express link, without ECRC and LCRC. The bytes are not checked yet.
     pub tlp: &'a [u8],
-    /// Sequence number in its NetTLP header: the adapter's own count; 0 from upstream's software.
+    /// Sequence number in its NetTLP header. It is the adapter's own count; upstream's software sends 0.
     pub sequence: u16,
-    /// Timestamp in its NetTLP header, in ticks of 6.4 ns; 0 from software.
+    /// Timestamp in its NetTLP header, in ticks of 6.4 ns. Software sends 0.
     pub timestamp: u32,
 }
 
@@ -27,7 +27,7 @@ pub enum Wait {
     Never,
     /// Sleeps, at most this long.
     AtMost(Duration),
-    /// Polls without sleeping, at most this long: the lowest latency, but uses a whole core.
+    /// Polls without sleeping, at most this long. Has the lowest latency, but uses a whole core.
     Busy(Duration),
 }
 
@@ -45,10 +45,10 @@ impl Wait {
 /// Reason why a TLP could not be queued for sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SendError {
-    /// No room: no credits, or the send queue is full. Flush, receive, and try again.
+    /// There is no room: no credits are left, or the send queue is full. Flush, receive, and try again.
     #[error("no room to send: flush and receive first")]
     NoRoom,
-    /// Larger than a datagram of this carrier may be.
+    /// The TLP is larger than a datagram of this carrier may be.
     #[error("a TLP of {bytes} bytes does not fit in a datagram; expected at most {most} bytes")]
     TooLong {
         /// Size of the TLP in bytes.
@@ -69,7 +69,8 @@ pub trait Carrier {
     /// duplicated and reordered.
     fn is_reliable(&self) -> bool;
 
-    /// Returns the tags that device-issued requests may use: those with their own port, or all.
+    /// Returns the tags that device-issued requests may use. Over ports these are the tags that have a port; in a
+    /// session, all tags.
     fn tags(&self) -> std::ops::RangeInclusive<u16>;
 
     /// Returns how many TLPs [`send`](Self::send) accepts now.
@@ -94,7 +95,7 @@ pub trait Carrier {
     fn flush(&mut self) -> io::Result<()>;
 
     /// Passes one batch of received TLPs to `take`, and returns their number. More TLPs may be waiting. Also runs expired timers.
-    /// If there was no [`room`](Self::room), returns with 0 as soon as there is.
+    /// If there was no [`room`](Self::room), returns 0 as soon as there is room.
     ///
     /// # Errors
     /// Errors of the sockets. `ConnectionRefused`: no program listens at the peer. `ConnectionReset`: the peer has lost or ended
@@ -106,8 +107,8 @@ pub trait Carrier {
 }
 
 /// Returns the first TLP that device software sends in a session: a Vendor_Defined message of Type 1. A receiver that does not
-/// know it discards it (`PCIe 5.0 §2.2.8.6`). It tells the adapter which session serves its host's requests, before there is a
-/// request.
+/// know this message discards it (`PCIe 5.0 §2.2.8.6`). The message tells the adapter which session serves its
+/// host's requests, before there is a request.
 pub const fn announcement(id: Bdf) -> Repr {
     Repr::new(Body::Message(Message {
         routing: MessageRouting::ToRootComplex,
@@ -119,7 +120,8 @@ pub const fn announcement(id: Bdf) -> Repr {
     }))
 }
 
-/// Tells the adapter that this session serves its host's requests. Over ports nothing is sent: a port identifies the device.
+/// Tells the adapter that this session serves its host's requests. Over ports, sends nothing, because the port
+/// identifies the device.
 ///
 /// # Errors
 /// If there is no room.
@@ -131,7 +133,7 @@ pub fn announce(carrier: &mut impl Carrier, id: Bdf) -> Result<(), SendError> {
     carrier.send(Origin::Device, Tag::default(), repr.header_len(), |bytes| _ = repr.emit(bytes))
 }
 
-/// Returns true if it is an [`announcement`] of any device.
+/// Returns true if the header is an [`announcement`] of any device.
 pub(crate) fn is_announcement(repr: &Repr) -> bool {
     matches!(&repr.body, Body::Message(message) if message.code == VENDOR_DEFINED_TYPE_1 && message.header == [0; 8])
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Datagrams and completions that one end of NetTLP drops: for each reason their number, and the first one. Decides nothing.
+//! Datagrams and completions that one end of NetTLP drops. For each reason, records their number and the first of
+//! them. Does not decide what is dropped.
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::fmt;
@@ -10,12 +11,12 @@ use tlp::rules::Head;
 /// Maximum number of bytes kept of a datagram that is not a TLP.
 const START_BYTES: usize = 24;
 
-/// Reason for dropping a datagram or a completion without a broken rule of PCI Express.
+/// Reason for dropping a datagram or a completion that breaks no rule of PCI Express.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum DropReason {
     /// There is no room for a datagram or for its answer.
     NoRoom,
-    /// The sockets did not take a completion.
+    /// The sockets did not accept a completion.
     LostCompletion,
     /// The datagram is not a NetTLP datagram.
     Malformed,
@@ -34,7 +35,7 @@ impl DropReason {
         DropReason::BeyondCredits,
     ];
 
-    /// The name of its counter.
+    /// Returns the name of the counter for this reason.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -46,14 +47,14 @@ impl DropReason {
         }
     }
 
-    /// The reason as a phrase.
+    /// Returns the reason as a phrase.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
             DropReason::NoRoom => {
-                "no room for the TLP or its answer; the sender has no credits outside sessions"
+                "no room for the TLP or its answer; only sessions have credits that prevent this"
             }
-            DropReason::LostCompletion => "the socket did not take the completion of this request",
+            DropReason::LostCompletion => "the socket did not accept the completion of this request",
             DropReason::Malformed => "the datagram is not a NetTLP datagram",
             DropReason::Unauthentic => "the datagram fails authentication with the keys of the session",
             DropReason::BeyondCredits => "the TLP exceeds the granted credits",
@@ -61,7 +62,7 @@ impl DropReason {
     }
 }
 
-/// The first datagram of a reason.
+/// The first datagram that was dropped for a reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum First {
     Tlp(Head),
@@ -91,14 +92,14 @@ pub struct Dropped {
     pub reason: DropReason,
     /// Number of datagrams or completions.
     pub count: u64,
-    /// Time when the first one was dropped.
+    /// Time when the first of them was dropped.
     pub at: Time,
-    /// Sender of the first one; for a lost completion, the requester.
+    /// Sender of the first datagram. For a lost completion, the requester.
     pub peer: Option<SocketAddr>,
     first: First,
 }
 
-/// `3 dropped, no_room: no room ...; first at 12 us from 10.0.0.3:12288: MRd, len 1, ...`.
+/// Has the form `3 dropped, no_room: no room ...; first at 12 us from 10.0.0.3:12288: MRd, len 1, ...`.
 impl fmt::Display for Dropped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Dropped { reason, count, at, peer, first } = self;
@@ -126,13 +127,14 @@ impl Serialize for Dropped {
 pub struct Drops([Option<Dropped>; DropReason::ALL.len()]);
 
 impl Drops {
-    /// Counts a TLP; `peer` has sent it. Keeps the first one of a reason.
+    /// Counts a TLP that `peer` has sent. For each reason, keeps the first TLP.
     #[cold]
     pub fn record_tlp(&mut self, now: Time, reason: DropReason, peer: Option<SocketAddr>, tlp: Head) {
         self.add(&Dropped { reason, count: 1, at: now, peer, first: First::Tlp(tlp) });
     }
 
-    /// Counts a datagram that is no TLP; `peer` has sent it. Keeps the first bytes of the first one of a reason.
+    /// Counts a datagram that is not a TLP and that `peer` has sent. For each reason, keeps the first bytes of the
+    /// first datagram.
     #[cold]
     pub fn record_datagram(
         &mut self,
@@ -147,7 +149,7 @@ impl Drops {
         self.add(&Dropped { reason, count: 1, at: now, peer, first });
     }
 
-    /// Adds the drops of another end with the same clock. Keeps the earlier first one.
+    /// Adds the drops of another end with the same clock. Keeps the earlier of the two first datagrams.
     pub fn add(&mut self, other: &Dropped) {
         let mine = &mut self.0[other.reason as usize];
         *mine = Some(match *mine {
@@ -159,7 +161,7 @@ impl Drops {
         });
     }
 
-    /// Adds all that `others` have, as sent by `peer`.
+    /// Adds all drops of `others`, as if `peer` had sent the datagrams.
     pub fn extend_from(&mut self, others: &Drops, peer: Option<SocketAddr>) {
         others.iter().for_each(|other| self.add(&Dropped { peer: peer.or(other.peer), ..*other }));
     }

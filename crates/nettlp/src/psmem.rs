@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Pseudo memory: the device software's end of a host's MMIO. Answers the host's reads and writes in a window of its address space,
-//! like upstream's `psmem`.
+//! Pseudo memory: device software that serves a host's MMIO. Answers the host's reads and writes in a window of its
+//! address space, like upstream's `psmem`.
 //!
 //! ```text
-//!   host ── MRd, MWr ──▶ carrier ──▶ handle: writes are done, requests that want an answer wait
+//!   host ── MRd, MWr ──▶ carrier ──▶ handle: writes are executed, other requests wait for an answer
 //!        ◀── CplD, Cpl ── carrier ◀── answer: as many as the carrier has room for
 //! ```
 //!
@@ -30,7 +30,7 @@ pub const WAITING_MAX: usize = 1 << 16;
 
 /// How long [`serve`] waits for a request before it calls `go_on`.
 const TURN: Duration = Duration::from_ms(50);
-/// How long it waits for room: for a session's credits, or a socket's buffer.
+/// How long [`serve`] waits for room: for a session's credits, or a socket's buffer.
 const ROOM: Duration = Duration::from_ms(1);
 
 /// Memory that starts at the address where the host sees it.
@@ -75,7 +75,7 @@ device::counters! {
         received,
         /// Malformed datagrams, dropped.
         malformed,
-        /// Malformed TLPs of upstream's software, accepted with their intended meaning.
+        /// Malformed TLPs of upstream's software that were accepted with their intended meaning.
         mended,
         /// TLPs with a wrong digest, dropped.
         wrong_digest,
@@ -89,7 +89,7 @@ device::counters! {
 struct Waiting {
     origin: Origin,
     repr: Repr,
-    /// True if the answer is Unsupported Request whatever the address holds.
+    /// True if the answer is always Unsupported Request, for every address.
     refused: bool,
 }
 
@@ -118,12 +118,12 @@ impl<M: Memory> Psmem<M> {
         &self.counters
     }
 
-    /// Returns the counters of its completer.
+    /// Returns the counters of the completer.
     pub const fn completer_counters(&self) -> &CompleterCounters {
         &self.completer.counters
     }
 
-    /// Returns why TLPs were refused or dropped, one of each kind.
+    /// Returns the reasons why TLPs were refused or dropped, one reason of each kind.
     pub fn refusals(&self) -> &[Refusal] {
         self.completer.refusals()
     }
@@ -133,8 +133,8 @@ impl<M: Memory> Psmem<M> {
         self.waiting.len()
     }
 
-    /// Handles a TLP at `now`. A write is done at once, even before earlier reads (`PCIe 5.0 §2.4.1`: posted requests pass reads). A
-    /// non-posted request waits for [`answer`](Self::answer).
+    /// Handles a TLP at `now`. A write is executed at once, even before earlier reads (`PCIe 5.0 §2.4.1`: posted
+    /// requests pass reads). A non-posted request waits for [`answer`](Self::answer).
     pub fn handle(&mut self, now: Time, arrival: &Arrival<'_>) {
         self.counters.received += 1;
         self.completer.set_time(now);
@@ -152,7 +152,8 @@ impl<M: Memory> Psmem<M> {
             return;
         }
         self.counters.mended += u64::from(incoming.is_mended);
-        // No host sends a request across 4 KiB. A write is done as two; no completions could answer a read.
+        // No host sends a request across 4 KiB. Such a write is executed as two writes. Such a read is refused,
+        // because no completions could answer it.
         if incoming.rest.is_some() && wants_answer(&incoming.repr) {
             let why = Violation::new(RuleId::Crosses4K, unrouted(&incoming.repr).found);
             self.completer.record(why, Head::new(&incoming.prefixes, &incoming.repr));
@@ -200,7 +201,7 @@ impl<M: Memory> Psmem<M> {
     }
 }
 
-/// Returns true if a completion answers it (`PCIe 5.0 §2.2.9`).
+/// Returns true if the request is answered by a completion (`PCIe 5.0 §2.2.9`).
 fn wants_answer(repr: &Repr) -> bool {
     match &repr.body {
         Body::Memory(m) => m.op != MemoryOp::Write,
@@ -238,13 +239,13 @@ impl<C: Carrier> Completions for Way<'_, C> {
     }
 }
 
-/// Answers requests from `carrier` until `go_on` returns false. It is called after each turn, at least every 50 ms. With `busy`,
-/// polls the sockets instead of sleeping. Blocks until then.
+/// Answers requests from `carrier` until `go_on` returns false. Blocks until then. `go_on` is called after each
+/// turn, at least every 50 ms. With `busy`, polls the sockets instead of sleeping.
 ///
-/// An absent peer is no error if the carrier is not reliable: it may start later.
+/// If the carrier is not reliable, an absent peer is no error, because it may start later.
 ///
 /// # Errors
-/// Errors of the sockets. In a session, also if the peer is gone.
+/// Errors of the sockets. In a session, the peer has gone.
 pub fn serve<M: Memory>(
     carrier: &mut impl Carrier,
     psmem: &mut Psmem<M>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The simple NIC (NSDI'20, section 6.2) as device software: frames of a wire on one side, a remote adapter's host on the
-//! other. Sans-IO: the caller carries the frames, for example through a tap interface. A doorbell sends the descriptor whose
-//! index it holds, because the ring of NetTLP's driver has only one.
+//! The simple NIC (NSDI'20, section 6.2) as device software. It connects a wire with frames to the host of a remote
+//! adapter. Sans-IO: the caller transports the frames, for example through a tap interface. A write to a doorbell
+//! sends the descriptor with the written index, because the ring of NetTLP's driver has only one descriptor.
 
 use crate::carrier::Carrier;
 use crate::device_host::{DeviceHost, DeviceHostError, Place, Settings};
@@ -19,10 +19,10 @@ const BAR: u8 = 4;
 /// Reason why the NIC could not be created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum SnicError {
-    /// It cannot be placed there.
+    /// The device cannot be placed there.
     #[error(transparent)]
     Host(#[from] DeviceHostError),
-    /// Error of its configuration space.
+    /// Error of the configuration space.
     #[error(transparent)]
     Config(#[from] config::BuildError),
 }
@@ -40,7 +40,7 @@ impl<C: Carrier> Snic<C> {
     /// Creates the NIC at `place` over `carrier`, with the rest times of a network between machines.
     ///
     /// # Errors
-    /// If it cannot be placed there.
+    /// If the device cannot be placed there.
     pub fn new(carrier: C, place: &Place) -> Result<Snic<C>, SnicError> {
         Snic::with_rest(carrier, place, Rest::NETWORK)
     }
@@ -48,7 +48,7 @@ impl<C: Carrier> Snic<C> {
     /// Creates the NIC with the given rest times, which are used if datagrams can be lost.
     ///
     /// # Errors
-    /// If it cannot be placed there.
+    /// If the device cannot be placed there.
     pub fn with_rest(carrier: C, place: &Place, rest: Rest) -> Result<Snic<C>, SnicError> {
         let (pool, counters) = (PayloadPool::new(), Shared::default());
         let (cable, pcie, doorbell) = (Cable::default(), PcieLayout::default(), TxDoorbell::Names);

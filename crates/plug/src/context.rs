@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! State of one run of a lab, by type. Each run has its own.
+//! State of one run of a lab, by type. Each run has its own context.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 
-/// Values of one run, at most one of each type. The caller of a run adds values that models read when they are plugged in.
-/// Models also share values with each other through it.
+/// Values of one run, at most one of each type. The caller of a run adds values that models read when they are plugged
+/// in. Models also use the context to share values with each other.
 #[derive(Default)]
 pub struct RunContext(BTreeMap<TypeId, Box<dyn Any>>);
 

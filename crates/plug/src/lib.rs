@@ -39,6 +39,6 @@ pub use shared::Shared;
 pub use site::Site;
 pub use values::{FunctionId, MemoryKind};
 
-/// Vendor ID of riser's own devices and bridges. As far as known, the PCI-SIG has not assigned it to any company, riser included. Use it
-/// only in labs, not in silicon.
+/// Vendor ID of the devices and bridges of riser. As far as known, the PCI-SIG has not assigned this ID to any company,
+/// nor to riser. Use this ID only in labs, not in silicon.
 pub const VENDOR: u16 = 0x7269;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A model of a device as a lab names it, and the table of models.
+//! A model of a device that a lab can name, and the table of models.
 
 use crate::file::{Folder, Schema, Source, Tree, Unread};
 use crate::plugged::Plugged;
@@ -22,8 +22,8 @@ use tlp::Duration;
 /// A model, whose settings are a table in the slot that names it.
 ///
 /// The type defines its legal values once: [`schemars`] attributes are the limits, and comments are the reference.
-/// Readers of files check the limits at the place of each key; [`check`](Self::check) does so for settings made in
-/// code.
+/// Readers of files check the limits at the place of each key; [`check`](Self::check) does this for settings that are
+/// made in code.
 pub trait Model:
     Clone + fmt::Debug + Send + Sync + Serialize + DeserializeOwned + JsonSchema + 'static
 {
@@ -33,7 +33,7 @@ pub trait Model:
     /// Names of its functions' registers, which `riser trace` and `riser lspci` show.
     const REGISTERS: &'static [FunctionRegisters] = &[];
 
-    /// The tests that [`offer`](Self::offer) accepts; empty if it offers no transfers.
+    /// The tests that [`offer`](Self::offer) accepts; empty if the model offers no transfers.
     const TESTS: &'static [Test] = &[];
 
     /// Returns the model configured for the transfers of `workload`. The model fills the
@@ -106,7 +106,7 @@ pub struct FixedBar {
 /// A window of host memory, given by the setting `window_bytes`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
-    /// The part of host memory that it is in.
+    /// The part of host memory that the buffer is in.
     pub memory: MemoryKind,
     /// Size in bytes.
     pub bytes: u64,
@@ -121,7 +121,7 @@ pub struct Fault {
     /// The wrong key, as a path in the table of settings; an index selects an element of a list. Empty if no single
     /// key is wrong.
     pub key: Vec<String>,
-    /// The illegal value, and the legal ones.
+    /// The illegal value, and the legal values.
     pub message: String,
 }
 
@@ -294,7 +294,7 @@ impl Offering {
     /// See [`Model::offer`].
     ///
     /// # Errors
-    /// As [`Model::offer`]; also a test that is not in [`tests`](Self::tests).
+    /// Like [`Model::offer`]; also a test that is not in [`tests`](Self::tests).
     pub fn offer(&self, workload: &Workload, folder: &Folder) -> Result<Offer, Fault> {
         if self.tests.contains(&workload.test) {
             return (self.offer)(workload, folder);
@@ -331,7 +331,8 @@ impl Models {
     /// Adds the model `M`.
     ///
     /// # Errors
-    /// If its name is illegal or taken, or its registers are ambiguous. The table then stays as it was.
+    /// If the model's name is illegal or already used, or its registers are ambiguous. In this case the table does not
+    /// change.
     pub fn add<M: Model>(&mut self) -> Result<(), ModelError> {
         let name = M::NAME;
         if !is_model_name(name) {
@@ -391,7 +392,7 @@ impl Models {
     /// Returns the model `name`, for a measurement.
     ///
     /// # Errors
-    /// If there is no such model, or it offers no transfers. The message lists the models that do.
+    /// If there is no model of this name, or the model offers no transfers. The message lists the models that do.
     pub fn offering(&self, name: &str) -> Result<Offering, String> {
         match self.0.get(name) {
             Some(model) if !model.tests.is_empty() => Ok(*model),
@@ -409,7 +410,7 @@ impl Models {
         Some((self.0.get(name)?.schema)())
     }
 
-    /// Reads the model `name` with the settings of `table`. `None` if there is no such model.
+    /// Reads the model `name` with the settings of `table`. `None` if there is no model of this name.
     pub fn read<'a>(
         &self,
         name: &str,

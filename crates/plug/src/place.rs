@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The place where an outside program joins a lab: a peer on a network, RTL, another simulator or a kernel. It knows
-//! no transport and no clock.
+//! The place where an outside program joins a lab: a peer on a network, RTL, another simulator or a kernel. This module
+//! does not depend on a transport or a clock.
 
 use std::any::Any;
 use tlp::Time;

@@ -23,7 +23,7 @@ use tlp::Time;
 pub struct RawEnd {
     /// The first device.
     pub first: Box<dyn TlpPort>,
-    /// Makes the devices after it.
+    /// Makes the devices after the first one.
     pub again: MakeRaw,
 }
 
@@ -73,13 +73,13 @@ pub struct Plugged {
     pub report: Option<Box<dyn AnyReport>>,
     /// Place where an outside program joins the device.
     pub place: Option<Rc<dyn Place>>,
-    /// Service for other drivers, if the device represents another one.
+    /// Service for other drivers, if the device represents another device.
     pub stand_in: Option<StandIn>,
     /// Measured transfers, if any.
     pub measured: Option<Shared<Transfers>>,
     /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
-    /// Basis of the device profile's figures, if it has one.
+    /// Basis of the figures of the device profile; `None` without a profile.
     pub basis: Option<Basis>,
     /// Data link layer below the device, if it is not riser's.
     pub data_link: Option<LinkLayer>,
@@ -87,7 +87,7 @@ pub struct Plugged {
     pub registers: OwnRegisters,
 }
 
-/// The report of a device, whatever its type.
+/// The report of a device of any type.
 pub trait AnyReport {
     /// See [`Report::shown`].
     fn shown(&self, now: Time) -> Shown;
@@ -284,11 +284,14 @@ impl Plugged {
     pub fn driven_as(mut self, other: Plugged) -> Result<Plugged, Fault> {
         let stand_in = self.stand_in.take();
         let StandIn { bar, arrival } = stand_in.ok_or_else(|| {
-            Fault::at("driver", "the device has its own driver, expected devices that represent others")
+            Fault::at(
+                "driver",
+                "the device has its own driver, expected a device that represents another one",
+            )
         })?;
         let shown = if let End::Function(end) = &other.end { end.memory_bar() } else { None };
         let shown = shown.ok_or_else(|| {
-            Fault::at("driver", "the model has no function with a memory BAR, expected models with one")
+            Fault::at("driver", "the model has no function with a memory BAR, expected a model that has one")
         })?;
         let moved = move |found: FoundFunction| {
             let mut bars = [None; 6];
@@ -345,7 +348,7 @@ impl FunctionEnd {
 }
 
 impl End {
-    /// Returns the bytes of the longest non-posted request with data that it accepts.
+    /// Returns the number of bytes of the longest non-posted request with data that the device accepts.
     pub fn longest_non_posted(&self) -> u32 {
         match self {
             End::Function(end) => end.function.config.longest_non_posted(),

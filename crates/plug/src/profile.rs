@@ -43,7 +43,7 @@ pub enum Basis {
 /// First words of the sources of figures that are not measured.
 const BEGINNINGS: [(&str, Basis); 9] = [
     ("fit", Basis::Fitted),
-    // The measurements would show more than this.
+    // Too small to appear in the measurements.
     ("not seen", Basis::Fitted),
     ("not told apart", Basis::Fitted),
     ("not ", Basis::Assumed),
@@ -128,7 +128,7 @@ pub enum ProfileError {
     Wrong {
         /// The file.
         path: PathBuf,
-        /// The illegal value, and the legal ones.
+        /// The illegal value, and the legal values.
         message: String,
     },
 }
@@ -165,7 +165,7 @@ impl Shipped {
         self.head().map_or_else(|e| e.to_string(), |head| head.description)
     }
 
-    /// Returns the profile's line on effects that it is known not to predict.
+    /// Returns the profile's line on effects that the profile does not predict, as far as known.
     pub fn not_predicted(&self) -> Option<String> {
         self.head().ok()?.not_predicted
     }
@@ -174,7 +174,7 @@ impl Shipped {
         self.once(head)
     }
 
-    /// Returns the result of `make` for the text. It is cached for all labs.
+    /// Returns the result of `make` for the text. The profile is cached for all labs.
     fn once<T: Clone + Send + 'static>(
         &self,
         make: impl FnOnce(&str) -> Result<T, ProfileError>,
@@ -255,8 +255,8 @@ impl Shelf {
         }
     }
 
-    /// Describes the figures of the profile `name` that are extrapolated on links of these rates, in one line. `None` if
-    /// there are none, or no such profile.
+    /// Describes the figures of the profile `name` that are extrapolated on links of these rates, in one line. `None`
+    /// if there are no figures, or no such profile.
     pub fn extrapolated(
         &self,
         name: &str,
@@ -288,7 +288,7 @@ impl Shelf {
     }
 }
 
-/// The basis of each figure of a profile. Clones share it.
+/// The basis of each figure of a profile. Clones share the profile.
 #[derive(Clone)]
 pub struct Bases(Arc<BTreeMap<(String, String), Basis>>);
 
@@ -334,7 +334,7 @@ fn parse<T: DeserializeOwned + JsonSchema + 'static>(path: &Path, text: &str) ->
 /// Checks that `value` of `key` in the file at `path` is `min` to `max`.
 ///
 /// # Errors
-/// The illegal value, with the legal ones.
+/// The illegal value, with the legal values.
 pub fn check(path: &Path, key: &str, value: u64, min: u64, max: u64) -> Result<(), ProfileError> {
     if (min..=max).contains(&value) {
         return Ok(());
@@ -346,7 +346,7 @@ pub fn check(path: &Path, key: &str, value: u64, min: u64, max: u64) -> Result<(
 /// Checks the version of the file at `path`.
 ///
 /// # Errors
-/// The unsupported version, with the supported one.
+/// The unsupported version, with the supported version.
 pub fn check_version(version: u32, path: &Path) -> Result<(), ProfileError> {
     if version == 1 {
         return Ok(());
@@ -360,7 +360,7 @@ mod tests {
     use super::Basis;
 
     #[test]
-    fn first_words_of_a_source_tell_the_basis() {
+    fn first_words_of_a_source_give_the_basis() {
         use Basis::{Assumed, Fitted, Measured};
         for (source, basis) in [
             ("measured: 52.77 GB/s of writes", Measured),
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn names_one_basis_or_basis_of_each_figure() {
+    fn names_basis_once_or_for_each_figure() {
         use Basis::{Assumed, Fitted};
         assert_eq!(Basis::in_words(&[("a", Fitted), ("b", Fitted)]), "fitted");
         assert_eq!(

@@ -20,12 +20,13 @@ pub trait Report: 'static {
         None
     }
 
-    /// Returns the findings on the device's behaviour after the first `told`, a line each.
+    /// Returns the findings on the device's behaviour after the first `told`, one line each.
     fn findings(&self, _told: usize) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns how much the device has done wrong, if anything. It may be more than the findings.
+    /// Returns how often the device has broken a rule, as a text; `None` if never. The number in it may be larger than the
+    /// number of findings.
     fn wrong(&self) -> Option<String> {
         None
     }

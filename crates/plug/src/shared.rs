@@ -35,7 +35,7 @@ impl<T> Shared<T> {
         self.value.borrow()
     }
 
-    /// Changes the value. Panics if it is borrowed.
+    /// Changes the value. Panics if the value is borrowed.
     pub fn change<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         change(&mut self.value.borrow_mut())
     }

@@ -68,13 +68,13 @@ pub enum Pattern {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheState {
-    /// No line of the window: the host has written much other memory.
+    /// No line of the window is in the cache: the host has written much other memory.
     Cold,
-    /// The window, as far as it fits: the host has written it.
+    /// The host has written the window: its lines are in the cache, up to the size of the cache.
     HostWarm,
-    /// The window, as far as writes of devices may allocate in the cache: the device has written it twice.
+    /// The device has written the window twice: its lines are in the part of the cache that device writes may use.
     DeviceWarm,
-    /// Random lines that the device has written in 64 MiB, of which the window is the first part.
+    /// The device has written random lines of 64 MiB. The window is the start of these 64 MiB.
     DeviceThrash,
 }
 
@@ -100,7 +100,7 @@ pub struct Workload {
     pub size_bytes: u32,
     /// Number of measured transfers.
     pub transfers: u64,
-    /// Number of transfers before them that are not measured.
+    /// Number of transfers before the measured transfers. These are not measured.
     pub warm_up: u64,
     /// Maximum number of outstanding transfers, in bandwidth tests.
     pub outstanding: Option<u16>,
@@ -108,7 +108,7 @@ pub struct Workload {
     pub profile: Option<String>,
     /// Bytes of the window of host memory that the transfers access.
     pub window_bytes: Option<u64>,
-    /// Offset of each transfer from a cache line.
+    /// Offset of each transfer from the start of a cache line.
     pub host_offset_bytes: Option<u32>,
     /// The order of the units.
     pub pattern: Option<Pattern>,
@@ -170,7 +170,7 @@ pub struct Offer {
     pub outstanding: u16,
     /// Bytes of host memory that the transfers access.
     pub window_bytes: u64,
-    /// Offset of each transfer from a cache line.
+    /// Offset of each transfer from the start of a cache line.
     pub host_offset_bytes: u32,
     /// The order of the units.
     pub pattern: Pattern,
@@ -235,7 +235,7 @@ pub struct Transfers {
     pub measure_end: Time,
     /// Latency of each transfer in picoseconds of the device's clock, in the order of their ends; latency tests only.
     pub latencies_ps: Vec<u64>,
-    /// Reason why the measurement was given up, if it was.
+    /// Reason why the measurement has failed; `None` if it has not failed.
     pub failure: Option<DmaError>,
     /// Transfers that have ended, including the warm-up and the end.
     pub ended: u64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Types of values in labs and settings. An illegal value is an error at its place in the file, with the legal ones. Each
-//! type reads a number in the unit of its key.
+//! Types of values in labs and settings. An illegal value is an error at its place in the file, with the legal values.
+//! Each type reads a number in the unit of its key.
 
 use host::memory::{HostMemory, MemoryError};
 use schemars::JsonSchema;
@@ -19,7 +19,7 @@ pub enum MemoryKind {
 }
 
 impl MemoryKind {
-    /// Allocates `bytes` of it, at a multiple of `alignment`.
+    /// Allocates `bytes` of this memory, at a multiple of `alignment`.
     ///
     /// # Errors
     /// Errors of `memory`.
@@ -31,7 +31,7 @@ impl MemoryKind {
     }
 }
 
-/// Reason why a value is illegal. Each message has the value and the legal ones.
+/// Reason why a value is illegal. Each message has the value and the legal values.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum ValueError {
     /// Not the ID of a function.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What cocotb wants to have a top: all of the work is in Python.
+// cocotb needs a top module; Python does all of the work.
 `timescale 1ps/1ps
 module empty;
 endmodule

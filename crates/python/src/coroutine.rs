@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// The future of a coroutine's return value or exception. If it is dropped early, it closes the coroutine.
+/// The future of a coroutine's return value or exception. If this value is dropped early, it closes the coroutine.
 pub(crate) struct Coroutine {
     run: Rc<RunState>,
     /// The coroutine; `None` after its end.
@@ -25,7 +25,8 @@ pub(crate) struct Coroutine {
 impl Coroutine {
     /// Returns the future of `coroutine`, the result of an `async def`, in this run.
     ///
-    /// # Errors `coroutine` is something else.
+    /// # Errors
+    /// `coroutine` is another kind of object.
     pub(crate) fn new(run: &Rc<RunState>, coroutine: Bound<'_, PyAny>, what: &str) -> PyResult<Coroutine> {
         if !coroutine.hasattr(intern!(coroutine.py(), "send"))? {
             let kind = coroutine.get_type().name()?.to_string();

@@ -10,10 +10,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
 
-/// Deepest nesting of coroutines that poll each other through operations, limited by the stack.
+/// Maximum nesting depth of coroutines that poll each other through operations. The stack limits it.
 const MAX_DEPTH: usize = 100;
 
-/// Deepest nesting of labs that devices in Python run, limited by the stack.
+/// Maximum nesting depth of labs that devices in Python run. The stack limits it.
 const MAX_LABS: usize = 8;
 
 /// A task with its run.
@@ -41,7 +41,7 @@ pub(crate) fn task() -> PyResult<Task> {
 /// Calls `poll`, which polls a coroutine of `run` with this waker.
 ///
 /// # Errors
-/// If coroutines are polled within one another too deep.
+/// If the polls of coroutines are nested too deep.
 pub(crate) fn with_task<T>(run: &Rc<RunState>, waker: &Waker, poll: impl FnOnce() -> T) -> PyResult<T> {
     let depth = POLLED.with_borrow_mut(|tasks| {
         tasks.push((Rc::clone(run), waker.clone()));
@@ -64,7 +64,7 @@ pub(crate) fn with_task<T>(run: &Rc<RunState>, waker: &Waker, poll: impl FnOnce(
     Ok(result)
 }
 
-/// The tasks of the outer run. They become current again when this is dropped.
+/// The tasks of the outer run. The earlier task and run become current again when this value is dropped.
 struct Around(Vec<Task>);
 
 impl Drop for Around {
@@ -85,7 +85,7 @@ pub(crate) fn apart<T>(run: impl FnOnce() -> T) -> T {
     run()
 }
 
-/// Counts a lab on the stack until it is dropped.
+/// Counts a lab on the stack until this value is dropped.
 struct Counted;
 
 impl Drop for Counted {
@@ -97,7 +97,7 @@ impl Drop for Counted {
 /// Calls `work`, which checks or runs a lab.
 ///
 /// # Errors
-/// If it is within too many other labs.
+/// If the lab is within too many other labs.
 pub(crate) fn with_lab<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     LABS.set(LABS.get() + 1);
     let _counted = Counted;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Values of one thread that Python may carry to other threads.
+//! Keys to values of one thread. Python may move the keys to other threads.
 //!
 //! A fabric and everything plugged into it live on one thread and share data by `Rc`. A [`Held`] is a key to such a value in a
 //! table of its thread. On another thread the key raises an exception.
@@ -64,7 +64,8 @@ fn ended(_: AccessError) -> PyErr {
     RiserError::new_err("this thread ends: objects of its runs cannot be used any more")
 }
 
-/// The key to a value of one thread. Dropped on that thread, it drops the value; dropped on another, it leaks it.
+/// The key to a value of one thread. If the key is dropped on that thread, the value is dropped. If it is dropped on
+/// another thread, the value is leaked.
 pub(crate) struct Held<T: 'static> {
     thread: u64,
     key: usize,
@@ -83,7 +84,8 @@ impl<T> Held<T> {
 
     /// Returns the value.
     ///
-    /// # Errors It belongs to another thread.
+    /// # Errors
+    /// The value belongs to another thread.
     pub(crate) fn get(&self) -> PyResult<Rc<T>> {
         let found = TABLE.try_with(|table| {
             if table.thread != self.thread {
@@ -99,7 +101,7 @@ impl<T> Held<T> {
 
 impl<T> Drop for Held<T> {
     fn drop(&mut self) {
-        // If the table is gone, so is the value.
+        // If the table no longer exists, the value does not exist either.
         let _gone = TABLE.try_with(|table| {
             if table.thread != self.thread {
                 return;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! riser belongs to the interpreter of a process that imports it first, since its classes and exceptions are objects of that
-//! interpreter.
+//! riser belongs to the interpreter of a process that imports it first, because its classes and exceptions are objects
+//! of that interpreter.
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use std::sync::OnceLock;
 
-/// Address of the module `sys` of the owner. Each interpreter has one during its whole life.
+/// Address of the module `sys` of the owner. Each interpreter has one `sys` during its whole life.
 static OWNER: OnceLock<usize> = OnceLock::new();
 
 /// Rejects an import in any interpreter except the first. Python shares the compiled half between interpreters.

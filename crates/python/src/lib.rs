@@ -12,8 +12,8 @@
 //! - [`packet`]: TLPs as bytes. [`plain`]: values that JSON and TOML can represent.
 //! - [`error`]: riser's exceptions. [`interpreter`]: riser belongs to one interpreter.
 //!
-//! This half converts values and calls other crates. Code that can be Python is in the Python half. It calculates no results, and never holds the
-//! interpreter while the fabric runs.
+//! This half converts values and calls other crates. Code that can be Python is in the Python half. This crate
+//! calculates no results, and never holds the interpreter while the fabric runs.
 
 mod captures;
 mod command;

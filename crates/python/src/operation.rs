@@ -41,11 +41,11 @@ impl Value {
 
 pub(crate) type Future = Pin<Box<dyn std::future::Future<Output = PyResult<Value>>>>;
 
-/// Deepest nesting of operations, as in `within(within(...))`, limited by the stack.
+/// Maximum nesting depth of operations, such as `within(within(...))`. The stack limits it.
 const MAX_NESTED: u8 = 32;
 
-/// An operation that takes virtual time. `await` it once: it starts when it is first awaited, and an operation that is
-/// never awaited causes a warning.
+/// An operation that takes virtual time. `await` an operation once: it starts when it is first awaited, and an
+/// operation that is never awaited causes a warning.
 #[pyclass(frozen, module = "riser")]
 pub(crate) struct Operation {
     state: Held<State>,
@@ -95,9 +95,9 @@ impl Drop for Operation {
 
 struct State {
     future: RefCell<Option<Future>>,
-    /// The task that awaits it, identified by the data of its waker.
+    /// The task that awaits the operation, identified by the data of its waker.
     awaited_by: Cell<*const ()>,
-    /// Whether it was awaited, even without success.
+    /// Whether the operation was awaited, even without success.
     is_awaited: Cell<bool>,
     /// Nesting depth of the operations within it.
     nested: u8,
@@ -114,7 +114,8 @@ impl Operation {
 
     /// Returns an operation with a nesting depth.
     ///
-    /// # Errors The nesting is too deep.
+    /// # Errors
+    /// The nesting is too deep.
     pub(crate) fn around(
         nested: u8,
         future: impl std::future::Future<Output = PyResult<Value>> + 'static,
@@ -135,7 +136,8 @@ impl Operation {
 
     /// Returns the inner future, for another future to poll, and the new nesting depth.
     ///
-    /// # Errors It has ended, or is being awaited.
+    /// # Errors
+    /// The operation has ended, or is being awaited.
     pub(crate) fn take(&self) -> PyResult<(Future, u8)> {
         let state = self.state.get()?;
         if !state.awaited_by.get().is_null() {
@@ -146,7 +148,7 @@ impl Operation {
 }
 
 impl State {
-    /// Returns whether it was neither awaited nor taken.
+    /// Returns true if the operation was not awaited and not taken.
     fn is_unused(&self) -> bool {
         !self.is_awaited.get() && self.future.try_borrow().is_ok_and(|future| future.is_some())
     }

@@ -49,7 +49,7 @@ fn parse(bytes: &[u8]) -> PyResult<Parsed> {
 
 /// Return the fields of the TLP in `data`, by the names of `riser trace --json`, with its `data` as bytes.
 ///
-/// Raises `RiserError`: it is truncated, of an unknown type, or malformed; the text names the broken rule.
+/// Raises `RiserError` if the TLP is truncated, of an unknown type, or malformed; the text names the broken rule.
 #[pyfunction]
 #[pyo3(signature = (data, /))]
 pub(crate) fn parse_tlp<'py>(py: Python<'py>, data: Bytes<'_>) -> PyResult<Bound<'py, PyAny>> {
@@ -78,8 +78,8 @@ pub(crate) fn tlp_text(data: Bytes<'_>) -> PyResult<String> {
     })
 }
 
-/// Return the TLP in `data`, given without a digest, in riser's form: reserved bits are zero, an address below 4 GiB has a header of three
-/// DWs, and the digest follows if TD is set.
+/// Return the TLP in `data`, given without a digest, in the form of riser. Reserved bits are zero, an address below 4
+/// GiB has a header of three DWs, and the digest follows if TD is set.
 #[pyfunction]
 #[pyo3(signature = (data, /))]
 pub(crate) fn emit_tlp<'py>(py: Python<'py>, data: Bytes<'_>) -> PyResult<Bound<'py, PyBytes>> {

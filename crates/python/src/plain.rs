@@ -7,16 +7,17 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyRange, PyString, PyTuple, PyType};
 use serde::de::DeserializeOwned;
 
-/// Deepest nesting of lists and dicts. One that contains itself would never end.
+/// Deepest nesting of lists and dicts. The conversion of an object that contains itself would never end.
 const MAX_DEPTH: u32 = 64;
 
-/// Most values of a range. A much longer one is a mistake, and would use all memory.
+/// Most values of a range. A much longer range is a mistake, and would use all memory.
 const MAX_RANGE: usize = 1 << 20;
 
-/// Converts `value`. A range becomes the list of its values, as does an object with `tolist()`, such as arrays and scalars of
-/// numpy.
+/// Converts `value`. A range becomes the list of its values. An object with `tolist()` also becomes its values, such as
+/// arrays and scalars of numpy.
 ///
-/// # Errors A part that JSON cannot represent, or a nesting that is too deep.
+/// # Errors
+/// A part that JSON cannot represent, or a nesting that is too deep.
 pub(crate) fn read<T: DeserializeOwned>(value: &Bound<'_, PyAny>) -> PyResult<T> {
     pythonize::depythonize(&plain(value, MAX_DEPTH)?).map_err(|error| RiserError::new_err(error.to_string()))
 }
@@ -57,6 +58,6 @@ fn plain<'py>(value: &Bound<'py, PyAny>, depth: u32) -> PyResult<Bound<'py, PyAn
         return plain(&value.call_method0(intern!(py, "tolist"))?, depth);
     }
     Err(RiserError::new_err(format!(
-        "a value of type {kind}: expected dict, list, tuple, range, str, int, float, bool, None, or arrays and scalars of numpy"
+        "a value of type {kind}: expected None, dict, list, tuple, range, str, int, float, bool, or arrays and scalars of numpy"
     )))
 }

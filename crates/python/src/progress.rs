@@ -20,7 +20,8 @@ impl<'a> Watch<'a> {
 
     /// Checks if the interval has passed. `how_far` returns a text, and a share from 0 to 1 if known.
     ///
-    /// # Errors The exception of a signal, such as KeyboardInterrupt, or of the callback.
+    /// # Errors
+    /// The exception of a signal, such as KeyboardInterrupt, or of the callback.
     pub(crate) fn look(&mut self, how_far: impl FnOnce() -> (String, Option<f64>)) -> PyResult<()> {
         if self.looked.elapsed() < EVERY {
             return Ok(());

@@ -17,7 +17,8 @@ enum Cell {
     Text(String),
 }
 
-/// Converts rows to a table. Values are bools, 64-bit ints, floats, strings and None. A missing key is None.
+/// Converts rows to a table. Values are bools, 64-bit ints, floats, strings and None. The value of a missing key is
+/// None.
 #[pyfunction]
 #[pyo3(signature = (rows, /))]
 pub(crate) fn table(rows: Vec<Bound<'_, PyDict>>) -> PyResult<Table> {
@@ -41,7 +42,7 @@ fn column(name: &str, rows: &[Bound<'_, PyDict>]) -> PyResult<ArrayRef> {
     });
     let cells: Vec<Option<Cell>> = cells.collect::<PyResult<_>>()?;
     let is = |kind: fn(&Cell) -> bool| cells.iter().flatten().all(kind);
-    // The narrowest type that fits all values; UInt64 if there are none.
+    // The narrowest type that fits all values; UInt64 if there are no values.
     Ok(if is(|cell| matches!(cell, Cell::Count(_))) {
         Arc::new(UInt64Array::from_iter(cells.iter().map(|cell| match cell {
             Some(Cell::Count(count)) => Some(*count),

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// Events between two checks of the outside world.
 const SLICE: u64 = 20_000;
-/// As [`SLICE`] if there are devices in Python, so that their exceptions end the run quickly.
+/// Like [`SLICE`], if there are devices in Python. It is shorter, so that their exceptions end the run quickly.
 const PYTHON_SLICE: u64 = 256;
 
 /// Output files and logs of a run in addition to its report.
@@ -51,7 +51,8 @@ impl Wanted {
     }
 }
 
-/// Creates a file at `path`. With `force` it replaces a writable file; processes that have the old one open keep it.
+/// Creates a file at `path`. With `force` it replaces a writable file; processes that have opened the old file keep
+/// that file.
 fn create(path: &Path, force: bool) -> io::Result<File> {
     match path.canonicalize() {
         Ok(there) if force && there.is_file() => {
@@ -129,15 +130,16 @@ pub(crate) fn run(
     }
 }
 
-/// Returns whether a device's exception is not its failure but ends the whole program: Ctrl-C, `sys.exit()`.
+/// Returns true if a device's exception ends the whole program (Ctrl-C, `sys.exit()`), and is not a failure of the
+/// device.
 fn goes_on(error: &PyErr) -> bool {
     Python::attach(|py| {
         error.is_instance_of::<PyKeyboardInterrupt>(py) || error.is_instance_of::<PySystemExit>(py)
     })
 }
 
-/// Returns where the run stopped, and the exception that interrupted it. If there are devices in Python, TLPs are shown to waiting
-/// coroutines.
+/// Returns where the run stopped, and the exception that interrupted it. If there are devices in Python, waiting
+/// coroutines see the TLPs.
 fn drive(session: &mut Session, state: &Rc<RunState>, mut watch: Watch<'_>) -> (Stop, Option<PyErr>) {
     let reports = state.reports();
     // The report of a slot does not contain the failure of a driver if the slot has another device.

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-/// Most operations of a coroutine that may end at once, one after the other, before it waits. A coroutine that never waits would
-/// keep time, and the run, from advancing.
+/// Maximum number of operations of a coroutine that may end immediately, one after the other, before the coroutine
+/// waits. A coroutine that never waits would keep time, and the run, from advancing.
 const MAX_AT_ONCE: u32 = 1 << 16;
 
 static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -51,7 +51,8 @@ impl RunState {
 
     /// Returns the object with this number.
     ///
-    /// # Errors The lab has no such object, as is the case for a lab from a file.
+    /// # Errors
+    /// The lab has no such object. A lab from a file never has one.
     pub(crate) fn object<'py>(&self, py: Python<'py>, number: u32) -> PyResult<Bound<'py, PyAny>> {
         let object = self.objects.get(number as usize).map(|object| object.bind(py).clone());
         object.ok_or_else(|| {
@@ -87,7 +88,8 @@ impl RunState {
 
     /// Counts an operation of the task that is being polled.
     ///
-    /// # Errors Too many operations ended at once.
+    /// # Errors
+    /// Too many operations ended immediately.
     pub(crate) fn count(&self) -> PyResult<()> {
         self.at_once.set(self.at_once.get() + 1);
         match self.at_once.get() {
@@ -98,7 +100,7 @@ impl RunState {
         }
     }
 
-    /// Records that `operation` was polled and has not ended. It may be yielded now.
+    /// Records that `operation` was polled and has not ended. The operation may be yielded now.
     pub(crate) fn note_pending(&self, operation: &Operation) {
         self.pending.set(Some(ptr::NonNull::from(operation)));
     }

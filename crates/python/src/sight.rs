@@ -30,14 +30,14 @@ const DW_BYTES: usize = 4;
 #[derive(Default)]
 pub(crate) struct Waiting {
     all: RefCell<Vec<Rc<Wait>>>,
-    /// True if one of them got its TLP since the last check.
+    /// True if one of the waiting coroutines got its TLP since the last check.
     has_news: Cell<bool>,
     /// Whether a [`Sight`] shows the TLPs of the run.
     is_shown: Cell<bool>,
 }
 
 impl Waiting {
-    /// Returns whether one of them got its TLP since the last call.
+    /// Returns whether one of the waiting coroutines got its TLP since the last call.
     pub(crate) fn take_news(&self) -> bool {
         self.has_news.take()
     }

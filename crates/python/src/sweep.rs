@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Work of a task for a scheduler other than the pool, whose own overhead is some milliseconds.
+/// Work of a task for a scheduler other than the pool. The overhead of such a scheduler is some milliseconds per task.
 const TASK: Duration = Duration::from_millis(500);
 
 /// A checked sweep.

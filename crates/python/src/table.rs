@@ -87,7 +87,7 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// The names of the columns, in order. They contain the units.
+    /// The names of the columns, in order. The names contain the units.
     #[getter]
     fn column_names(&self) -> Vec<&str> {
         self.schema.fields().iter().map(|field| field.name().as_str()).collect()

@@ -24,9 +24,9 @@ pub(crate) type Job = Pin<Box<dyn Future<Output = ()>>>;
 pub(crate) trait Executor {
     fn now(&self) -> Time;
     fn sleep(&self, duration: Duration) -> Sleep;
-    /// Starts a task. Returns false if there is no space.
+    /// Starts a task. Returns false if there is no room for another task.
     fn start(&self, job: Job) -> bool;
-    /// The object that the coroutines belong to. It receives the error of a failed task that is not awaited.
+    /// The object that the coroutines belong to. It receives the error of a task that has failed and is not awaited.
     fn author(&self) -> &Author;
 }
 
@@ -79,7 +79,8 @@ struct State {
 
 /// A task started by `spawn`. `await` it for its result.
 ///
-/// An exception in it is raised where it is awaited. If no task awaits it at that time, it ends the run.
+/// An exception in the task is raised where the task is awaited. If no task awaits it at that time, the exception ends
+/// the run.
 #[pyclass(frozen, module = "riser")]
 pub(crate) struct Task(Held<RefCell<State>>);
 
@@ -87,7 +88,8 @@ pub(crate) struct Task(Held<RefCell<State>>);
 struct Joined(Rc<RefCell<State>>);
 
 impl Joined {
-    /// # Errors Another task awaits it, or has its result.
+    /// # Errors
+    /// Another task awaits this task, or has its result.
     fn new(state: Rc<RefCell<State>>) -> PyResult<Joined> {
         {
             let mut state = state.borrow_mut();
@@ -185,13 +187,13 @@ impl Task {
         Ok(Operation::new(joined(self.0.get()?)))
     }
 
-    /// Whether it has ended and its result was not taken yet.
+    /// Whether the task has ended and its result was not taken yet.
     #[getter]
     fn done(&self) -> PyResult<bool> {
         Ok(self.0.get()?.borrow().result.is_some())
     }
 
-    /// Cancel it at its `await`. Tasks that await it get an error.
+    /// Cancel the task at its `await`. Tasks that await this task get an error.
     fn cancel(&self) -> PyResult<()> {
         cancel(&*self.0.get()?);
         Ok(())
@@ -207,7 +209,8 @@ impl Drop for Group {
     }
 }
 
-/// Returns the results of all `awaitables`, which run concurrently, as a list. The first error cancels the others.
+/// Returns the results of all `awaitables`, which run concurrently, as a list. The first error cancels the other
+/// awaitables.
 fn gather(executor: &Rc<dyn Executor>, awaitables: &Bound<'_, PyTuple>) -> PyResult<Operation> {
     let mut group = Group(Vec::with_capacity(awaitables.len()));
     for awaitable in awaitables {

@@ -56,7 +56,7 @@ def known(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def of_command(record: dict[str, Any], epoch_ps: int) -> dict[str, Any]:
-    """An object of the command as a row: without fields that tables lack, and with time since the epoch."""
+    """A row for an object of the command: without fields that tables lack, and with time since the epoch."""
     row = {
         name: value
         for name, value in record.items()

@@ -495,7 +495,7 @@ def test_unawaited_operation_warns_with_its_place() -> None:
     text = str(caught[0].message)
     assert text == f"an operation was never awaited in {driver.__qualname__}(), so it did nothing"
 
-    # If the warning is an error, no caller can catch it, and the run goes on.
+    # If the warning is an error, no caller can catch it, and the run continues.
     command = [sys.executable, "-W", "error", "-c", FORGETS]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "RuntimeWarning: an operation was never awaited in driver()" in done.stderr and done.stdout == "finished\n"

@@ -131,7 +131,7 @@ def test_closed_forms_equal_those_of_the_command() -> None:
 
 
 def test_closed_forms_accept_counted_dllps() -> None:
-    by_command = command("model", "bw", "--size", "256", "--dllps", "write=0,0.17")
+    by_command = command("model", "bw", "--size", "256", "--measured-dllps", "write=0,0.17")
     assert riser.model_bandwidth(256, dllps={"write": (0, 0.17)}).report["rows"] == [by_command]
     with pytest.raises(riser.ArgumentError, match="only form exact"):
         riser.model_bandwidth(256, form="published", dllps={"write": (0, 0.17)})

@@ -5,7 +5,6 @@
 //   0x00 identity                    0x20 number of a deliberate error
 //   0x08 source, a page (64 bits)    0x24 status: [31:16] completions, [11:8] last error code, [0] busy
 //   0x10 destination, a page         0x28 function of the last write
-//   0x18 bytes: a multiple of 128    0x2c function that copies
 //   0x18 bytes: a multiple of 128    0x2c function that issues the copy's requests
 //   0x1c start                       0x30 reads whose tags the block has chosen
 module copy #(parameter WIDTH = 256, LANES = WIDTH / 32, RQ = 60, RC = 75, CQ = 85, CC = 33) (
@@ -148,7 +147,7 @@ wire [31:0] value = in_address[12] ? table_[in_address[5:2]]
 // The first half of a completion on 64 bits has been sent.
 reg half;
 wire [127:0] answer = {value,
-    // attributes, class, completer: only the function number; tag
+    // attributes, class, completer (only its function number), tag
     1'b0, in_fourth[30:25], 1'b0, 8'd0, in_fourth[15:8], in_fourth[7:0],
     in_third[31:16], 5'd0, 11'd1,
     3'd0, 13'd4, 9'd0, in_address[6:2], 2'd0};

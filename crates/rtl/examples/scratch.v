@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Eight registers, connected to a 7-series block of 64 bits. A write to register 6 stops the design. A write to register 7 makes it send
-// a packet with a wrong Length.
+// Eight registers, connected to a 7-series block of 64 bits. A write to register 6 stops the design. A write to
+// register 7 makes the design send a packet with a wrong Length.
 module scratch (input wire sys_clk_p, input wire sys_clk_n, input wire reset_n, output wire alive);
 wire clk, reset, up;
 wire [63:0] rx_data;
@@ -67,7 +67,7 @@ end else case (state)
     end
     WRONG: begin
         tx_valid <= 1;
-        // A write whose Length is two double-words but which carries one.
+        // A write whose Length is two double-words, but which has only one.
         tx_data <= {bus, device, function_, 16'h00ff, 32'h40000002};
         {tx_keep, tx_last} <= {8'hff, 1'b0};
         if (tx_valid && tx_ready) begin

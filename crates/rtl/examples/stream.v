@@ -27,7 +27,7 @@ function [31:0] swap(input [31:0] word);
     swap = {word[7:0], word[15:8], word[23:16], word[31:24]};
 endfunction
 wire [31:0] in0 = swap(in[31:0]), in1 = swap(in[63:32]), in2 = swap(in[95:64]);
-// Header of four double-words; data after it.
+// Header of four double-words, followed by the data.
 wire is_long = in0[29], has_data = in0[30];
 wire is_memory = in0[28:24] == 5'b00000, is_completion = in0[28:24] == 5'b01010;
 // Bits 6:2 of the address.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables of the ports of vendors' blocks, and of riser's own block: the ports of a stand-in module with the same name, and those that riser
-//! reads and drives.
+//! Tables of the ports of vendors' blocks, and of riser's own block. A table lists the ports of a stand-in module with
+//! the same name, and the ports that riser reads and drives.
 //!
-//! At each edge of the user clock riser receives the values of all [`Role::Read`] ports as one vector, in table order from bit 0. It returns
-//! those of all [`Role::Driven`] ports as another.
+//! At each edge of the user clock, riser receives the values of all [`Role::Read`] ports as one vector, in the order of
+//! the table, from bit 0. riser returns the values of all [`Role::Driven`] ports as another vector.
 
 pub(crate) mod descriptor;
 pub(crate) mod link_frames;
@@ -18,8 +18,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tlp::{Bdf, Class, Rate, Time};
 
-/// A block between a front and a design: moves the front's TLPs in both directions, and at every edge the values that the design reads and
-/// drives.
+/// A block between a front and a design: moves the front's TLPs in both directions. At every edge it handles the values
+/// that the design reads and drives.
 pub(crate) trait Block {
     /// Returns the sizes of the read and the driven vector, in words.
     fn words(&self) -> [usize; 2];
@@ -30,7 +30,7 @@ pub(crate) trait Block {
     /// Returns the number of edges so far.
     fn cycle(&self) -> u64;
 
-    /// Returns true if it holds the design in reset.
+    /// Returns true if the block holds the design in reset.
     fn in_reset(&self) -> bool;
 
     /// Sets the current time.
@@ -42,7 +42,7 @@ pub(crate) trait Block {
     /// Returns the next request whose last beat the design has accepted.
     fn next_taken(&mut self) -> Option<Token>;
 
-    /// Returns what it has ready for the front.
+    /// Returns the next output that is ready for the front.
     fn ready(&self) -> Ready;
 
     /// Returns the next output of the design.
@@ -57,10 +57,10 @@ pub(crate) trait Block {
     /// Handles an edge of the user clock: takes the values read, and sets those driven from now on.
     fn edge(&mut self, read: &[u32], driven: &mut [u32]);
 
-    /// Returns true if it is idle: an edge with the same read and driven values would not change its state.
+    /// Returns true if the block is idle: an edge with the same read and driven values would not change its state.
     fn rests(&self) -> bool;
 
-    /// Counts edges at which it was idle and the design drove the same values.
+    /// Counts edges at which the block was idle and the design drove the same values.
     fn pass(&mut self, edges: u64);
 
     /// Updates the report.
@@ -175,9 +175,9 @@ impl BlockKind {
     }
 }
 
-/// Names of the ports of one block kind that riser reads, or drives.
+/// Names of the ports that riser reads or drives, of one kind of block.
 pub(crate) trait Named: Copy {
-    /// Returns its number, as used in [`Role`].
+    /// Returns the number of the port, as used in [`Role`].
     fn index(self) -> usize;
 }
 
@@ -225,7 +225,7 @@ pub(crate) enum Width {
     Lanes,
     /// This many bits per physical function that the block may have.
     Physical(u16),
-    /// This many bits per virtual function that it may have.
+    /// This many bits per virtual function that the block may have.
     Virtual(u16),
 }
 
@@ -273,7 +273,7 @@ impl Shape {
         }
     }
 
-    /// Returns the ports of one of both vectors, each with its first bit.
+    /// Returns the ports of one of the two vectors, each with its first bit.
     fn laid(self, is_in: fn(Role) -> bool) -> impl Iterator<Item = (Port, u16)> {
         let ports = self.kind.ports().filter(move |port| is_in(port.role));
         ports.scan(0, move |end, port| {
@@ -305,9 +305,9 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// No kind has a port name or number twice. Data starts at whole words, as lanes are copied.
+    /// No kind has a port name or number twice. Data starts at whole words, because whole lanes are copied.
     #[test]
-    fn port_tables_are_consistent() {
+    fn port_names_and_numbers_are_unique() {
         use BlockKind::*;
         for kind in [SevenSeries, Virtex7Gen3, UltraScale, UltraScalePlus, TlpStream, LinkFrames] {
             let (mut names, mut read, mut driven) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Builds a design: finds the block's instance, writes the modules around the design, and runs Verilator and the C++ compiler to make a
-//! shared library. Never loads one.
+//! Builds a design: finds the block's instance, writes the modules around the design, and runs Verilator and the C++
+//! compiler to make a shared library. This module never loads a library.
 
 use crate::complaints::{Complaint, LOG, complaints};
 use crate::design::{self, Design, read_file};
@@ -44,7 +44,7 @@ pub struct Options {
 pub struct Built {
     /// Path of the library.
     pub library: PathBuf,
-    /// Clocks of the design that never have an edge; `None` if Verilator writes no netlist.
+    /// Clocks of the design that never have an edge; `None` if Verilator does not write a netlist.
     pub still_clocks: Option<Vec<StillClock>>,
 }
 
@@ -246,7 +246,7 @@ impl Build<'_> {
         command.args(["--cc", "-j", "0", "-O3", "--prefix", "Vriser_top"]);
         command.args(["--x-assign", "unique", "--x-initial", "unique", "-Wno-style"]);
         command.args(["-CFLAGS", "-fPIC -O3 -DVL_USER_FATAL -DVL_USER_FINISH -DVL_USER_STOP"]);
-        // The makefile runs in the folder below, so the path is relative to that.
+        // The makefile runs in the folder below, so the path is relative to that folder.
         command.args(["-CFLAGS", &format!("-fvisibility=hidden -include ../{PRINT_FILE}"), "-Mdir"]);
         command.arg(self.objects);
         if self.waves {

@@ -6,14 +6,14 @@ use crate::loader::Eval;
 use tlp::{Duration, Time};
 
 const PS_PER_S: u64 = 1_000_000_000_000;
-/// Number of edges computed at once.
+/// Number of edges that are computed together.
 const BATCH: usize = 256;
 
 #[derive(Clone, Debug)]
 struct Clock {
     /// Number of half periods per second: twice the frequency in Hz.
     halves: u64,
-    /// Length of a half period: whole picoseconds, and the remainder in units of 1/`halves` picosecond.
+    /// Length of half a period: whole picoseconds, and the remainder in units of 1/`halves` picosecond.
     half: (u64, u64),
     /// Time of the next edge: whole picoseconds, and the remainder.
     at: (u64, u64),
@@ -47,7 +47,7 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// Creates clocks whose first edges rise half a period after time zero.
+    /// Creates clocks whose first rising edge is half a period after time zero.
     pub(crate) fn new(frequencies: &[u64]) -> Clocks {
         let all = frequencies.iter().map(|hz| Clock::new(*hz)).collect();
         let mut clocks = Clocks { all, next: Vec::new(), passed: 0, levels: 0 };
@@ -72,7 +72,7 @@ impl Clocks {
         }
     }
 
-    /// Returns the next edges before `until`, at least some of them if there are any.
+    /// Returns the next edges before `until`, at least one of them if there are any.
     pub(crate) fn before(&self, until: Time) -> &[Eval] {
         let next = &self.next[self.passed..];
         let count = next.partition_point(|eval| eval.time_ps < until.as_ps());
@@ -112,9 +112,10 @@ impl Clocks {
 mod tests {
     use super::*;
 
-    /// 322.265625 MHz has no whole number of picoseconds per period. A millisecond has exactly its edges, each at its time.
+    /// A period of 322.265625 MHz is not a whole number of picoseconds. A millisecond has the exact number of edges,
+    /// each at the exact time.
     #[test]
-    fn no_edge_is_lost() {
+    fn every_clock_edge_occurs() {
         let frequencies = [322_265_625u64, 125_000_000];
         let mut clocks = Clocks::new(&frequencies);
         let (mut edges, mut before) = ([0u64; 2], 0);

@@ -12,8 +12,8 @@ use tlp::{Class, Time, Tlp};
 pub(crate) const TX_BUFFERS: usize = 32;
 /// Number of cycles of the user reset.
 const RESET_CYCLES: u64 = 64;
-/// Cycles after the reset before the design receives a packet: it has its own resets, and on hardware the link comes up
-/// milliseconds later.
+/// Cycles after the reset before the design receives a packet: the design has its own resets, and on hardware the link
+/// comes up milliseconds later.
 const TRAINING_CYCLES: u64 = 64;
 
 /// Time, reset and findings.
@@ -109,7 +109,7 @@ pub(crate) struct Leaving<T> {
 
 struct Waiting<T> {
     from: u64,
-    /// Position in the order of all outputs that must not pass posted ones.
+    /// Position in the order of all outputs that must not pass posted outputs.
     stamp: u64,
     what: T,
 }
@@ -121,7 +121,7 @@ impl<T> Default for Leaving<T> {
 }
 
 impl<T> Leaving<T> {
-    /// Adds an output that may be sent from cycle `from`, after all earlier posted ones.
+    /// Adds an output that may be sent from cycle `from`, after all earlier posted outputs.
     pub(crate) fn push(&mut self, class: Class, from: u64, what: T) {
         self.stamps += 1;
         self.queues[class.index()].push_back(Waiting { from, stamp: self.stamps, what });
@@ -132,7 +132,8 @@ impl<T> Leaving<T> {
         self.queues[class.index()].push_back(Waiting { from, stamp: 0, what });
     }
 
-    /// Returns true if an output of the class may be sent: it must not pass an earlier posted one (`PCIe 5.0 §2.4.1`).
+    /// Returns true if an output of the class may be sent: it must not pass an earlier posted output (`PCIe 5.0
+    /// §2.4.1`).
     pub(crate) fn is_due(&self, class: Class, cycle: u64) -> bool {
         let posted = self.queues[Class::Posted.index()].front().map_or(u64::MAX, |first| first.stamp);
         let first = self.queues[class.index()].front();
@@ -175,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_output_passes_an_earlier_posted_one() {
+    fn outputs_do_not_pass_earlier_posted_ones() {
         let mut leaving = Leaving::default();
         leaving.push(Class::NonPosted, 0, 'a');
         leaving.push(Class::Posted, 5, 'b');

@@ -45,7 +45,7 @@ impl<'a> Complaint<'a> {
         self.kind.starts_with("WIDTH") && !is_constant && (is_narrow || (is_data && generates != expects))
     }
 
-    /// Returns the instance port that it names.
+    /// Returns the instance port that the warning names.
     pub(crate) fn port(&self) -> Option<&'a str> {
         self.word("port connection '")
     }

@@ -21,11 +21,11 @@ pub struct Design {
     pub version: u32,
     /// Name of the top module.
     pub top: String,
-    /// Sources, at least one: Verilog or SystemVerilog, and C or C++ for functions that the design calls. Leave out those of the vendor's block and
-    /// primitives.
+    /// Sources, at least one: Verilog or SystemVerilog, and C or C++ for functions that the design calls. Leave out the
+    /// sources of the vendor's block and primitives.
     pub sources: Vec<String>,
-    /// Folders with include files, and with files that the design reads. The design runs in the first of them, or in the folder of this file if there is
-    /// none.
+    /// Folders with include files, and with files that the design reads. The design runs in the first of them, or in
+    /// the folder of this file if the list is empty.
     #[serde(default)]
     pub includes: Vec<String>,
     /// Parameters of the top module, each with a Verilog value.
@@ -84,13 +84,14 @@ pub struct Clock {
 pub struct Block {
     /// Kind of the block.
     pub kind: BlockKind,
-    /// Name of its module, if it is not the kind's default.
+    /// Name of the block's module, if it is not the default of this kind of block.
     #[serde(default)]
     pub module: Option<String>,
     /// Data width of the streams in bits: 64 or 128; also 256, except for 7-series; also 512 for UltraScale+ and TLP streams.
     #[schemars(range(min = 64, max = 512), extend("powerOfTwo" = true))]
     pub data_width_bits: u16,
-    /// Number of lanes of its link; its slot must not have more. At most 8, or 16 for UltraScale+ and TLP streams.
+    /// Number of lanes of the block's link. The slot must not have more lanes. At most 8, or 16 for UltraScale+ and TLP
+    /// streams.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 16), extend("powerOfTwo" = true))]
     pub lanes: u16,
@@ -168,7 +169,7 @@ pub struct Function {
     /// Class: base class, sub-class and programming interface, 8 bits each.
     #[schemars(range(min = 0, max = 16_777_215))]
     pub class: u32,
-    /// BARs. Default: one of 4 KiB, in memory below 4 GiB.
+    /// BARs. Default: one BAR of 4 KiB, in memory below 4 GiB.
     pub bars: Vec<native::BarSettings>,
     /// Number of MSI vectors: a power of two up to 32, or 0.
     #[schemars(range(min = 0, max = 32))]
@@ -179,7 +180,7 @@ pub struct Function {
     pub intx: bool,
     /// Virtual functions of this function.
     pub sriov: Option<Sriov>,
-    /// True for Function Level Reset. Vendors' blocks have it only if it is enabled in their tool.
+    /// True for Function Level Reset. Vendors' blocks have this only if it is enabled in the vendor's tool.
     pub function_level_reset: bool,
 }
 

@@ -6,11 +6,10 @@ use std::mem::Discriminant;
 use thiserror::Error;
 use tlp::Time;
 
-/// Maximum number of findings that are kept as text, in total and per rule; further ones are only
-/// counted.
+/// Maximum number of findings that are stored as text, in total and per rule. Further findings are only counted.
 const MOST_FINDINGS: usize = 32;
 const MOST_OF_A_RULE: usize = 4;
-/// Maximum number of packet bytes shown.
+/// Maximum number of a packet's bytes that a finding shows.
 const MOST_BYTES: usize = 32;
 
 /// A rule that a design broke.
@@ -69,7 +68,7 @@ pub(crate) enum Rule {
 /// Limit of the number of tags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub(crate) enum TagsOf {
-    #[error("the number of tags of the block")]
+    #[error("the number of tags that the block has")]
     Block,
     #[error("by `tags` of the slot")]
     Slot,
@@ -92,7 +91,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// Creates an empty report; with `denied` findings make the run fail.
+    /// Creates an empty report. If `denied` is true, findings make the run fail.
     pub(crate) fn denying(denied: bool) -> Told {
         Told { denied, ..Told::default() }
     }

@@ -17,8 +17,8 @@ impl Kept {
         self.is_shown
     }
 
-    /// Returns false if a beat that was not accepted has changed or disappeared. `beat` returns the words shown now, which are valid or
-    /// not, and accepted or not.
+    /// Returns false if a beat that was not accepted has changed or disappeared. `beat` returns the words that are
+    /// shown now, whether they are valid, and whether they are accepted.
     pub(crate) fn check<B: Iterator<Item = u32>>(
         &mut self,
         is_valid: bool,

@@ -14,7 +14,7 @@
 //! - [`RtlLink`]: the model `rtl-link`, a data link layer in RTL below any device.
 //! - `space`: configuration spaces; `slot`, `clocks`: a block and the design in time; `shown`: its TLPs in the waves; `trigger`: waves that start at a TLP.
 //!
-//! Never parses an expression of Verilog, and does not depend on what a design does.
+//! This crate never parses an expression of Verilog, and does not depend on the function of a design.
 
 // The name that the rigs of the fabric's tests use.
 #[cfg(test)]

@@ -30,9 +30,9 @@ pub(crate) trait Edges {
 /// Instructions for the edges after this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Answer {
-    /// Stop the run here, until the block's outputs were handled.
+    /// Stop the run here until the block's outputs have been handled.
     pub(crate) stops: bool,
-    /// An edge that reads the same as this one and the previous one changes nothing, so it may be skipped.
+    /// If an edge reads the same values as this edge and the previous one, it changes nothing, so it may be skipped.
     pub(crate) rests: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Answer {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Eval {
-    /// Levels from then on, one bit per clock.
+    /// Levels of the clocks from this time on, one bit per clock.
     pub(crate) clocks: u32,
     pub(crate) time_ps: u64,
 }
@@ -123,10 +123,10 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// Checks the library at `path` without loading it. Its code does not run.
+    /// Checks the library at `path` without loading it. The code of the library does not run.
     ///
     /// # Errors
-    /// Those of [`open`](Self::open) that its bytes show.
+    /// The errors of [`open`](Self::open) that can be seen in the file's bytes.
     pub(crate) fn look(path: &Path, fingerprint: &str) -> Result<(), LoadError> {
         let said = |why: String| LoadError::Open { path: path.to_owned(), why };
         check_built(path)?;
@@ -139,7 +139,7 @@ impl Loaded {
     /// Loads the library at `path`, which must have this fingerprint.
     ///
     /// # Errors
-    /// If it is not a library, or belongs to another build.
+    /// If the file is not a library, or belongs to another build.
     pub(crate) fn open(path: &Path, fingerprint: &str) -> Result<Rc<Loaded>, LoadError> {
         let said = |why: String| LoadError::Open { path: path.to_owned(), why };
         check_built(path)?;
@@ -149,7 +149,7 @@ impl Loaded {
         // SAFETY: only libraries of `riser rtl build` have this symbol, and there it has this type.
         let entry = unsafe { library.get::<unsafe extern "C" fn() -> *const Ops>(ENTRY.as_bytes()) };
         let entry = entry.map_err(|_| said(format!("no symbol {ENTRY}")))?;
-        // SAFETY: the shim defines it with this contract.
+        // SAFETY: the shim defines the function with this contract.
         let ops = unsafe { entry() };
         let other = || LoadError::Other(path.to_owned());
         if ops.is_null() {
@@ -160,7 +160,7 @@ impl Loaded {
         if abi != ABI || size as usize != size_of::<Ops>() {
             return Err(other());
         }
-        // SAFETY: it declares that it has this size.
+        // SAFETY: the library declares that it has this size.
         let ops = unsafe { ops.read_unaligned() };
         // SAFETY: a constant of the library, which is never unloaded.
         if unsafe { CStr::from_ptr(ops.fingerprint) }.to_bytes() != fingerprint.as_bytes() {
@@ -227,7 +227,8 @@ unsafe extern "C" fn on_edge(
     read: *const u32,
     driven: *mut u32,
 ) -> u32 {
-    // SAFETY: `run` has passed the address of this value, and keeps it until the library returns; there is no other reference to it.
+    // SAFETY: `run` has passed the address of this value, and the value lives until the library returns. There is no
+    // other reference to it.
     let asked = unsafe { &mut *user.cast::<Asked<'_>>() };
     // SAFETY: the stand-in's vectors have these sizes, from the same table.
     let read = unsafe { std::slice::from_raw_parts(read, asked.words[0]) };
@@ -238,7 +239,7 @@ unsafe extern "C" fn on_edge(
 }
 
 impl Instance {
-    /// Creates an instance; registers without a reset get values drawn from `seed`.
+    /// Creates an instance. Registers without a reset get values that are drawn from `seed`.
     ///
     /// # Errors
     /// The error of the library.
@@ -258,7 +259,7 @@ impl Instance {
     /// vectors of an edge. `fresh`: the block has new inputs since the last run.
     ///
     /// # Errors
-    /// Why the design cannot continue: `$fatal`, or a loop that does not settle.
+    /// The reason why the design cannot continue: `$fatal`, or a loop that does not settle.
     pub(crate) fn run(
         &mut self,
         evals: &[Eval],
@@ -287,11 +288,11 @@ impl Instance {
         if failed == 0 { Ok(done) } else { Err(self.ended()) }
     }
 
-    /// Evaluates all of `evals`, and drives `words` words of `driven` after each edge of the user clock: what a C++ program with only
-    /// these inputs would do.
+    /// Evaluates all of `evals`, and drives `words` words of `driven` after each edge of the user clock: this is what a
+    /// C++ program would do that has only these inputs.
     ///
     /// # Errors
-    /// Those of [`run`](Self::run), and if `driven` is too short.
+    /// The errors of [`run`](Self::run), and also if `driven` is too short.
     pub(crate) fn replay(
         &mut self,
         evals: &[Eval],
@@ -356,7 +357,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // SAFETY: it is alive until here.
+        // SAFETY: the model is alive until here.
         unsafe { (self.library.ops.destroy)(self.model.as_ptr()) }
     }
 }

@@ -31,7 +31,8 @@ use tlp::{Duration, PayloadPool, Time};
 pub struct Settings {
     /// File of the design: a path relative to the lab file.
     pub design: String,
-    /// File for the waveforms of all its signals (FST). Needs `riser rtl build --waves`. The name must be new, or that of a waveform file.
+    /// File for the waveforms of all its signals (FST). Needs `riser rtl build --waves`. The name must be new, or the
+    /// name of a waveform file.
     pub waves: String,
     /// Record waves around a TLP at the block, given as a filter of `riser trace`: `status=UR`, `type=MWr and addr=0xfee00000`. `riser run` then
     /// runs the lab twice; both runs are identical.
@@ -198,7 +199,8 @@ pub(crate) fn check_link(design: &Design, site: &Site<'_>) -> Result<(), Fault> 
     ))
 }
 
-/// Checks that the block can send the tags of its slot. With more tags, software would enable 10-bit tags, which are different ones.
+/// Checks that the block can send the tags of its slot. With more tags, software would enable 10-bit tags, and the
+/// design's tags would be different.
 fn check_tags(design: &Design, tags: u16) -> Result<(), Fault> {
     let most = design.block.kind.most_tags();
     if tags <= most {
@@ -231,7 +233,7 @@ impl Settings {
             return wrong("waves is missing; expected the file to write them to");
         }
         if [self.waves_from_us, self.waves_to_us] != [0, LAST_US] {
-            return wrong("expected either this, or waves_from_us and waves_to_us");
+            return wrong("expected either waves_when, or waves_from_us and waves_to_us");
         }
         match self.waves_when.parse::<Filter>() {
             Ok(filter) if filter.asks_for_outcome() => {

@@ -12,10 +12,10 @@ pub(crate) struct Place {
     pub(crate) line: usize,
 }
 
-/// A driver of signals: an assignment, with its dependencies in its block, if it is in one.
+/// A driver of signals: an assignment. If it is in a block, it also has its dependencies in this block.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Driver {
-    /// Signals whose edges it waits for; empty for combinational logic.
+    /// Signals whose edges the assignment waits for; empty for combinational logic.
     pub(crate) clocks: Vec<usize>,
     pub(crate) reads: Vec<usize>,
     pub(crate) writes: Vec<usize>,
@@ -28,7 +28,7 @@ pub(crate) struct Driver {
 pub(crate) struct Netlist {
     pub(crate) drivers: Vec<Driver>,
     names: HashMap<String, usize>,
-    /// For each number, the one that it is an alias of, or itself.
+    /// For each number: the number that it is an alias of, or the number itself.
     same: Vec<usize>,
     /// Locations of declarations.
     places: HashMap<usize, Place>,
@@ -108,8 +108,8 @@ impl Netlist {
 
 /// An open element that is relevant.
 enum Open {
-    /// A block of the design: the edges that it waits for, the signals that it reads and writes outside its assignments, and the
-    /// assignments, each with the signals that it reads and writes.
+    /// A block of the design: the edges that it waits for, its assignments with the signals that each reads and writes,
+    /// and the signals that the block reads and writes outside its assignments.
     Block(Driver, Vec<[Vec<usize>; 2]>),
     /// An assignment: the signals in each of its parts, the last of which is written, and its depth.
     Assignment {
@@ -231,7 +231,7 @@ impl Reader {
         }
     }
 
-    /// Ends a block: each of its assignments depends on all that the block reads outside them.
+    /// Ends a block: each of its assignments depends on all signals that the block reads outside of assignments.
     fn block(&mut self, block: Driver, assignments: Vec<[Vec<usize>; 2]>) {
         for [mut reads, writes] in assignments {
             reads.extend(&block.reads);

@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use tlp::{Duration, Repr, Time};
 
-/// Maximum number of registers and ports that are named.
+/// Maximum number of registers and ports in the report.
 const MOST_NAMED: usize = 8;
 
 /// First difference between two runs of a lab.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parting {
-    /// Index of the design among those of the lab.
+    /// Index of the design among the designs of the lab.
     pub design: usize,
     /// Seeds of both runs.
     pub seeds: [u64; 2],
@@ -31,7 +31,7 @@ pub struct Parting {
     pub ports: Vec<String>,
     /// Registers that differ from the beginning and reach those ports, nearest first, each with its location.
     pub registers: Vec<String>,
-    /// Why there are no registers, if they were not searched.
+    /// The reason why there are no registers, if they were not searched for.
     pub note: Option<String>,
 }
 
@@ -56,8 +56,8 @@ struct Run {
     outcome: String,
 }
 
-/// Compares runs of a lab with these seeds of initial values, at least two. `run` runs the lab in a context, and returns how it ended. Returns `None`
-/// if all runs are equal.
+/// Compares runs of a lab with these seeds of initial values, at least two. `run` runs the lab in a context, and
+/// returns the end of the run. Returns `None` if all runs are equal.
 ///
 /// # Errors
 /// Errors of `run`, if the lab has no running design, and if the outputs exceed the record.
@@ -78,7 +78,8 @@ pub fn compare_seeds(
         }
         if next.trails.iter().any(|trail| !trail.get().is_whole()) {
             return Err(
-                "the design sends more than is recorded; use a lab with less work, or limit_us".to_owned()
+                "the design sends more TLPs than riser records; use a lab with less work, or limit_us"
+                    .to_owned(),
             );
         }
         let Some(first) = &first else {
@@ -207,7 +208,7 @@ impl Source {
         Ok(Source { path, instance })
     }
 
-    /// Returns the names of the ports that differ, and adds descriptions of some to `told`.
+    /// Returns the names of the ports that differ, and adds descriptions of some ports to `told`.
     fn ports(
         &self,
         trail: &Trail,

@@ -17,12 +17,12 @@ const EOF: u32 = 17;
 #[derive(Debug)]
 pub(crate) struct Packet {
     words: Vec<u32>,
-    /// The token with which it is reported as taken, if it is a request.
+    /// For a request: the token that is returned when the design has accepted it.
     token: Option<Token>,
     bar: Option<u8>,
     is_poisoned: bool,
     is_non_posted: bool,
-    /// The first cycle in which it may be presented.
+    /// The first cycle in which the packet may be presented.
     from: u64,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Beat {
     pub(crate) keep: u32,
     pub(crate) is_last: bool,
     pub(crate) user: u32,
-    /// Token of the packet that ends in it: at most one, since every packet has at least three words.
+    /// Token of the packet that ends in this beat: at most one, because every packet has at least three words.
     token: Option<Token>,
 }
 
@@ -141,7 +141,7 @@ impl Receive {
         self.spare.push(packet.words);
     }
 
-    /// Returns the first packet that may be presented: posted requests may pass non-posted ones.
+    /// Returns the first packet that may be presented: posted requests may pass non-posted requests.
     fn next_packet(&mut self, cycle: u64, non_posted: bool) -> Option<Packet> {
         let may = |packet: &Packet| non_posted || !packet.is_non_posted;
         let at = self.waiting.iter().position(may)?;
@@ -149,7 +149,8 @@ impl Receive {
     }
 }
 
-/// Sets the user signals of a packet in its beat. If two packets share a beat, those of the beginning packet apply.
+/// Sets the user signals of a packet in its beat. If two packets share a beat, the values of the packet that begins
+/// apply.
 fn mark(beat: &mut Beat, packet: &Packet) {
     let hit = packet.bar.map_or(0, |bar| 1 << (BAR_HIT + u32::from(bar)));
     let poisoned = if packet.is_poisoned { ERR_FWD } else { 0 };
@@ -178,7 +179,7 @@ mod tests {
 
     /// Packets arrive complete, at any width.
     #[test]
-    fn beats_contain_the_packets() {
+    fn beats_carry_the_packets() {
         let mut wide = Receive {
             waiting: [packet(&[1, 2, 3]), packet(&[4, 5, 6, 7, 8]), packet(&[9, 10, 11])].into(),
             ..Receive::default()

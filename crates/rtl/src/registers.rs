@@ -75,7 +75,7 @@ impl Registers {
         self.msi_control() >> 7 & 1 == 1
     }
 
-    /// Returns the mask bits of MSI; 0 if it has none.
+    /// Returns the mask bits of MSI; 0 if the function has none.
     pub(crate) fn msi_mask(&self) -> u32 {
         let control = self.msi_control();
         let at = if self.has_long_msi() { 4 } else { 3 };

@@ -24,11 +24,11 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// Returns the objects. If they do not exist yet, `compile` runs a compiler that writes them to the user's cache. If there is no
-    /// writable cache, it writes them to `beside`.
+    /// Returns the objects. If they do not exist yet, `compile` runs a compiler that writes them to the user's cache.
+    /// If there is no writable cache, the compiler writes them to `beside`.
     ///
     /// # Errors
-    /// Those of `compile`, and those of the file system with the path.
+    /// The errors of `compile`, and errors of the file system with the path.
     pub(crate) fn objects<E>(
         &self,
         beside: &Path,
@@ -47,7 +47,7 @@ impl Runtime {
         Ok(self.names.iter().map(|name| kept.join(name).with_extension("o")).collect())
     }
 
-    /// Returns `kept`, with the objects in it.
+    /// Returns the folder `kept`, which then contains the objects.
     fn folder<E>(&self, kept: PathBuf, compile: impl Fn(Command) -> Result<(), E>) -> Result<PathBuf, E>
     where
         E: From<(PathBuf, io::Error)>,
@@ -55,7 +55,7 @@ impl Runtime {
         if kept.is_dir() {
             return Ok(kept);
         }
-        // Another build may run at the same time; the first to finish provides the folder.
+        // Another build may run at the same time; the build that finishes first provides the folder.
         let part = kept.with_extension(std::process::id().to_string());
         let (header, text) = self.header;
         let ready = fs::create_dir_all(&part).and_then(|()| fs::write(part.join(header), text));

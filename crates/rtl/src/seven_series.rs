@@ -23,7 +23,7 @@ pub(crate) struct SevenSeries {
     /// Ports for requests of the design outside the streams, and whether any was active at the last edge.
     asking: Ports,
     has_asked: bool,
-    /// Link state shown to the design: in reset, up; `None` before the first.
+    /// Link state that is shown to the design (in reset; up); `None` before the first cycle.
     shown: Option<(bool, bool)>,
     lanes: usize,
     link_lanes: u16,
@@ -257,7 +257,7 @@ impl Block for SevenSeries {
             }
             DesignInput::SentWrong { tlp, why } => self.common.sent_wrong(&tlp, &why),
             DesignInput::Reset { kind, .. } => self.reset(kind),
-            // The design has its own timer for that.
+            // The design has its own timer for completions that do not arrive.
             _ => {}
         }
     }
@@ -295,7 +295,7 @@ impl Block for SevenSeries {
         if !in_reset {
             self.transmit(inputs);
         }
-        // Once more after the last request, when answers end.
+        // Called once more after the last request, when the answers end.
         let asks = inputs.any(&self.asking);
         if std::mem::replace(&mut self.has_asked, asks) || asks {
             self.answer(inputs, &mut outputs, in_reset);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Shows TLPs and credits in the waves, next to the design's own signals: the last TLP in each direction, and the remaining credits of
-//! both ends of the link, as signals of the stand-in (`verilog/shown.v`).
+//! Shows TLPs and credits in the waves, next to the design's own signals. Signals of the stand-in (`verilog/shown.v`)
+//! have the last TLP in each direction, and the remaining credits of both ends of the link.
 
 use crate::common::emit;
 use endpoint::LinkCredits;
@@ -28,7 +28,7 @@ impl Way {
     pub(crate) const ALL: [Way; 2] = [Way::In, Way::Out];
 }
 
-/// The shown values.
+/// The values that are shown.
 #[derive(Default)]
 pub(crate) struct Shown {
     pub(crate) words: [u32; WORDS],
@@ -37,7 +37,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Shows this TLP from the next edge.
+    /// Shows this TLP from the next edge on.
     pub(crate) fn see(&mut self, way: Way, tlp: &Tlp) {
         emit(tlp, &mut self.bytes);
         let [count, header @ ..] = &mut self.words[TLP_WORDS * way as usize..][..TLP_WORDS] else { return };
@@ -54,7 +54,7 @@ impl Shown {
         }
     }
 
-    /// Shows these credits from the next edge. Returns false if they are presented already.
+    /// Shows these credits from the next edge on. Returns false if these credits are shown already.
     pub(crate) fn see_credits(&mut self, credits: &LinkCredits) -> bool {
         if self.credits.replace(*credits) == Some(*credits) {
             return false;
@@ -80,7 +80,7 @@ mod tests {
     use tlp::{Bdf, Body, Data, MemoryOp, MemoryRequest, Repr, Span, Tag};
 
     #[test]
-    fn header_has_the_form_of_the_wire() {
+    fn header_has_wire_format() {
         let span = Span::covering(0x1000, 64).unwrap();
         let (requester, tag) = (Bdf::from_bits(0x0100), Tag::from_bits(7));
         let read = MemoryRequest { op: MemoryOp::Read, requester, tag, span };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Access by port name to the two vectors of an edge: those that a block reads, and those that it drives.
+//! Access by port name to the two vectors of an edge: the signals that a block reads, and the signals that it drives.
 
 use crate::block::{Named, Role, Shape};
 

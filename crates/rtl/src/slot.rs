@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A design in a slot: its library, its clocks, and the block around it, as a [`TlpDesign`] of a front. Its time advances from edge to edge
-//! of the user clock. While no input can arrive, it runs ahead of the fabric, up to the first edge with an output.
+//! A design in a slot: its library, its clocks, and the block around it, as a [`TlpDesign`] of a front. Its time
+//! advances from edge to edge of the user clock. While no input can arrive, the design runs ahead of the fabric, up to
+//! the first edge with an output.
 
 use crate::block::Block;
 use crate::clocks::Clocks;
@@ -22,7 +23,7 @@ const RESET: Duration = Duration::from_ns(200);
 
 /// The design, its block and its clocks.
 pub(crate) struct Rtl {
-    /// `None`: it was not loaded, or has ended.
+    /// `None`: the design was not loaded, or has ended.
     instance: Option<Instance>,
     clocks: Clocks,
     block: Box<dyn Block>,
@@ -41,7 +42,7 @@ pub(crate) struct Rtl {
     trail: Option<Shared<Trail>>,
     /// Search for the TLP around which waves are written.
     trigger: Option<Box<Trigger>>,
-    /// TLPs and credits shown in the waves, if there are any.
+    /// TLPs and credits that the waves show, if there are waves.
     shown: Option<Box<Shown>>,
 }
 
@@ -107,7 +108,7 @@ impl Rtl {
         Rtl { trigger, ..self }
     }
 
-    /// Shows TLPs and credits in the waves, if there are any.
+    /// Shows TLPs and credits in the waves, if there are waves.
     pub(crate) fn showing(self, waves: bool) -> Rtl {
         Rtl { shown: waves.then(Box::default), ..self }
     }
@@ -122,7 +123,7 @@ impl Rtl {
         }
     }
 
-    /// Evaluates edges before `until`, up to one with an output. Returns false if no edge is left.
+    /// Evaluates edges before `until`, up to the first edge with an output. Returns false if no edge is left.
     fn pass_edges(&mut self, until: Time) -> bool {
         let evals = self.clocks.before(until);
         let (Some(instance), false) = (&mut self.instance, evals.is_empty()) else { return false };

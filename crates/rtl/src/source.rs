@@ -33,7 +33,7 @@ pub struct Connection {
 pub struct SourceError {
     /// Line number, from 1.
     pub line: usize,
-    /// The error, and what was expected.
+    /// The error, and the text that was expected.
     pub why: String,
 }
 
@@ -47,7 +47,7 @@ struct Token<'a> {
 /// Returns all instances of `module`, in order.
 ///
 /// # Errors
-/// If one is not connected by names, or does not end.
+/// If an instance is not connected by names, or does not end.
 pub fn instances(text: &str, module: &str) -> Result<Vec<Instance>, SourceError> {
     let tokens = tokens(text);
     let mut found = Vec::new();
@@ -60,7 +60,7 @@ pub fn instances(text: &str, module: &str) -> Result<Vec<Instance>, SourceError>
     Ok(found)
 }
 
-/// Returns the instance that begins with the module's name, if it is one.
+/// Returns the instance that begins with the module's name; `None` if this is no instance.
 fn instance(tokens: &[Token<'_>]) -> Result<Option<Instance>, SourceError> {
     let wrong = |line, why: &str| SourceError { line, why: why.to_owned() };
     let (line, mut at) = (tokens[0].line, 1);
@@ -104,7 +104,7 @@ fn by_name(tokens: &[Token<'_>], range: Range<usize>) -> Result<Vec<Connection>,
     Ok(connections)
 }
 
-/// Returns the range between the parenthesis at the beginning of a range and its partner.
+/// Returns the range between the parenthesis at the beginning of `range` and the parenthesis that closes it.
 fn group(tokens: &[Token<'_>], range: Range<usize>) -> Option<Range<usize>> {
     let mut depth = 0;
     for at in range.clone() {

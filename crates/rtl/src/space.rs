@@ -27,10 +27,10 @@ fn built(builder: Builder) -> Result<ConfigSpace, Fault> {
     builder.build().map_err(|e| Fault::at("design", format!("function: {e}")))
 }
 
-/// Returns those of the physical functions, in order.
+/// Returns the configuration spaces of the physical functions, in order.
 ///
 /// # Errors
-/// If one is invalid.
+/// If a configuration space is invalid.
 pub(crate) fn physical(design: &Design, pcie: PcieLayout) -> Result<Vec<ConfigSpace>, Fault> {
     (0..).zip(design.functions()).map(|(number, function)| one(design, pcie, number, function)).collect()
 }
@@ -80,10 +80,10 @@ fn virtualization(design: &Design, number: u8, sriov: &Sriov) -> SriovLayout {
     layout
 }
 
-/// Returns those of virtual functions, each with the number of its physical function.
+/// Returns the configuration spaces of the virtual functions, each with the number of its physical function.
 ///
 /// # Errors
-/// If one is invalid.
+/// If a configuration space is invalid.
 pub(crate) fn virtual_ones(design: &Design, pcie: PcieLayout) -> Result<Vec<(u16, ConfigSpace)>, Fault> {
     let mut all = Vec::new();
     for (number, function) in (0..).zip(design.functions()) {

@@ -76,7 +76,7 @@ pub(crate) fn block(module: &str, shape: Shape, instance: &Instance, waves: bool
     Ok(text)
 }
 
-/// Returns the parameters that the instance sets. They are ignored: the design's file has the settings.
+/// Returns the parameters that the instance sets. These parameters are ignored: the settings are in the design's file.
 fn parameters(instance: &Instance) -> String {
     let all: Vec<String> = instance.parameters.iter().map(|p| format!("parameter {} = 0", p.port)).collect();
     if all.is_empty() { String::new() } else { format!(" #({})", all.join(", ")) }
@@ -100,7 +100,7 @@ pub(crate) fn top(design: &Design) -> String {
     let reset = &design.reset;
     connections.extend(reset.active_low.iter().map(|port| format!(".{port}(riser_reset_n)")));
     connections.extend(reset.active_high.iter().map(|port| format!(".{port}(~riser_reset_n)")));
-    // A name refers to another port; by itself it would be a new, undriven net.
+    // The name refers to another port. Without a connection to this port, the name would be a new net without a driver.
     let tied = |value: &str| match is_name(value) {
         true => format!("riser_design.{value}"),
         false => value.to_owned(),
@@ -125,7 +125,7 @@ pub(crate) fn primitives(design: &Design) -> String {
     let frequencies =
         std::iter::once(design.block.user_clock_hz).chain(design.clocks.iter().map(|c| c.frequency_hz));
     for (n, hz) in (0..).zip(frequencies) {
-        // Within one part in a thousand: periods are given in thousandths of a nanosecond.
+        // The frequency may differ by one part in a thousand, because periods are given in thousandths of a nanosecond.
         pick = format!(
             "(KHZ * 1000.0 > {hz}.0 * 0.999 && KHZ * 1000.0 < {hz}.0 * 1.001) ? {TOP}.riser_clock[{n}] : {pick}"
         );

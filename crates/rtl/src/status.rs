@@ -8,7 +8,7 @@ use crate::signals::Outputs;
 
 /// L0 (PG054, pl_ltssm_state).
 const L0: u32 = 0x16;
-/// Credits shown to the design, plenty of every kind: the link's real credits are not visible here.
+/// Credits that are shown to the design: many of every kind, because the link's real credits are not visible here.
 const HEADERS: u32 = 0x7f;
 const DATA: u32 = 0x3ff;
 
@@ -53,8 +53,8 @@ pub(crate) fn drive(registers: &Registers, outputs: &mut Outputs<'_>, lanes: u16
     }
 }
 
-/// Returns the number of active lanes from Link Status (`PCIe 5.0 §7.5.3.8`), or of the block's lanes while there
-/// are none.
+/// Returns the number of active lanes from Link Status (`PCIe 5.0 §7.5.3.8`), or of the block's lanes while no lane is
+/// active.
 pub(crate) fn width(link_status: u32, lanes: u16) -> u32 {
     match link_status >> 4 & 0x3f {
         0 => lanes.into(),

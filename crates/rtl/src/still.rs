@@ -18,7 +18,7 @@ pub struct StillClock {
     pub name: String,
     /// Location of its declaration.
     place: Place,
-    /// Number of blocks of the design that wait for it, and location of the first.
+    /// Number of blocks of the design that wait for the clock, and location of the first one.
     blocks: usize,
     first: Place,
     why: Why,
@@ -26,11 +26,11 @@ pub struct StillClock {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Why {
-    /// It has no driver.
+    /// The clock has no driver.
     Nobody,
     /// Its driver is constant, or is a register with such a clock.
     Constant(Place),
-    /// It is an output of a clock manager with this frequency in Hz.
+    /// The clock is an output of a clock manager with this frequency in Hz.
     NoClock(String, u64),
 }
 
@@ -98,7 +98,7 @@ fn moving(netlist: &Netlist) -> Vec<bool> {
     moves
 }
 
-/// Returns why a signal does not change: follows its drivers to the last one.
+/// Returns the reason why a signal does not change: follows its drivers to the last driver.
 fn why(netlist: &Netlist, signal: usize) -> Why {
     let mut at = signal;
     let mut last = None;
@@ -117,7 +117,7 @@ fn why(netlist: &Netlist, signal: usize) -> Why {
     last.map_or(Why::Nobody, Why::Constant)
 }
 
-/// Returns the reason if it is an output of a clock manager.
+/// Returns the reason if the signal is an output of a clock manager.
 fn no_clock(netlist: &Netlist, signal: usize) -> Option<Why> {
     let names = netlist.names(signal);
     let [output, khz] = CLOCK_OF;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs that a build runs: their names in the environment, and the reason when one fails.
+//! The programs that a build runs: their names in the environment, and the reason if a program fails.
 
 use std::env;
 use std::path::{self, Path};
@@ -7,8 +7,8 @@ use std::process::{Command, ExitStatus};
 
 /// Maximum number of lines of a failed program's output in an error.
 const MAX_LINES: usize = 12;
-/// Variables that change the behaviour of make, and of Python in Verilator's makefile: among them options and files of an outer
-/// make.
+/// Variables that change the behaviour of make, and of Python in Verilator's makefile: these include options and files
+/// of an outer make.
 const FOREIGN: [&str; 5] = ["MAKEFLAGS", "MFLAGS", "MAKEFILES", "PYTHONHOME", "PYTHONPATH"];
 
 /// A program and its first arguments, as variables of make name it: `CXX="ccache g++"`.
@@ -53,7 +53,8 @@ impl Tool {
         quoted.collect::<Vec<_>>().join(" ").replace('$', "$$")
     }
 
-    /// Returns a command that runs it with English messages, whatever the locale, and without the variables of others.
+    /// Returns a command that runs the program with English messages, for any locale, and without the variables of
+    /// other programs.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]).env("LC_ALL", "C");
@@ -62,9 +63,11 @@ impl Tool {
     }
 }
 
-/// Returns the lines of a failed program's output that name an error, else its last lines, else its exit status. Never empty.
+/// Returns the lines of a failed program's output that name an error; without such lines its last lines; without output
+/// its exit status. Never empty.
 pub(crate) fn reason(said: &str, status: ExitStatus) -> String {
-    // Verilator's last line is its whole command line if it was killed or not found, and make's is the failed rule.
+    // If Verilator was killed or not found, its last line is its whole command line. The last line of make is the
+    // failed rule.
     let no_reason = ["%Error: Command Failed", ": *** ["];
     let is_reason =
         |line: &&str| !line.trim().is_empty() && !no_reason.iter().any(|text| line.contains(text));
@@ -84,7 +87,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     #[test]
-    fn splits_a_variable_as_make_does() {
+    fn splits_variable_like_make() {
         let words = |value: &str| Tool::named(value, "c++").words;
         assert_eq!(words(""), ["c++"]);
         assert_eq!(words("  "), ["c++"]);
@@ -95,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn make_and_its_shell_split_words_alike() {
+    fn make_and_shell_split_words_alike() {
         assert_eq!(Tool::named("it's $X", "").for_make(), r"'it'\''s' '$$X'");
     }
 

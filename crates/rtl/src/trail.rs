@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records the visible behaviour of a design in a run: the outputs that it sends, and the values that it drives. Two runs can be
-//! compared by it.
+//! Records the visible behaviour of a design in a run: the outputs that it sends, and the values that it drives. Two
+//! runs can be compared by these records.
 
 use crate::block::{Port, Shape, Width};
 use crate::common::emit;
@@ -26,7 +26,7 @@ const STROBES: [&str; 4] =
 pub(crate) struct Look {
     /// Seed of the values of registers without a reset.
     pub(crate) seed: u64,
-    /// A design, by its index in the lab, and a cycle whose port values are kept; waves up to a time.
+    /// A design, by its index in the lab, and a cycle whose port values are stored; waves up to a time.
     pub(crate) at: Option<(usize, u64)>,
     pub(crate) waves: Option<(PathBuf, Time)>,
 }
@@ -38,7 +38,7 @@ struct Watched {
     trails: Vec<Shared<Trail>>,
 }
 
-/// Records the designs of a run. The context of that run holds a clone.
+/// Records the designs of a run. The context of this run has a clone.
 #[derive(Clone)]
 pub(crate) struct Watch(Shared<Watched>);
 
@@ -95,7 +95,7 @@ pub(crate) struct Trail {
     pub(crate) driven: Vec<(u64, u64)>,
     /// The time of each of these cycles.
     pub(crate) times: Vec<Time>,
-    /// Driven values of the cycle to be kept.
+    /// Driven values of the cycle whose values are stored.
     pub(crate) kept: Option<Vec<u32>>,
     pub(crate) masks: Masks,
     pub(crate) told: Shared<Told>,
@@ -128,7 +128,7 @@ impl Trail {
         }
     }
 
-    /// Returns the driven values of the cycle to be kept, which may be the last.
+    /// Returns the driven values of the cycle whose values are stored, which may be the last cycle.
     pub(crate) fn kept(&self) -> &[u32] {
         self.kept.as_ref().unwrap_or(&self.now)
     }
@@ -159,7 +159,8 @@ impl Trail {
     }
 }
 
-/// Bits of the driven values that are significant: those of streams while they are valid, and of data the kept lanes.
+/// Bits of the driven values that are significant: the bits of a stream while the stream is valid, and of its data only
+/// the lanes that are kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Masks {
     words: Vec<u32>,
@@ -222,7 +223,7 @@ impl Masks {
             if !is_valid {
                 bits.iter().for_each(|bits| clear(out, *bits));
             }
-            // Data consists of whole words, each with one keep bit, or one per byte.
+            // Data consists of whole words, with one keep bit per word or one per byte.
             let (lanes, each) = (data.1 / 32, keep.1 / (data.1 / 32).max(1));
             for lane in 0..lanes {
                 let is_kept = is_valid && (0..each).any(|bit| is(keep.0 + lane * each + bit));

@@ -24,12 +24,13 @@ pub(crate) struct Beat<'a> {
     pub(crate) is_given_up: bool,
 }
 
-/// Result of one beat. Both fields are `None` in mid-packet, and at the end of a packet that the design discontinued.
+/// Result of one beat. Both fields are `None` in the middle of a packet, and at the end of a packet that the design
+/// discontinued.
 #[derive(Default)]
 pub(crate) struct Came {
     /// A complete packet.
     pub(crate) tlp: Option<Tlp>,
-    /// A rule that it breaks, with or without a TLP that is sent. Report it, then call `forget`.
+    /// A rule that the packet breaks, whether or not a TLP is sent. Report the rule, then call `forget`.
     pub(crate) rule: Option<Rule>,
 }
 
@@ -56,7 +57,7 @@ impl Transmit {
         self.bytes.is_empty() && !self.kept.is_shown()
     }
 
-    /// Returns the bytes so far, for a finding.
+    /// Returns the packet's bytes so far, for a finding.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -156,9 +157,9 @@ pub(crate) fn whole(
 mod tests {
     use super::*;
 
-    /// Rows: the bytes of a packet, and how it is sent.
+    /// Rows: the bytes of a packet, and the way in which it is sent.
     #[test]
-    fn reports_packets_that_are_sent_differently() {
+    fn reports_packets_sent_with_other_bytes() {
         let altered = |leaves: &str| Some(Rule::Altered { leaves: leaves.to_owned() });
         let rows = [
             ("400000010100000f0000100061626364", None),

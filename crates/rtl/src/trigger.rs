@@ -33,7 +33,7 @@ impl Triggers {
         self.0.change(|runs| runs.is_second = true);
     }
 
-    /// Returns what the design with this filter does in this run.
+    /// Returns what a design with this filter does in this run.
     pub(crate) fn part(&self, filter: Filter) -> Part {
         self.0.change(|runs| {
             if runs.is_second {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compares the waves of two runs of one design, as value change dumps: which signals differ, and since when.
+//! Compares the waves (value change dumps) of two runs of one design: which signals differ, and from which time on.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead};
@@ -20,11 +20,11 @@ struct Dump<R> {
     time: Option<u64>,
 }
 
-/// Compares two dumps of the same signals before a time in picoseconds. Returns each signal by its name: those of its scopes and its own
-/// with dots in between, without ranges and indices.
+/// Compares two dumps of the same signals before a time in picoseconds. Returns each signal by its full name: the names
+/// of its scopes and its own name with dots in between, without ranges and indices.
 ///
 /// # Errors
-/// If one cannot be read.
+/// If a file cannot be read.
 pub(crate) fn compare<R: BufRead>(dumps: [R; 2], before_ps: u64) -> io::Result<Vec<(String, Compared)>> {
     let [a, b] = dumps;
     let (mut names, mut codes) = (Vec::new(), HashMap::new());

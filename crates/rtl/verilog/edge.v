@@ -1,5 +1,5 @@
-// riser is called at an edge if it has new inputs, if it is not idle, or if the design drives other values than when riser became idle. Any
-// other edge changes nothing.
+// riser is called at an edge if it has new inputs, if it is not idle, or if the design drives other values than when
+// riser became idle. Any other edge has no effect.
 bit riser_rests, riser_is_asked;
 initial riser_rests = 1'b0;
 always @(posedge riser_clock) begin

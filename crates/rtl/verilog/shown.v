@@ -1,5 +1,6 @@
-// For waves: the last TLP that the block received, and the last that it passed to the link, each with a count; and the credits of VC0
-// that both ends of the link have left (riser_out_ of the design's end). Infinite credits are zero, with a flag bit.
+// For waves: the last TLP that the block received, and the last TLP that it passed to the link, each with a count. Also
+// the credits of VC0 that both ends of the link have left (riser_out_ of the design's end). Infinite credits are zero,
+// with a flag bit.
 import "DPI-C" function void riser_show(output bit [575:0] shown);
 bit [575:0] riser_shown;
 always @(posedge riser_clock) riser_show(riser_shown);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! CPU time of this process, for reports. It never reads the wall clock.
+//! CPU time of this process, for reports. This module does not read the wall clock.
 
 use rustix::time::{ClockId, clock_gettime};
 

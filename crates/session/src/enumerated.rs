@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Enumerates a lab: its host enumerates as it does before drivers run, then reads every configuration space, and
+//! Enumerates a lab. The host enumerates as before the start of drivers, then reads every configuration space, and
 //! ends. All results come from configuration requests, except the names of the lab.
 
 use crate::Session;
@@ -19,7 +19,7 @@ use tlp::{Bdf, Duration, Time};
 /// The hierarchy that enumeration has found.
 #[derive(Clone, Debug)]
 pub struct Enumerated {
-    /// The tree, as the enumeration software knows it.
+    /// The tree that the enumeration software has found.
     pub system: System,
     /// Every function, in the order of their IDs.
     pub functions: Vec<EnumeratedFunction>,
@@ -68,7 +68,7 @@ pub enum Place {
     Slot {
         /// The slot.
         slot: String,
-        /// The device's model, as the lab names it.
+        /// The device's model, by its name in the lab.
         model: String,
         /// The physical function, if this is a virtual function.
         vf_of: Option<Bdf>,
@@ -77,8 +77,8 @@ pub enum Place {
     Unnamed,
 }
 
-/// Builds the lab, lets its host enumerate and read all configuration spaces, and runs it until this is done. No
-/// driver runs; faults, outages and limits of links are those of the lab.
+/// Builds the lab, lets its host enumerate and read all configuration spaces, and runs it until this is done. No driver
+/// runs; faults, outages and limits of links are as in the lab.
 ///
 /// # Errors
 /// A part that cannot be built, an error of enumeration, or the waiting parts if the run makes no progress.

@@ -9,7 +9,7 @@
 //! - [`enumerate()`]: runs the host's enumeration of a lab; [`lspci`]: lists its result.
 //! - [`cpu_seconds`]: CPU time of the process.
 //!
-//! This crate knows no model and no transport, and never opens a file or a socket.
+//! This crate does not depend on models or transports, and never opens a file or a socket.
 
 pub mod external;
 pub mod lspci;

@@ -173,7 +173,7 @@ pub struct DirectionReport {
     pub malformed_tlps: u64,
     /// UpdateFCs that break the rules of flow control.
     pub flow_control_protocol_errors: u64,
-    /// Figures by virtual channel; channels without a TLP are omitted.
+    /// Figures by virtual channel. Channels without a TLP are omitted.
     pub virtual_channels: Vec<VcReport>,
 }
 
@@ -289,8 +289,8 @@ fn direction(
     }
 }
 
-/// Returns the share of `elapsed_ps` in which a wire carried anything but SKP ordered sets, 0 to 1, between two states of
-/// its sender's counters. A frame at the end counts in full, so a short time could give more than 1.
+/// Returns the share of `elapsed_ps`, 0 to 1, in which a wire carried frames, without SKP ordered sets, between two
+/// states of its sender's counters. A frame at the end counts in full, so a short time could give more than 1.
 pub fn utilization(start: &Counters, end: &Counters, elapsed_ps: u64) -> f64 {
     if elapsed_ps == 0 {
         return 0.0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The run loop. Every run of a lab uses it, at once or in slices. No clock is read.
+//! The run loop. Every run of a lab uses this loop, in one call or in slices. No clock is read.
 
 use crate::session::Session;
 use fabric::{Fabric, Limits, Stop};

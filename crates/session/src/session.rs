@@ -138,7 +138,7 @@ impl Session {
         lines
     }
 
-    /// Returns the amount of wrong behaviour of devices, one line for each device with any.
+    /// Returns the number of errors of devices, one line for each device with errors.
     pub fn wrong(&self) -> Vec<String> {
         self.said(|report| report.wrong()).collect()
     }
@@ -148,7 +148,8 @@ impl Session {
         refusals(&self.fabric)
     }
 
-    /// Returns the transfers done and in total, over the devices that know them; `None` if no device does.
+    /// Returns the finished and the total number of transfers, over the devices that count them; `None` if no device
+    /// counts them.
     pub fn transfers(&self) -> Option<(u64, u64)> {
         let known = self.slots.iter().filter_map(|slot| slot.report.as_ref()?.transfers());
         known.reduce(|(done, all), (more, of)| (done + more, all + of))

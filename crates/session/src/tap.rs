@@ -32,8 +32,8 @@ impl Default for CaptureOptions {
 struct State<W: Write> {
     writer: Option<Writer<W>>,
     error: Option<io::Error>,
-    /// Frames that are leaving the ends with the tap, at most one per link. They are seen when the first symbol leaves, and written
-    /// with the time when the last one has left, in the order of this time, then of links.
+    /// Frames that are leaving the ends with the tap, at most one per link. The tap sees a frame when its first symbol
+    /// leaves. It writes the frame with the time of its last symbol, in the order of this time, then of links.
     leaving: VecDeque<Leaving>,
     /// By link: time when its latest frame has left.
     left_at: Vec<Time>,
@@ -48,7 +48,7 @@ struct Leaving {
     mark: Mark,
 }
 
-/// A link as a capture describes it.
+/// The description of a link in a capture.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TappedLink {
     /// The slot below it.
@@ -104,7 +104,7 @@ impl<W: Write> State<W> {
         self.error = result.err();
     }
 
-    /// Keeps a frame until its last symbol has left.
+    /// Stores a frame until its last symbol has left.
     fn keep(&mut self, leaving: Leaving) {
         self.left_at[leaving.link] = leaving.time;
         let is_before = |other: &Leaving| (other.time, other.link) < (leaving.time, leaving.link);
@@ -242,8 +242,8 @@ impl<W: Write> CaptureHandle<W> {
     /// Writes the frames so far to `out`.
     ///
     /// # Errors
-    /// The first write error, now or before. After it, the file stays unchanged, and [`finish`](Self::finish) returns the same
-    /// error.
+    /// The first write error, now or before. After an error the file stays unchanged, and [`finish`](Self::finish)
+    /// returns the same error.
     pub fn flush(&self) -> io::Result<()> {
         let State { writer, error, .. } = &mut *self.0.borrow_mut();
         flush(writer.as_mut(), error, Writer::flush)
@@ -263,7 +263,7 @@ impl<W: Write> CaptureHandle<W> {
     }
 }
 
-/// Flushes `out` unless there was an error. Keeps the error with its text.
+/// Flushes `out` unless there was an error. Stores the error with its text.
 pub(crate) fn flush<T>(
     out: Option<&mut T>,
     error: &mut Option<io::Error>,

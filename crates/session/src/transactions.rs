@@ -153,8 +153,8 @@ impl TransactionReport {
         }
     }
 
-    /// Returns the rows of a table: the transactions, their latency, and its parts. If two have the same latency to the
-    /// tenth shown, only the later one is included.
+    /// Returns the rows of a table: the transactions, their latency, and its parts. If two have the same displayed
+    /// latency (to a tenth), only the later one is included.
     pub fn rows(&self) -> Vec<(&'static str, f64, PartsReport)> {
         let ones = [("min", &self.min), ("median", &self.median), ("p99", &self.p99), ("max", &self.max)];
         let differ = |a: &OneReport, b: &OneReport| (a.latency_ns - b.latency_ns).abs() >= 0.05;
@@ -252,14 +252,14 @@ impl<W: Write> TransactionLogHandle<W> {
     /// Writes the lines so far to `out`.
     ///
     /// # Errors
-    /// The first write error, now or before. After it, the file stays unchanged, and [`finish`](Self::finish) returns the
-    /// same error.
+    /// The first write error, now or before. After an error the file stays unchanged, and [`finish`](Self::finish)
+    /// returns the same error.
     pub fn flush(&self) -> io::Result<()> {
         let State { out, error } = &mut *self.0.borrow_mut();
         tap::flush(out.as_mut(), error, Write::flush)
     }
 
-    /// Writes what is buffered and gives `out` back.
+    /// Writes the buffered lines, and returns `out`.
     ///
     /// # Errors
     /// The first error of writing.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Axes: keys of the lab with their values, from `[over]` and `[[together]]`. Does not read the lab.
+//! Axes: keys of the lab with their values, from `[over]` and `[[together]]`. This module does not read the lab.
 
 use crate::file::File;
 use crate::schema::{Number, Range, Scale};
@@ -19,7 +19,7 @@ const MAX_TRIED: usize = 256;
 /// Keys that change together, and their values.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Axis {
-    /// Keys of the lab, as `--set` takes them.
+    /// Keys of the lab, in the form that `--set` accepts.
     pub(crate) keys: Vec<String>,
     /// Place in the file.
     pub(crate) place: ops::Range<usize>,
@@ -62,8 +62,7 @@ impl Axis {
         }
     }
 
-    /// Returns values that test whether the keys are valid: all texts, since they may name files; otherwise
-    /// the ends.
+    /// Returns values that test whether the keys are valid: all texts, because they may name files; otherwise the ends.
     pub(crate) fn witnesses(&self) -> Vec<Vec<Value>> {
         match &self.levels {
             Levels::Listed(rows) => {
@@ -198,7 +197,7 @@ fn zipped(file: &File<'_>, one: &Spanned<DeValue<'_>>) -> Result<Axis, Vec<FileE
             Levels::Listed(rows) => columns.push((key, place, rows)),
             Levels::Between(..) => {
                 let why =
-                    format!("`{key}` moves with others: expected a list, or a range with step or points");
+                    format!("`{key}` is in [[together]]: expected a list, or a range with step or points");
                 return Err(vec![file.error(place.clone(), why)]);
             }
         }

@@ -49,7 +49,8 @@ pub(crate) enum Operator {
 }
 
 impl Expr {
-    /// # Errors The fault, and what was expected.
+    /// # Errors
+    /// The fault, and the text that was expected.
     pub(crate) fn parse(text: &str, names: &Names<'_>) -> Result<Expr, ExprError> {
         if text.len() > MAX_TEXT {
             return Err(ExprError::Syntax(format!(
@@ -66,7 +67,7 @@ impl Expr {
         }
     }
 
-    /// Returns the value; `None` if a part has none, or if the result is not a finite number.
+    /// Returns the value; `None` if a part has no value, or if the result is not a finite number.
     pub(crate) fn value(&self, metrics: &[Option<Value>], settings: &[Value]) -> Option<f64> {
         let value = match self {
             Expr::Number(x) => *x,

@@ -8,9 +8,9 @@ use crate::schema::Aim;
 use crate::value::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most rows: more cannot be told apart.
+/// Maximum number of rows: more cannot be distinguished.
 const MAX_ROWS: usize = 5_000;
-/// Most values of a setting that are shown separately. More are grouped.
+/// Maximum number of values of a setting with separate marks. More are grouped.
 const MAX_LEVELS: usize = 32;
 /// Number of groups of neighbouring values.
 const GROUPS: usize = 20;
@@ -22,17 +22,17 @@ pub struct Dimension {
     pub name: String,
     /// Unit of a metric; empty if not given.
     pub unit: String,
-    /// One value per row. With `names`, the index into them.
+    /// One value per row. If there are `names`, the value is an index into `names`.
     pub values: Vec<f64>,
     /// Names of the values 0, 1 and so on, if the values are not numbers.
     pub names: Vec<String>,
-    /// True if a logarithmic scale suits the values: they are above 0, and rise by factors.
+    /// True if the values fit a logarithmic scale: they are above 0, and rise by factors.
     pub log: bool,
-    /// Aim of a metric that has one.
+    /// Aim of a metric; `None` if it has none.
     pub aim: Option<Aim>,
 }
 
-/// The points of a sweep that are whole and have all metrics. With rounds, only the last one of each configuration.
+/// The points of a sweep that are whole and have all metrics. With rounds, only the last point of each configuration.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figures {
     /// Number of the point of each row.
@@ -45,16 +45,16 @@ pub struct Figures {
     pub feasible: Vec<bool>,
     /// Rows of the Pareto front.
     pub front: Vec<usize>,
-    /// Points without a row, since they are not whole or lack a metric.
+    /// Number of points without a row, because they are not whole or lack a metric.
     pub without: usize,
-    /// Points without a row, since there are too many.
+    /// Number of points without a row, because there are too many points.
     pub beyond: usize,
 }
 
 /// Response of a metric to a setting.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Response {
-    /// Values of the setting, rising; if there are many, means of groups of neighbouring ones.
+    /// Values of the setting, in rising order. If there are many, these are means of groups of neighbouring values.
     pub at: Vec<f64>,
     /// Median of the metric at each value.
     pub median: Vec<f64>,

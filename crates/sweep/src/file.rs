@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads a sweep file, and reports all its faults with their places. Does not read the lab.
+//! Reads a sweep file, and reports all its faults with their places. This module does not read the lab.
 
 use crate::axis::{self, Axis, MAX_POINTS};
 use crate::expr::{Expr, ExprError, Names};
@@ -64,7 +64,7 @@ impl File<'_> {
         self.source.error(span, message)
     }
 
-    /// Returns a value of a setting; `None` if its type cannot be one.
+    /// Returns a value of a setting; `None` if a setting cannot have this type.
     pub(crate) fn value(&self, value: &Spanned<DeValue<'_>>) -> Option<Value> {
         match value.get_ref() {
             DeValue::Boolean(is) => Some(Value::Boolean(*is)),
@@ -94,7 +94,7 @@ impl File<'_> {
             Ok(value) if limits.is_empty() => Ok(value),
             Ok(_) => Err(limits),
             Err(Unread { errors, .. }) => {
-                // A value of the wrong type is outside the limits as well; report it once.
+                // A value of the wrong type is also outside the limits; it is reported once.
                 let more = limits.into_iter().filter(|limit| errors.iter().all(|e| e.place != limit.place));
                 Err(errors.iter().cloned().chain(more).collect())
             }
@@ -128,7 +128,7 @@ pub(crate) fn parse(path: &Path, text: &str) -> Result<Parsed, FileErrors> {
     together_right(&file, head, axes, metrics).map_err(FileErrors::from)
 }
 
-/// Checks what single keys cannot show.
+/// Checks rules that concern several keys.
 fn together_right(
     file: &File<'_>,
     head: Head,
@@ -237,7 +237,7 @@ fn metric(
         return Err(wrong(format!("metric `{name}`: expected 1 to 64 letters, digits, _ or -")));
     }
     if RESERVED.contains(&name) || keys.contains(&name) {
-        let why = "is a column of the results already: expected another name";
+        let why = "has the name of a column of the results: expected another name";
         return Err(wrong(format!("metric `{name}` {why}")));
     }
     let given = match of.get_ref() {

@@ -2,9 +2,9 @@
 //! The journal of a sweep: a file to which records are appended as they arrive, so that no point is run twice. Existing lines are
 //! never changed.
 //!
-//! The first line identifies the sweep, each further one is a record. A line is a checksum of its text (FNV-1a, 64 bits, in
-//! hexadecimal), a space, and its text, one JSON object. An incomplete last line was being written when the sweep ended, and is
-//! ignored.
+//! The first line identifies the sweep; each further line is a record. A line is a checksum of its text (FNV-1a, 64
+//! bits, in hexadecimal), a space, and its text, one JSON object. An incomplete last line was being written when the
+//! sweep ended, and is ignored.
 
 use crate::record::Record;
 use plug::file::digest;
@@ -51,7 +51,7 @@ pub enum JournalError {
     /// Another process writes to the journal.
     #[error("{0} is in use by another process")]
     InUse(PathBuf),
-    /// The journal is of another sweep, or of this one before a change.
+    /// The journal belongs to another sweep, or to this sweep before a change.
     #[error(
         "{0} is of another sweep: this sweep, its lab, a file of the lab or riser has changed since; --force replaces it"
     )]
@@ -81,7 +81,9 @@ pub struct Contents {
 
 /// Parses the bytes of a journal.
 ///
-/// # Errors The number of a line, from 1, and its fault: damaged and not the last one, or no record of this version.
+/// # Errors
+/// The number of a line, from 1, and its fault: the line is damaged and is not the last line, or it is no record of
+/// this version.
 pub fn read(bytes: &[u8]) -> Result<Contents, (usize, String)> {
     let mut contents = Contents { header: None, records: Vec::new(), whole_bytes: 0 };
     let mut number = 0;
@@ -135,7 +137,7 @@ pub fn written(object: &impl Serialize) -> String {
 /// How a sweep handles an existing journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// Fail if there is one.
+    /// Fail if there is a journal.
     New,
     /// Continue with its records. Without a journal, start a new one.
     Resume,
@@ -155,7 +157,8 @@ pub struct Journal {
 impl Journal {
     /// Opens the journal at `path` for a sweep with this header, and returns its records.
     ///
-    /// # Errors The journal cannot be opened or locked, or is not of this sweep. It is not changed then.
+    /// # Errors
+    /// The journal cannot be opened or locked, or is not of this sweep. In this case the journal is not changed.
     pub fn open(path: &Path, header: &Header, start: Start) -> Result<(Journal, Vec<Record>), JournalError> {
         let io = |e: io::Error| JournalError::Io(path.to_owned(), e);
         let mut options = File::options();
@@ -206,7 +209,8 @@ impl Journal {
 
     /// Appends records with a single write.
     ///
-    /// # Errors Errors of the file system.
+    /// # Errors
+    /// Errors of the file system.
     pub fn add<'r>(&mut self, records: impl IntoIterator<Item = &'r Record>) -> Result<(), JournalError> {
         let text: String = records.into_iter().map(written).collect();
         self.write(&text)
@@ -224,7 +228,8 @@ impl Journal {
 
     /// Waits until all writes are on the disk.
     ///
-    /// # Errors Errors of the file system.
+    /// # Errors
+    /// Errors of the file system.
     pub fn sync(&self) -> Result<(), JournalError> {
         self.file.sync_data().map_err(|e| JournalError::Io(self.path.clone(), e))
     }

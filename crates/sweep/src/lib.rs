@@ -26,8 +26,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! This crate knows nothing about the meaning of a lab: it sets keys, runs the lab, and reads the report. It never runs a point that has a
-//! record.
+//! This crate does not depend on the meaning of a lab: it sets keys, runs the lab, and reads the report. This crate
+//! never runs a point that has a record.
 
 mod axis;
 mod expr;

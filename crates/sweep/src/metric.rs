@@ -27,7 +27,7 @@ pub struct Metric {
     /// Place in the sweep file, in bytes.
     pub(crate) place: Range<usize>,
     pub(crate) from: From,
-    /// Aim of the metric, if it has one.
+    /// Aim of the metric; `None` if it has none.
     pub aim: Option<Aim>,
     /// Lower bound of feasible points.
     pub at_least: Option<f64>,
@@ -62,7 +62,8 @@ impl schema::Metric {
 }
 
 impl Metric {
-    /// Returns by how much a value misses the bounds, relative to them: 0 if it is within, infinity if there is no value.
+    /// Returns the distance of a value from the bounds, relative to the bounds: 0 if the value is within, infinity if
+    /// there is no value.
     pub fn miss(&self, value: Option<f64>) -> f64 {
         if self.at_least.is_none() && self.at_most.is_none() {
             return 0.0;
@@ -75,7 +76,7 @@ impl Metric {
     }
 }
 
-/// Returns all metrics of a run in order, and errors for missing ones.
+/// Returns all metrics of a run in order, and errors for missing metrics.
 pub(crate) fn measure(
     metrics: &[Metric],
     settings: &[Value],
@@ -101,8 +102,8 @@ pub(crate) fn measure(
 /// Keys whose value names an element of the report's lists.
 const NAMES: [&str; 4] = ["name", "slot", "direction", "kind"];
 
-/// Returns the figure at `path` of a report. An element of a list is selected by its name, or by its index from 0. The name of
-/// the list may be omitted before it.
+/// Returns the figure at `path` of a report. An element of a list is selected by its name, or by its index from 0. The
+/// name of the list may be omitted before this value.
 pub(crate) fn find(report: &Json, path: &[String]) -> Result<Figure, String> {
     let mut at = report;
     for (depth, name) in path.iter().enumerate() {

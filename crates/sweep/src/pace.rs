@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-/// Work of a chunk: enough that handing it out takes a negligible share.
+/// Work of a chunk. It is so large that the time to hand out the chunk is negligible.
 const CHUNK: Duration = Duration::from_millis(200);
-/// Most points of a chunk: two such orders fit into a pipe.
+/// Maximum number of points of a chunk: two orders of this size fit into a pipe.
 pub(crate) const MOST: usize = 500;
 
 /// Estimates the cost of a point from records.
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_follow_the_cost_of_points() {
+    fn chunk_size_depends_on_cost_of_points() {
         let mut pace = Pace::default();
         assert_eq!(pace.chunk(1000, 2), 1);
         pace.learn(Duration::from_millis(10));

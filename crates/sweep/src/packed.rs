@@ -33,7 +33,8 @@ pub struct TextFile {
 impl TextFile {
     /// Reads a file.
     ///
-    /// # Errors Errors of the file system.
+    /// # Errors
+    /// Errors of the file system.
     pub fn read(path: &Path) -> Result<TextFile, FileErrors> {
         let text = std::fs::read_to_string(path).map_err(|e| FileError::whole(path, e.to_string()))?;
         Ok(TextFile { path: path.to_owned(), text })

@@ -9,7 +9,7 @@ use plug::profile::Basis;
 use std::collections::BTreeMap;
 use view::report::{Axis, Bars, Coordinate, Figure, Look, Parallel, Plot, Report, Scale, Series, Table};
 
-/// Most metrics whose responses are shown.
+/// Maximum number of metrics with figures of responses.
 const MAX_METRICS: usize = 6;
 /// Most rows of the table of points. The Parquet file has all of them.
 const MAX_ROWS: usize = 1_000;

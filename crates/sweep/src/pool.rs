@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Workers of this machine, each a process: if one dies, at most the point that it was running is affected.
+//! Workers of this machine. Each is a process: if a worker dies, at most the point that it was running is affected.
 
 mod process;
 
@@ -14,11 +14,11 @@ use std::ffi::OsString;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Orders of a worker at a time: one is running, the next one waits.
+/// Number of orders of a worker at a time: one is running, the next one waits.
 const ORDERS: usize = 2;
-/// Number of times that a point is tried alone if its worker dies.
+/// Number of times that a point is run alone if its worker dies.
 const TRIES: u32 = 3;
-/// Consecutive workers that may die before they are ready.
+/// Number of consecutive workers that may die before they are ready.
 const FALSE_STARTS: u32 = 10;
 /// Interval between checks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -37,7 +37,7 @@ pub struct Workers {
 pub struct Done {
     /// Total CPU time of points.
     pub cpu: Duration,
-    /// Part of it in the simulation itself.
+    /// The part of this time in the simulation itself.
     pub simulation: Duration,
     /// Workers started.
     pub started: u64,
@@ -50,7 +50,8 @@ pub struct Done {
 /// Lets workers run the remaining points of a sweep, until it is done or `stop` returns true. `watch` receives the progress as records
 /// arrive.
 ///
-/// # Errors Errors of [`Run::accept`], or workers that cannot be started. Records until then are in the journal.
+/// # Errors
+/// Errors of [`Run::accept`], or workers that cannot be started. Records until then are in the journal.
 pub fn run(
     run: &mut Run<'_>,
     workers: &Workers,
@@ -90,7 +91,7 @@ struct Pool<'r, 's> {
     pace: Pace,
     /// Points with which a worker died. Each is a separate order.
     singly: VecDeque<Point>,
-    /// Number of times that workers died at a point alone.
+    /// For each point, the number of times that a worker died while it ran this point alone.
     tries: BTreeMap<u64, u32>,
     done: Done,
 }
@@ -128,7 +129,7 @@ impl Pool<'_, '_> {
         Ok(())
     }
 
-    /// Starts workers for which there is work, or will be soon.
+    /// Starts workers for which there is work, or will soon be work.
     fn start_missing(&mut self) -> Result<(), RunError> {
         let progress = self.run.progress();
         let wanted = (progress.points - progress.recorded).min(self.how.count.max(1) as u64);

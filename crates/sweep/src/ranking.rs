@@ -6,8 +6,8 @@ use crate::schema::Aim;
 use crate::sweep::Sweep;
 use std::cmp::Ordering;
 
-/// Returns the indices 0 to `count - 1` of records, best first: feasible ones by the first aim, then others by how little they miss
-/// their bounds, then those that are not whole. Equal ones keep their order.
+/// Returns the indices 0 to `count - 1` of records, best first: feasible records by the first aim, then other complete
+/// records by the distance from their bounds, then incomplete records. Equal records keep their order.
 pub(crate) fn best<'r>(sweep: &Sweep, count: usize, of: impl Fn(usize) -> Option<&'r Record>) -> Vec<usize> {
     let aim = sweep.metrics().iter().enumerate().find_map(|(n, metric)| Some((n, metric.aim?)));
     let key = |place: usize| {
@@ -33,13 +33,14 @@ fn down(aim: Aim, value: f64) -> f64 {
     }
 }
 
-/// Returns the point numbers of the Pareto front, in their order: feasible records for which no other feasible one is better in one
-/// aim without being worse in another. With one aim these are the best records; without aims there are none.
+/// Returns the point numbers of the Pareto front, in their order: feasible records. No other feasible record is better
+/// than these in one aim without being worse in another. If there is one aim, these are the best records. If there are
+/// no aims, the result is empty.
 pub fn front(sweep: &Sweep, records: &[Option<Record>]) -> Vec<u64> {
     let aims: Vec<(usize, Aim)> =
         sweep.metrics().iter().enumerate().filter_map(|(n, metric)| Some((n, metric.aim?))).collect();
     let last = sweep.rounds().last().map_or(0, |round| round.first);
-    // With rounds, only the last one has the whole budget.
+    // If there are rounds, only the last round has the whole budget.
     let whole = records.iter().flatten().filter(|record| record.point >= last && sweep.is_feasible(record));
     let goals = |record: &Record| -> Option<Vec<f64>> {
         aims.iter().map(|(n, aim)| Some(down(*aim, record.number(*n)?))).collect()

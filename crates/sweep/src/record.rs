@@ -6,8 +6,8 @@ use plug::profile::Basis;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A point: its number, its configuration of the sample, and the round whose budget it has. The number alone determines all three,
-/// except the configuration that halving chose.
+/// A point: its number, its configuration in the sample, and the round whose budget it has. The number alone determines
+/// all three, except the configuration that halving chose.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(from = "(u64, u64, u32)", into = "(u64, u64, u32)")]
 pub struct Point {
@@ -35,11 +35,11 @@ impl From<Point> for (u64, u64, u32) {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The programs of its host are done.
+    /// The programs of the lab's host are done.
     Finished,
-    /// It reached the lab's `limit_us`.
+    /// The run reached the lab's `limit_us`.
     TimeLimit,
-    /// It reached the sweep's `max_events`.
+    /// The run reached the sweep's `max_events`.
     EventLimit,
     /// A program or device failed.
     Failed,
@@ -47,7 +47,7 @@ pub enum Outcome {
     NoProgress,
     /// The lab is invalid with these settings.
     Refused,
-    /// The process that ran it died, every time.
+    /// The process that ran the point died every time.
     Crashed,
 }
 
@@ -96,10 +96,10 @@ pub struct Record {
     pub point: u64,
     /// How its run ended.
     pub outcome: Outcome,
-    /// The metrics, in the order of the sweep; `None` for missing ones. Empty if nothing was run.
+    /// The metrics, in the order of the sweep; `None` for missing metrics. Empty if nothing was run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Option<Value>>,
-    /// Why it did not finish, or which metrics are missing.
+    /// The reason why the run did not finish, or the missing metrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Weakest basis of the profile figures that its metrics depend on.
@@ -118,7 +118,7 @@ impl Record {
         Record { point, outcome, metrics: Vec::new(), error, basis: None, has_warnings: false }
     }
 
-    /// Returns metric number `n` if it is a number.
+    /// Returns the value of metric `n` if it is a number.
     pub fn number(&self, n: usize) -> Option<f64> {
         self.metrics.get(n)?.as_ref()?.number().filter(|x| x.is_finite())
     }

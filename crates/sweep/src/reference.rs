@@ -28,7 +28,7 @@ Each `[[together]]` table has keys that change together, with equally many value
 \"link.lanes\" = [16, 8, 4]
 ```
 
-For each key, one of its values must be valid in the lab as it is, or else the first point as a whole must be valid. Otherwise the sweep
+For each key, at least one value must be valid in the unchanged lab, or the first point as a whole must be valid. Otherwise the sweep
 is refused. Any other invalid point gets its own error.
 
 ";
@@ -98,13 +98,13 @@ A worker is a process of `riser sweep --worker`, or any other program that excha
 | worker | `{\"record\": {...}, \"cpu_ns\": n, \"simulation_ns\": n}` | a point was run, with its CPU time |
 | worker | `{\"panic\": \"why\"}` | it panicked, and will end |
 
-A worker ends when its input ends. Points that a worker had when it died are run again, one by one. If workers die at a point alone three
-times, it has the outcome `crashed`.
+A worker ends when its input ends. Points that a worker had when it died are run again, one by one. If a point alone kills its worker
+three times, the point has the outcome `crashed`.
 ";
 
 /// The page.
 pub fn page() -> String {
-    let example = include_str!("../../../labs/sweeps/link.toml").trim_end();
+    let example = include_str!("../labs/link.toml").trim_end();
     let keys = Page::of(&Schema::of::<Head>()).tables("", "");
     let range = Page::of(&Schema::of::<Range>()).tables("", "Ranges");
     let metric = Page::of(&Schema::of::<Metric>()).tables("", "Metrics");

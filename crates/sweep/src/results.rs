@@ -126,7 +126,8 @@ pub fn columns(run: &Run<'_>) -> Vec<Column> {
 
 /// Writes columns as a Parquet file.
 ///
-/// # Errors Errors of `out`.
+/// # Errors
+/// Errors of `out`.
 pub fn write_parquet(columns: &[Column], out: impl Write + Send) -> io::Result<()> {
     write(columns, out).map_err(io::Error::other)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rounds of points: one, or those of successive halving (K. Jamieson and A. Talwalkar, AISTATS 2016). Their sizes and budgets are
-//! known before the sweep runs.
+//! Rounds of points: one round, or the rounds of successive halving (K. Jamieson and A. Talwalkar, AISTATS 2016). Their
+//! sizes and budgets are known before the sweep runs.
 
 /// A round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,8 +23,8 @@ impl Rounds {
         Rounds(vec![Round { first: 0, points, budget: None }])
     }
 
-    /// Returns rounds of successive halving. Each round has 1/`eta` of the points of the one before, and `eta` times its budget.
-    /// The last round has the budget `most`, as has a round that only a single point is left for.
+    /// Returns rounds of successive halving. Each round has 1/`eta` of the points of the round before, and `eta` times
+    /// its budget. The last round has the budget `most`. A round with only a single point also has this budget.
     pub(crate) fn halving(points: u64, least: u64, most: u64, eta: u32) -> Rounds {
         let eta = u64::from(eta);
         let mut rounds = vec![Round { first: 0, points, budget: Some(least) }];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A running sweep: points that are left or handed out, and the records so far. It is independent of workers: the caller takes
-//! points and returns records.
+//! A running sweep: points that are left or handed out, and the records so far. A run is independent of workers: the
+//! caller takes points and returns records.
 
 use crate::journal::{Header, Journal, JournalError, Start};
 use crate::ranking;
@@ -13,9 +13,10 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 use thiserror::Error;
 
-/// Most points that are tried one by one, until one finishes, before all others. They show whether the metrics are right.
+/// Maximum number of points that are run one by one before all others, until one of them finishes. These points show
+/// whether the metrics are right.
 const MOST_PROBES: u64 = 8;
-/// Most points whose labs are built for the text of their warnings.
+/// Maximum number of points whose labs are built for the text of their warnings.
 const MOST_LOOKS: usize = 64;
 
 /// Reason why a sweep cannot continue.
@@ -30,7 +31,7 @@ pub enum RunError {
     /// A record that does not belong to this sweep, and the reason.
     #[error("record of point {0}: {1}")]
     Record(u64, String),
-    /// A worker cannot be started, or does not work.
+    /// A worker cannot be started, or does not answer correctly.
     #[error("{0}")]
     Worker(String),
 }
@@ -75,14 +76,16 @@ pub struct Run<'s> {
 impl<'s> Run<'s> {
     /// Begins or continues a sweep. Without a journal, records are kept only in memory.
     ///
-    /// # Errors Errors of the journal.
+    /// # Errors
+    /// Errors of the journal.
     pub fn begin(sweep: &'s Sweep, journal: Option<(&Path, Start)>) -> Result<Run<'s>, RunError> {
         Run::with(Cow::Borrowed(sweep), journal)
     }
 
     /// Like [`begin`](Self::begin), for an owned sweep.
     ///
-    /// # Errors Errors of the journal.
+    /// # Errors
+    /// Errors of the journal.
     pub fn owned(sweep: Sweep, journal: Option<(&Path, Start)>) -> Result<Run<'static>, RunError> {
         Run::with(Cow::Owned(sweep), journal)
     }
@@ -122,8 +125,8 @@ impl<'s> Run<'s> {
         &self.sweep
     }
 
-    /// Hands out up to `most` points that are not handed out. Empty if there are none, or if records of points that are handed out
-    /// must arrive first.
+    /// Hands out up to `most` points that were not handed out before. Empty if no point is left, or if records of
+    /// points in progress must arrive first.
     pub fn next_chunk(&mut self, most: usize) -> Vec<Point> {
         let mut chunk = Vec::new();
         if self.probing {
@@ -143,7 +146,7 @@ impl<'s> Run<'s> {
         chunk
     }
 
-    /// Takes back points that will not get a record. They are handed out again first.
+    /// Takes back points that will not get a record. These points are the first that are handed out again.
     pub fn give_back(&mut self, points: &[Point]) {
         for point in points {
             if self.out.remove(&point.number) && self.record_of(point.number).is_none() {
@@ -153,9 +156,10 @@ impl<'s> Run<'s> {
         self.progress.handed_out = self.out.len() as u64;
     }
 
-    /// Accepts records, and writes new ones to the journal. Returns the number of new ones.
+    /// Accepts records, and writes new ones to the journal. Returns the number of new records.
     ///
-    /// # Errors Errors of the journal, a record that does not belong to this sweep, or a metric that the first finished point
+    /// # Errors
+    /// Errors of the journal, a record that does not belong to this sweep, or a metric that the first finished point
     /// lacks.
     pub fn accept(&mut self, records: Vec<Record>) -> Result<usize, RunError> {
         records.iter().try_for_each(|record| self.check(record))?;
@@ -237,7 +241,8 @@ impl<'s> Run<'s> {
 
     /// Waits until the journal is on the disk.
     ///
-    /// # Errors Errors of the file system.
+    /// # Errors
+    /// Errors of the file system.
     pub fn sync(&self) -> Result<(), RunError> {
         Ok(self.journal.as_ref().map_or(Ok(()), Journal::sync)?)
     }
@@ -274,7 +279,7 @@ impl<'s> Run<'s> {
         }
     }
 
-    /// Enters the next round if all points of this one are recorded.
+    /// Enters the next round if all points of this round are recorded.
     fn advance(&mut self) {
         let is_whole = |run: &Run<'_>, round: usize| {
             let of = run.sweep.rounds()[round];
@@ -299,7 +304,7 @@ impl<'s> Run<'s> {
         self.next = self.sweep.rounds()[round].first;
     }
 
-    /// Returns the configurations of a round that continue in the next one, in their order.
+    /// Returns the configurations of a round that continue in the next round, in their order.
     fn best(&self, round: usize, configs: &[u64], most: u64) -> Vec<u64> {
         let first = self.sweep.rounds()[round].first;
         let mut best =

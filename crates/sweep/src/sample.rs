@@ -27,7 +27,7 @@ pub(crate) enum Sampling {
     },
 }
 
-/// A fault, and its place if it concerns one key.
+/// A fault, and its place if the fault concerns one key.
 type Wrong = (Option<Range<usize>>, String);
 
 impl Sampling {

@@ -17,7 +17,7 @@ pub struct Head {
     /// The lab file, relative to this one.
     #[schemars(with = "String")]
     pub lab: Spanned<String>,
-    /// Read by [`axis`](crate::axis). It is a field so that errors list it as a known key, as the next two.
+    /// Read by [`axis`](crate::axis). This and the next two keys are fields so that errors list them as known keys.
     #[serde(default)]
     #[schemars(skip)]
     pub over: IgnoredAny,
@@ -29,13 +29,15 @@ pub struct Head {
     #[serde(default)]
     #[schemars(skip)]
     pub metrics: IgnoredAny,
-    /// Events after which the run of a point ends with the outcome `event-limit`. Without it, only the lab's `limit_us` ends a run.
+    /// Events after which the run of a point ends with the outcome `event-limit`. Without this limit, only the lab's
+    /// `limit_us` ends a run.
     #[schemars(range(min = 1))]
     pub max_events: Option<u64>,
     /// Points of the ranges to run.
     #[serde(default)]
     pub sample: Sample,
-    /// Rounds with fewer and fewer points and more work each, selected by the aim. Without it, each point is run once.
+    /// Rounds with fewer and fewer points and more work each, selected by the aim. Without this table, each point is
+    /// run once.
     #[schemars(with = "Option<Halving>")]
     pub halving: Option<Spanned<Halving>>,
 }
@@ -44,14 +46,15 @@ pub struct Head {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {
-    /// Method of choosing them.
+    /// Method by which the points are chosen.
     #[serde(default)]
     #[schemars(with = "Method")]
     pub method: Option<Spanned<Method>>,
     /// Number of points; a grid has all points.
     #[schemars(with = "Option<u64>", range(min = 1, max = 1_000_000))]
     pub points: Option<Spanned<u64>>,
-    /// Seed of random points. For Sobol points, seed of a digital shift; without it, they begin at the first value of every range.
+    /// Seed of random points. For Sobol points, the seed of a digital shift. Without a seed, Sobol points begin at the
+    /// first value of every range.
     #[schemars(with = "Option<u64>")]
     pub seed: Option<Spanned<u64>>,
 }
@@ -63,17 +66,18 @@ pub enum Method {
     /// Every combination of values. The last range in the file changes first.
     #[default]
     Grid,
-    /// Drawn independently; all values of a range are equally likely.
+    /// The points are drawn independently; all values of a range are equally likely.
     Random,
     /// The Sobol sequence (Joe and Kuo 2008): points that fill the ranges evenly, for any number of points.
     Sobol,
 }
 
-/// Successive halving: all points with the smallest budget, then the best of them with more, up to the largest.
+/// Successive halving: all points run with the smallest budget. Then the best of them run with larger budgets, up to
+/// the largest.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Halving {
-    /// The key of the lab that scales the work of a run, such as a number of transfers. Each round sets it.
+    /// The key of the lab that scales the work of a run, such as a number of transfers. Each round sets this key.
     #[schemars(with = "String")]
     pub budget: Spanned<String>,
     /// Its value in the first round.
@@ -92,12 +96,12 @@ const fn eta() -> u32 {
     3
 }
 
-/// A range of numbers, instead of a list of values. With `step` or `points`, it has these values in order. Without either, random and
-/// Sobol points can have any value in it.
+/// A range of numbers, instead of a list of values. With `step` or `points`, the range has these values, in order.
+/// Without `step` and `points`, random and Sobol points can have any value in the range.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Range {
-    /// The first value. If both ends are integers, so are all values: the nearest ones, each once.
+    /// The first value. If both ends are integers, all values are integers: the nearest integers, each once.
     #[schemars(with = "f64")]
     pub from: Number,
     /// The last value.
@@ -125,15 +129,15 @@ pub enum Scale {
     Log,
 }
 
-/// A metric: a figure of the run's report, or an expression. If it has only a path, the path can replace the table.
+/// A metric: a figure of the run's report, or an expression. If the table has only a path, the path can replace it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
     /// Path in the report that `riser run --json` prints: names with dots between.
     pub path: Option<String>,
-    /// Expression with `+ - * /`, parentheses, `min(a, b)`, `max(a, b)`, `log2(a)`, `exp2(a)`, numbers, earlier metrics, and keys of
-    /// `[over]` (between quotes if they are not plain names). It has no value if one of these has none, or if the result is not a
-    /// finite number.
+    /// Expression with `+ - * /`, parentheses, `min(a, b)`, `max(a, b)`, `log2(a)`, `exp2(a)`, numbers, earlier
+    /// metrics, and keys of `[over]` (between quotes if they are not plain names). The metric has no value if one of
+    /// these has none, or if the result is not a finite number.
     pub expr: Option<String>,
     /// Whether larger or smaller values are better.
     pub aim: Option<Aim>,
@@ -141,8 +145,8 @@ pub struct Metric {
     pub at_least: Option<f64>,
     /// Upper bound: a point is feasible only if the metric is not above it.
     pub at_most: Option<f64>,
-    /// Value if the report has no such figure, for example for a kind of transaction that did not occur. Without it, the point has an
-    /// error.
+    /// Value if the report has no such figure, for example for a kind of transaction that did not occur. Without this
+    /// default, such a point has an error.
     #[schemars(with = "Option<f64>")]
     pub default: Option<Number>,
     /// Unit, for tables and pages.

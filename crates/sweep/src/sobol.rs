@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The Sobol sequence in the order of Gray codes. Number `n` is calculated without those before it.
+//! The Sobol sequence in the order of Gray codes. Number `n` is calculated without the earlier numbers.
 //!
 //! Direction numbers: S. Joe and F. Y. Kuo, "Constructing Sobol sequences with better two-dimensional projections", SIAM J. Sci.
 //! Comput. 30 (2008), set D(6), `new-joe-kuo-6`: its first 64 dimensions.

@@ -42,21 +42,23 @@ pub struct Ran {
     pub record: Record,
     /// CPU time of the thread.
     pub cpu: Duration,
-    /// Part of it in the simulation itself, without reading and building the lab and reporting.
+    /// The part of this time in the simulation itself, without reading the lab, building it and reporting.
     pub simulation: Duration,
 }
 
 impl Sweep {
     /// Reads the sweep at `path`. Slots of its lab can have these models.
     ///
-    /// # Errors Faults of the sweep file or its lab, each with its place and the expected values.
+    /// # Errors
+    /// Faults of the sweep file or its lab, each with its place and the expected values.
     pub fn read(models: &Models, path: &Path, native: NativeCode) -> Result<Sweep, FileErrors> {
         Sweep::parse(models, TextFile::read(path)?, None, native)
     }
 
     /// Parses a sweep from text, with the lab that it names or with `lab` if given.
     ///
-    /// # Errors As [`read`](Self::read).
+    /// # Errors
+    /// As [`read`](Self::read).
     pub fn parse(
         models: &Models,
         file: TextFile,
@@ -99,7 +101,7 @@ impl Sweep {
         }
     }
 
-    /// Checks the lab alone, and that every key accepts one of its values. Also reads the files of the lab.
+    /// Checks the lab alone. Also checks that every key accepts one of its values. Also reads the files of the lab.
     fn check(&self) -> Result<(), FileErrors> {
         let read = |given: &[String]| {
             self.reader.parse(&self.lab.path, &self.lab.text, self.folder.clone(), &Overrides::new(given))
@@ -111,7 +113,7 @@ impl Sweep {
             FileError::at(&self.file.path, &self.file.text, place, first)
         };
         let mut errors = Vec::new();
-        // Values that are valid only together with those of other keys may be valid in some point.
+        // A value that is valid only together with values of other keys may be valid in some point.
         let all = read(&self.overrides(0, 0));
         for axis in &self.parsed.axes {
             let tried: Vec<_> = axis.witnesses().iter().map(|row| read(&set(&axis.keys, row))).collect();
@@ -134,7 +136,8 @@ impl Sweep {
 
     /// Parses the result of [`pack`](Self::pack).
     ///
-    /// # Errors The text is not a sweep, or is of another version.
+    /// # Errors
+    /// The text is not a sweep, or is of another version.
     pub fn unpack(models: &Models, packed: &str) -> Result<Sweep, FileErrors> {
         let packed = serde_json::from_str(packed).map_err(|e| {
             FileError::whole(
@@ -165,7 +168,7 @@ impl Sweep {
         &self.parsed.metrics
     }
 
-    /// Returns the rounds: one, or those of successive halving.
+    /// Returns the rounds: one round, or the rounds of successive halving.
     pub fn rounds(&self) -> &[Round] {
         self.parsed.rounds.all()
     }
@@ -218,7 +221,8 @@ impl Sweep {
 
     /// Returns the lab of a point, checked.
     ///
-    /// # Errors Faults of these settings.
+    /// # Errors
+    /// Faults of these settings.
     pub fn lab_of(&self, point: &Point) -> Result<LabFile, FileErrors> {
         let overrides = Overrides::new(&self.overrides(point.config, point.round));
         let folder = self.folder.clone();
@@ -233,10 +237,11 @@ impl Sweep {
     /// Runs a point. The record covers all cases: an invalid lab, a failure, or a panic (if panics unwind).
     pub fn run(&self, point: &Point) -> Ran {
         let never = self.run_until(point, || false);
-        never.unwrap_or_else(|| unreachable!("it ends by itself alone"))
+        never.unwrap_or_else(|| unreachable!("the run is never interrupted"))
     }
 
-    /// Like [`run`](Self::run), but ends without a record if `stop` returns true. It is called every few milliseconds.
+    /// Like [`run`](Self::run), but ends without a record if `stop` returns true. This function is called every few
+    /// milliseconds.
     pub fn run_until(&self, point: &Point, stop: impl Fn() -> bool) -> Option<Ran> {
         let begun = cpu();
         let mut simulation = Duration::ZERO;
@@ -287,7 +292,7 @@ impl Sweep {
         record.outcome.is_whole() && self.miss(record) == 0.0
     }
 
-    /// Returns by how much a record misses the bounds of the metrics, relative to them.
+    /// Returns the distance of a record from the bounds of the metrics, relative to the bounds.
     pub(crate) fn miss(&self, record: &Record) -> f64 {
         let all = self.metrics().iter().enumerate();
         all.map(|(n, metric)| metric.miss(record.number(n))).sum()

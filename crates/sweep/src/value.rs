@@ -19,7 +19,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Returns the value as a number, if it is one: `true` is 1.
+    /// Returns the value if it is a number; `true` is 1.
     pub fn number(&self) -> Option<f64> {
         match self {
             Value::Boolean(is) => Some(f64::from(u8::from(*is))),

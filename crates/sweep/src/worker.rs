@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 use std::time::{Duration, Instant};
 
-/// Longest time that a record waits to be written together with others.
+/// Maximum time for which a record waits to be written together with others.
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// An order of the master.
@@ -35,7 +35,7 @@ pub(crate) enum Order {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Reply {
-    // serde takes the first that fits, so the most frequent one comes first.
+    // serde takes the first variant that fits, so the most frequent variant is the first.
     Ran { record: Record, cpu_ns: u64, simulation_ns: u64 },
     Ready { ready: bool },
     Refused { refused: String },
@@ -44,7 +44,8 @@ pub(crate) enum Reply {
 
 /// Runs the points that arrive on `input` until it ends, and writes their records to `output`.
 ///
-/// # Errors Errors of either stream, or a line that is not an order.
+/// # Errors
+/// Errors of either stream, or a line that is not an order.
 pub fn serve(models: &Models, input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let mut orders = input.lines().map(|line| {
         let bad =

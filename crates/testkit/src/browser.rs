@@ -38,13 +38,13 @@ fn command() -> Option<&'static str> {
     ["chromium", "chromium-browser"].into_iter().find(works)
 }
 
-/// Starts the browser with its pipes in `folder`. It ends with this run.
+/// Starts the browser with its pipes in `folder`. The browser ends with this run.
 #[expect(clippy::zombie_processes, reason = "it outlives the test that starts it")]
 fn start(folder: &Path) -> Result<(), String> {
     let command = command().ok_or("skipped: chromium is not installed")?;
     let pipes = [folder.join("to"), folder.join("from")];
     assert!(Command::new("mkfifo").args(&pipes).status().unwrap().success());
-    // Chromium has both pipes open in both directions, so it runs on between two tests.
+    // Chromium has both pipes open in both directions, so it continues to run between two tests.
     let script = format!(
         "{command} --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage \
          --no-first-run --disable-background-networking --disable-component-update --disable-sync \
@@ -115,7 +115,7 @@ impl Browser {
             let mut bytes = Vec::new();
             self.from.read_until(0, &mut bytes).unwrap();
             assert_eq!(bytes.pop(), Some(0), "the browser has ended");
-            // A test that was killed may have left half a message, and messages to its own tab.
+            // A test that was killed may have left half of a message, and messages to its own tab.
             let message: Value = serde_json::from_slice(&bytes).unwrap_or_default();
             if message.is_object() && message["sessionId"].as_str() == self.session.as_deref() {
                 self.note(&message);

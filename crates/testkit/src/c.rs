@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The C library of `crates/libtlp`, and C programs linked with it, under the sanitizers if the compiler has them. Prints a line if there is no C
-//! compiler; never skips silently.
+//! The C library of `crates/libtlp`, and C programs linked with it, under the sanitizers if the compiler has them.
+//! Prints a line if there is no C compiler, so that no test is skipped silently.
 
 use crate::{once, root};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,7 +9,7 @@ use std::process::Command;
 
 const SANITIZERS: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
-/// Returns `name` if it runs. Otherwise prints that the test is skipped.
+/// Returns `name` if the command runs. Otherwise prints that the test is skipped.
 pub fn compiler(name: &'static str) -> Option<&'static str> {
     let works = Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
     if !works {
@@ -18,14 +18,19 @@ pub fn compiler(name: &'static str) -> Option<&'static str> {
     works.then_some(name)
 }
 
-/// Returns flags of the sanitizers. If the compiler has no libraries for them, prints a line on standard error and returns none.
+/// Returns flags of the sanitizers. If the compiler has no libraries for the sanitizers, prints a line on standard
+/// error and returns no flags.
 fn sanitizers(cc: &str) -> &'static [&'static str] {
     let works = once(&format!("sanitizers-{}", file_name(cc)), |folder| {
         let (source, program) = (folder.join("empty.c"), folder.join("empty"));
         std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
         let built = Command::new(cc).args(SANITIZERS).arg(&source).arg("-o").arg(&program).output().unwrap();
         let works = built.status.success() && Command::new(&program).status().is_ok_and(|s| s.success());
-        if works { Ok(()) } else { Err(format!("skipped: {cc} has no sanitizers; the programs run without")) }
+        if works {
+            Ok(())
+        } else {
+            Err(format!("skipped: {cc} has no sanitizers; the programs run without them"))
+        }
     });
     match works {
         Ok(_) => &SANITIZERS,
@@ -41,7 +46,7 @@ fn file_name(cc: &str) -> String {
     cc.replace('+', "x")
 }
 
-/// Returns the path of the static library. Cargo has built it as a dependency of this crate.
+/// Returns the path of the static library. Cargo has built the library as a dependency of this crate.
 pub fn library() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its executable");
     test.with_file_name("libtlp.a")

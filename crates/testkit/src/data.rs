@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Measurements and captures that are not part of riser. Never reads them.
+//! Measurements and captures that are not part of riser. This module never reads them.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Functions with every capability that a configuration space can have, for tests of programs that read them. Never reads one.
+//! Functions with every capability that a configuration space can have, for tests of programs that read them. This
+//! module never reads a configuration space.
 
 use config::{
     AtsLayout, Bar, Builder, Identity, PasidLayout, PtmLayout, ResizableBar, SriovLayout, VcLayout,

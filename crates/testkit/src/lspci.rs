@@ -5,7 +5,7 @@
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Distinguishes the dumps of one process.
+/// Number that distinguishes the dumps of one process.
 static DUMPS: AtomicU32 = AtomicU32::new(0);
 
 /// Returns the output of `lspci -F` for a dump, with these arguments. Prints that the test is skipped and returns `None` if there is no `lspci`.
@@ -24,7 +24,8 @@ pub fn lspci(dump: &str, args: &[&str]) -> Option<String> {
     Some(String::from_utf8(out.stdout).unwrap())
 }
 
-/// Titles below which riser prints details and `lspci` 3.9.0 only the name: riser's title, and that of `lspci`.
+/// Titles below which riser prints details and `lspci` 3.9.0 only the name: the title in riser, and the title in
+/// `lspci`.
 const NAMES_ONLY: [(&str, &str); 4] = [
     ("Data Link Feature", "Data Link Feature"),
     ("Physical Layer 16.0 GT/s", "Physical Layer 16.0 GT/s"),
@@ -43,7 +44,7 @@ const UNKNOWN: [&str; 5] = [
     "Vendor Specific Information: ",
 ];
 
-/// Panics if `lspci` complains, except about capabilities that it does not know.
+/// Panics if `lspci` prints a warning, except about capabilities that it does not know.
 pub fn assert_clean(text: &str) {
     for line in text.lines() {
         for complaint in ["!!!", "access denied", "Unknown header"] {
@@ -54,8 +55,8 @@ pub fn assert_clean(text: &str) {
     }
 }
 
-/// Returns the lines of one function in comparable form: with one blank between words, without the sizes of BARs, which a dump does not have,
-/// without the signs for which `lspci` has no words, and without riser's additional lines.
+/// Returns the lines of one function in comparable form, with one blank between words. Omits the sizes of BARs, which a
+/// dump does not have, the signs for which `lspci` has no words, and the additional lines of riser.
 pub fn comparable(text: &str) -> Vec<String> {
     let (mut lines, mut beyond, mut upper_half) = (Vec::new(), false, None);
     for line in text.lines() {
@@ -72,7 +73,8 @@ pub fn comparable(text: &str) -> Vec<String> {
     lines
 }
 
-/// Returns the start of the line that `lspci -F` prints for the upper half of a 64-bit BAR, which it takes for another BAR.
+/// Returns the start of the line that `lspci -F` prints for the upper half of a 64-bit BAR, because it treats this half
+/// as another BAR.
 fn upper_half_below(words: &str) -> Option<String> {
     let (index, _) = words.strip_prefix("Region ")?.split_once(": Memory")?;
     words.contains("64-bit").then(|| format!("Region {}:", index.parse::<u8>().unwrap() + 1))

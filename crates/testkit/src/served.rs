@@ -26,7 +26,7 @@ pub struct Counted {
 
 /// A running adapter.
 pub struct Served {
-    /// The memory that it serves.
+    /// The memory that the adapter serves.
     pub image: Arc<Image>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Counted>>,

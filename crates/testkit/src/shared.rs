@@ -10,11 +10,12 @@ use std::time::{Duration, SystemTime};
 /// Folders of runs older than this are removed. No run takes that long.
 const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Returns the folder that `make` has filled. The first test of a run that needs `name` calls `make` with an empty folder. The others wait for it
-/// and get the same folder. A run is one call of `cargo nextest run`, or one test executable under `cargo test`.
+/// Returns the folder that `make` has filled. The first test of a run that needs `name` calls `make` with an empty
+/// folder. The other tests wait for it, and get the same folder. A run is one call of `cargo nextest run`, or one test
+/// executable under `cargo test`.
 ///
 /// # Errors
-/// The error of `make`, for every test that asks: for example why a tool cannot be installed.
+/// The error of `make`, for every test that calls this: for example the reason why a tool cannot be installed.
 pub fn once(name: &str, make: impl FnOnce(&Path) -> Result<(), String>) -> Result<PathBuf, String> {
     let run = run_folder();
     let folder = run.join(name);
@@ -48,7 +49,7 @@ pub fn runner() -> u32 {
     }
 }
 
-/// Name of this run: nextest's ID, or for `cargo test` the process and its time, since process IDs repeat.
+/// Name of this run: nextest's ID, or for `cargo test` the process and its time, because process IDs repeat.
 fn run_name() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
@@ -74,7 +75,7 @@ fn run_folder() -> PathBuf {
 fn remove_old_runs(all: &Path) {
     let is_old = |run: &fs::DirEntry| {
         let modified = run.metadata().and_then(|metadata| metadata.modified());
-        // If the clock was set back, there is no age and the folder stays.
+        // If the clock was set back, the age is unknown and the folder stays.
         modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > MAX_AGE))
     };
     let runs = fs::read_dir(all).unwrap().filter_map(Result::ok);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! AtomicOp requests (`PCIe 5.0 §2.2.7`, §6.15): what they ask for and what they compute. Knows no memory.
+//! AtomicOp requests (`PCIe 5.0 §2.2.7`, §6.15): their fields, and the result of each operation. Accesses no memory.
 
 use crate::{Bdf, Tag};
 
-/// The operation of an AtomicOp; all are non-posted, and answered with the value before.
+/// The operation of an AtomicOp. All are non-posted, and their completion returns the old value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AtomicOp {
-    /// FetchAdd: adds the operand, modulo its size.
+    /// FetchAdd: adds the operand to the old value; the sum wraps around at the size of the operand.
     FetchAdd,
     /// Swap: stores the operand.
     Swap,
-    /// CAS: stores the second operand if the first equals the value before.
+    /// CAS: stores the second operand if the first equals the old value.
     CompareSwap,
 }
 
-/// Size of an operand (`PCIe 5.0 §6.15.1`): 32 and 64 bits for all three, 128 for CAS alone.
+/// Size of an operand (`PCIe 5.0 §6.15.1`): 32 or 64 bits for all operations, 128 bits for CAS only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum OperandSize {
     /// 32 bits.
@@ -36,7 +36,7 @@ impl OperandSize {
         }
     }
 
-    /// The size of an operand of `bytes` bytes: 16 bytes unless it has 4 or 8.
+    /// The size of an operand of `bytes` bytes: 4, 8 or 16. Any other number counts as 16.
     #[must_use]
     pub const fn of_bytes(bytes: u32) -> OperandSize {
         match bytes {
@@ -47,7 +47,7 @@ impl OperandSize {
     }
 }
 
-/// FetchAdd, Swap and CAS. Four DW of header from 4 GiB on, three below.
+/// FetchAdd, Swap or CAS. The header has 4 DW for addresses from 4 GiB on, and 3 DW below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AtomicRequest {
     /// The operation.
@@ -63,7 +63,7 @@ pub struct AtomicRequest {
 }
 
 impl AtomicOp {
-    /// Operands in the request: 1, or 2 in a CAS (compare, then swap).
+    /// Number of operands in the request: 1, or 2 in a CAS (compare value, then swap value).
     #[must_use]
     pub const fn operands(self) -> u32 {
         match self {
@@ -72,8 +72,8 @@ impl AtomicOp {
         }
     }
 
-    /// The size of an operand in a request of `length_dw` DWs; `None` if no such request exists
-    /// (`PCIe 5.0 Table 2-14`): 1 or 2 for FetchAdd and Swap; 2, 4 or 8 for CAS.
+    /// The size of an operand in a request of `length_dw` DWs (`PCIe 5.0 Table 2-14`). `None` unless the length is
+    /// 1 or 2 for FetchAdd and Swap, or 2, 4 or 8 for CAS.
     #[must_use]
     pub const fn operand_of_length(self, length_dw: u32) -> Option<OperandSize> {
         match (self, length_dw) {
@@ -88,9 +88,10 @@ impl AtomicOp {
         }
     }
 
-    /// What memory holds afterwards, where it held `old` and the request brought `operands`
-    /// ([`AtomicRequest::length_dw`] DWs); little endian, as memory is. All slices have the operand's length, `operands`
-    /// twice that for a CAS; bytes beyond are not looked at, missing ones are zero.
+    /// Computes the new value of memory in `new`, from the old value `old` and the `operands` in the request
+    /// ([`AtomicRequest::length_dw`] DWs). Values are little endian, as in memory. `old` and `new` have the length
+    /// of one operand, and `operands` has that length, or twice that length for a CAS. Bytes beyond these lengths
+    /// are ignored, and missing bytes count as zero.
     pub fn apply(self, old: &[u8], operands: &[u8], new: &mut [u8]) {
         let size = new.len();
         let (first, second) = operands.split_at(size.min(operands.len()));
@@ -114,7 +115,7 @@ fn little(bytes: &[u8], size: usize) -> u128 {
 }
 
 impl AtomicRequest {
-    /// Length of the data in DW: 1 to 8.
+    /// Length of the data in DW: 1, 2, 4 or 8.
     pub const fn length_dw(&self) -> u32 {
         self.op.operands() * self.operand.bytes() / 4
     }
@@ -124,9 +125,9 @@ impl AtomicRequest {
 mod tests {
     use super::*;
 
-    /// Rows: operation, value before, operands, value after (`PCIe 5.0 §6.15.1`).
+    /// Rows: operation, old value, operands, new value (`PCIe 5.0 §6.15.1`).
     #[test]
-    fn computes_results() {
+    fn atomic_operation_computes_new_value() {
         type Row = (AtomicOp, &'static [u8], &'static [u8], &'static [u8]);
         let rows: [Row; 6] = [
             (AtomicOp::FetchAdd, &[0xff, 0, 0, 0], &[1, 0, 0, 0], &[0, 1, 0, 0]),
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_and_operands() {
+    fn length_determines_operand_size() {
         use AtomicOp::{CompareSwap, FetchAdd, Swap};
         for op in [FetchAdd, Swap, CompareSwap] {
             for length in 0..=1024 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Completions (`PCIe 5.0 §2.2.9`, §2.3.1.1): what a request asks of them, the headers of those that answer it, and
-//! the bytes of it that an arrived one holds. Completers and requesters both use this module; [`split`]
-//! or a policy says where to cut.
+//! Completions (`PCIe 5.0 §2.2.9`, §2.3.1.1): the fields that a request determines in its completions, the headers of
+//! completions, and the bytes that an arrived completion returns. Completers and requesters both use this module.
+//! [`split`] or a policy decides how much data each completion has.
 
 use crate::rules::{RuleId, Violation};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 };
 use core::ops::Range;
 
-/// What a request asks of its completions.
+/// The fields that a request determines in its completions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asked {
     /// Requester ID.
@@ -19,23 +19,24 @@ pub struct Asked {
     pub tag: Tag,
     /// Traffic Class.
     pub tc: TrafficClass,
-    /// Attributes that its completions have.
+    /// Attributes of the completions.
     pub attr: Attributes,
-    /// True for an MRdLk, which CplDLk and CplLk answer.
+    /// True for an MRdLk. Its completions are CplDLk or CplLk.
     pub locked: bool,
-    /// The bytes asked for.
+    /// The requested bytes.
     pub bytes: Awaited,
 }
 
 impl Asked {
-    /// What `request` asks; `None` if no completion answers it. Byte Count and Lower Address are those of a memory
-    /// read; for an AtomicOp the operand's size and 0, for all others 4 and 0 (`PCIe 5.0 §2.2.9`). ID-based Ordering
-    /// is left out, as a completer need not use it (§2.2.6.4).
+    /// The fields for the completions of `request`; `None` if the request is posted. For a memory read, Byte Count and
+    /// Lower Address follow from its bytes. They are the operand's size and 0 for an AtomicOp, and 4 and 0 for all
+    /// other requests (`PCIe 5.0 §2.2.9`). ID-based Ordering is left out, because a completer need not set it
+    /// (§2.2.6.4).
     pub fn of(request: &Repr) -> Option<Asked> {
         (request.class() == Class::NonPosted).then(|| Asked::of_non_posted(request))
     }
 
-    /// As [`of`](Self::of), for a request that is known to ask for a completion.
+    /// Like [`of`](Self::of), for a request that the caller knows to be non-posted.
     pub fn of_non_posted(request: &Repr) -> Asked {
         let byte_count = match &request.body {
             Body::Memory(m) if m.op.is_read() => return Asked::of_read(request, m),
@@ -47,7 +48,7 @@ impl Asked {
         Asked { requester, tag, tc, attr, locked: false, bytes: Awaited { first_byte: 0, byte_count } }
     }
 
-    /// As [`of`](Self::of), for a memory read, of which `read` is the body.
+    /// Like [`of`](Self::of), for a memory read with the body `read`.
     #[inline]
     pub fn of_read(request: &Repr, read: &MemoryRequest) -> Asked {
         Asked {
@@ -60,13 +61,13 @@ impl Asked {
         }
     }
 
-    /// The header of a completion without data: Byte Count and Lower Address of the whole request.
+    /// The header of a completion without data. Its Byte Count and Lower Address are those of the whole request.
     #[inline]
     pub fn without_data(&self, completer: Bdf, status: Status) -> Repr {
         self.header(completer, status, self.bytes, None)
     }
 
-    /// The header of the completion with the next `piece` bytes, 1 to 4096, after the first `sent`.
+    /// The header of a completion with `piece` bytes (1 to 4096), which follow the first `sent` bytes of the request.
     #[inline]
     pub fn with_data(&self, completer: Bdf, sent: u32, piece: u32) -> Repr {
         let rest = self.bytes.behind(sent);
@@ -91,15 +92,16 @@ impl Asked {
     }
 }
 
-/// Returns true if `completion` has the Traffic Class `tc` of its request, and No Snoop and Relaxed Ordering as in its attributes
-/// `attr` (`PCIe 5.0 §2.2.9`). ID-based Ordering is not compared: a completer need not repeat it (§2.3.2).
+/// Returns true if `completion` has the Traffic Class `tc`, and the same No Snoop and Relaxed Ordering as `attr`, the
+/// attributes of its request (`PCIe 5.0 §2.2.9`). ID-based Ordering is not compared, because a completer need not
+/// copy it (§2.3.2).
 #[must_use]
 #[inline]
 pub fn repeats(completion: &Repr, tc: TrafficClass, attr: Attributes) -> bool {
     completion.tc == tc && (completion.attr ^ attr) & Attributes::COMPLETED == Attributes::empty()
 }
 
-/// The rule that a completion breaks if it does not [repeat](repeats) Traffic Class and attributes of its request.
+/// The rule that a completion breaks if its Traffic Class or attributes differ from the request, see [`repeats`].
 #[must_use]
 pub fn not_repeated(completion: &Repr, tc: TrafficClass, attr: Attributes) -> Option<Violation> {
     if completion.tc != tc {
@@ -111,18 +113,18 @@ pub fn not_repeated(completion: &Repr, tc: TrafficClass, attr: Attributes) -> Op
     (found != expected).then_some(Violation::expecting(RuleId::CompletionAttr, found, expected))
 }
 
-/// Requester ID in bits 31:16 and tag in bits 9:0: the value of rules about a completion's request.
+/// Requester ID in bits 31:16 and tag in bits 9:0, as in the values of rules about the request of a completion.
 #[must_use]
 pub fn transaction_value(completion: &Completion) -> u64 {
     u64::from(completion.requester.bits()) << 16 | u64::from(completion.tag.bits())
 }
 
-/// The bytes that a request asks for, or the rest of them.
+/// The bytes that a request asks for, or those of them that are still missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Awaited {
-    /// Address of the first byte, of which Lower Address has seven bits; zero for all but memory reads.
+    /// Address of the first byte; zero for all requests except memory reads. Lower Address is its low seven bits.
     pub first_byte: u64,
-    /// The number of bytes, as Byte Count counts them.
+    /// Number of bytes, counted as in Byte Count.
     pub byte_count: u32,
 }
 
@@ -131,16 +133,16 @@ pub struct Awaited {
 pub enum Misfit {
     /// It has no data.
     WithoutData,
-    /// Byte Count is more than is awaited, or bytes before the completion are missing.
+    /// Byte Count is too high, or bytes before this completion are missing.
     ByteCount,
-    /// Lower Address is not that of the byte that Byte Count names.
+    /// Lower Address does not fit the byte that Byte Count determines.
     LowerAddress,
-    /// It has more DWs than remain.
+    /// It has more DWs than the request still awaits.
     Length,
 }
 
 impl Awaited {
-    /// The rest after the first `count` bytes.
+    /// The bytes after the first `count`.
     #[must_use]
     #[inline]
     pub const fn behind(self, count: u32) -> Awaited {
@@ -148,31 +150,31 @@ impl Awaited {
         Awaited { first_byte, byte_count: self.byte_count - count }
     }
 
-    /// Lower Address of a completion that begins at the first byte.
+    /// Lower Address of a completion that starts with the first byte.
     #[must_use]
     #[inline]
     pub const fn lower_address(self) -> u8 {
         (self.first_byte & 0x7f) as u8
     }
 
-    /// Byte lanes of the first DW before the first byte.
+    /// Byte lanes of the first DW that precede the first byte: 0 to 3.
     #[must_use]
     #[inline]
     pub const fn lead(self) -> u32 {
         (self.first_byte & 3) as u32
     }
 
-    /// Bytes of the next completion, see [`split::completion_piece`].
+    /// Number of bytes in the next completion, see [`split::completion_piece`].
     #[must_use]
     #[inline]
     pub fn next_piece(self, mps: Mps, rcb: Rcb) -> u32 {
         split::completion_piece(self.first_byte, self.byte_count, mps, rcb)
     }
 
-    /// The range of these bytes that a successful completion holds, whether or not those before it have come.
+    /// The range of these bytes that a successful completion returns. Earlier completions may be missing.
     ///
     /// # Errors
-    /// If it does not answer such a request.
+    /// If the completion does not answer a request for these bytes.
     #[inline]
     pub fn place(self, completion: &Completion) -> Result<Range<u32>, Misfit> {
         let dw = u32::from(completion.length_dw.ok_or(Misfit::WithoutData)?);
@@ -188,11 +190,11 @@ impl Awaited {
         Ok(start..start + (dw * 4 - rest.lead()).min(remaining))
     }
 
-    /// The number of bytes that a successful completion holds; it has to begin at the first, as completions of one
-    /// request come in address order (`PCIe 5.0 §2.3.1.1`).
+    /// The number of bytes that a successful completion returns. It must start with the first byte, because the
+    /// completions of a request arrive in address order (`PCIe 5.0 §2.3.1.1`).
     ///
     /// # Errors
-    /// If it does not answer the request at that byte.
+    /// If the completion does not answer the request from the first byte on.
     #[inline]
     pub fn place_next(self, completion: &Completion) -> Result<u32, Misfit> {
         if u32::from(completion.byte_count) != self.byte_count {
@@ -201,7 +203,7 @@ impl Awaited {
         self.place(completion).map(|bytes| bytes.end)
     }
 
-    /// The rule that `completion` breaks, for which [`place`](Self::place) or [`place_next`](Self::place_next) returned
+    /// The rule that `completion` breaks, after [`place`](Self::place) or [`place_next`](Self::place_next) returned
     /// `misfit`.
     #[cold]
     #[must_use]
@@ -245,8 +247,9 @@ mod tests {
         }
     }
 
-    /// Byte by byte: those of the request that stand on the lanes of a completion whose first byte is the one that Byte Count
-    /// names. `None` if its last DW has none of them, or Lower Address is another byte's.
+    /// Computes the result of `place` byte by byte. Byte Count determines the first byte of the completion. The
+    /// result has all bytes of the request on the byte lanes from there on. `None` if the last DW contains none of
+    /// them, or if Lower Address does not fit the first byte.
     fn by_lanes(asked: Awaited, c: &Completion) -> Option<Vec<u32>> {
         let wanted: Vec<u64> = (0..asked.byte_count).map(|n| asked.first_byte + u64::from(n)).collect();
         let first = *wanted.iter().rev().nth(usize::from(c.byte_count).checked_sub(1)?)?;
@@ -260,7 +263,8 @@ mod tests {
     }
 
     proptest! {
-        /// Pieces of a read fit together again: each byte once, in order, and the last completion says so.
+        /// The pieces of a read fit together: they return each byte once and in order, and only the last one ends
+        /// the read.
         #[test]
         fn places_pieces_of_read(page in 0u64..4, at in 0u64..4096, len in 1u32..4097, mps in 0u8..6, rcb in 0u8..2) {
             let first_byte = page << 30 | at;
@@ -279,7 +283,7 @@ mod tests {
             }
         }
 
-        /// Any completion is placed as its lanes say, or is a misfit.
+        /// Any completion is either rejected, or placed on the bytes that its byte lanes determine.
         #[test]
         fn place_matches_byte_lanes(
             at in 0u64..300,
@@ -310,7 +314,7 @@ mod tests {
             Asked::of(&Repr::new(Body::Memory(m))).map(|a| (a.bytes.first_byte, a.bytes.byte_count))
         };
         assert_eq!(write(MemoryOp::Write), None);
-        // Byte Count and Lower Address of what is answered without data: 4 and 0 (`PCIe 5.0 §2.2.9`).
+        // Byte Count and Lower Address of requests whose completion has no data are 4 and 0 (`PCIe 5.0 §2.2.9`).
         assert_eq!(write(MemoryOp::WriteDeferrable), Some((0, 4)));
         assert_eq!(write(MemoryOp::ReadLocked), Some((0x1000, 4)));
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The three CRCs of PCI Express: LCRC and ECRC of TLPs, and the CRC-16 of DLLPs.
 //!
-//! All start with ones, take each byte from bit 0 to bit 7, and send the complement of the remainder with the bits of
-//! each byte mirrored (`PCIe 5.0 §2.7.1`, §3.5.1, §3.6.2.1). That is the usual reflected form, the first byte on the wire the
-//! low byte of the register: LCRC and ECRC are the CRC-32 of Ethernet.
+//! Each starts with all ones and takes each byte from bit 0 to bit 7. The field holds the complement of the remainder,
+//! with the bits of each byte mirrored (`PCIe 5.0 §2.7.1`, §3.5.1, §3.6.2.1). This is the usual reflected CRC, if the
+//! low byte of the register is sent first. LCRC and ECRC use the CRC-32 of Ethernet.
 
 use crate::Repr;
 
@@ -12,10 +12,10 @@ const LCRC_POLYNOMIAL: u32 = 0x04C1_1DB7_u32.reverse_bits();
 /// 0x100B (`PCIe 5.0 §3.5.1`), mirrored.
 const DLLP_POLYNOMIAL: u16 = 0x100B_u16.reverse_bits();
 
-/// Bytes that one step of the CRC-32 takes.
+/// Number of bytes that one step of the CRC-32 processes.
 const STEP: usize = 8;
 
-// Row 0 is the effect of a byte at the end of a step; row n that of a byte n places before it.
+// Row 0 is the effect of the last byte of a step. Row n is the effect of a byte n places before it.
 const fn tables_32() -> [[u32; 256]; STEP] {
     let mut tables = [[0; 256]; STEP];
     let mut index = 0;
@@ -52,7 +52,8 @@ const fn table_16() -> [u16; 256] {
 static TABLES_32: [[u32; 256]; STEP] = tables_32();
 static TABLE_16: [u16; 256] = table_16();
 
-/// Goes on with a CRC-32 of Ethernet over `bytes`, from ones on, without the complement at its end: Linux's `crc32_le`.
+/// Continues the CRC-32 of Ethernet over `bytes` from `crc`, which is `u32::MAX` at the start. The result is not
+/// complemented, as in Linux's `crc32_le`.
 pub fn crc32(mut crc: u32, bytes: &[u8]) -> u32 {
     let mut steps = bytes.chunks_exact(STEP);
     for step in &mut steps {
@@ -67,24 +68,24 @@ pub fn crc32(mut crc: u32, bytes: &[u8]) -> u32 {
     steps.remainder().iter().fold(crc, byte_step)
 }
 
-// The register complemented, as the specification draws the field: bit 31 is the first byte's bit 7.
+// The complement of the register, with the bytes in the order of the field: bit 31 is bit 7 of the first byte.
 const fn field_32(crc: u32) -> u32 {
     (!crc).swap_bytes()
 }
 
-/// The LCRC of a TLP (`PCIe 5.0 §3.6.2.1`), over four zero bits, the 12-bit `sequence` number and `tlp` (header, data and
-/// digest). The field as drawn: `to_be_bytes` is its order on the wire. The same at 8b/10b and 128b/130b, where the
-/// bits before the sequence number count as zero (`PCIe 5.0 §4.2.2.3`).
+/// The LCRC of a TLP (`PCIe 5.0 §3.6.2.1`): covers four zero bits, the 12-bit `sequence` number and `tlp` (header, data
+/// and digest). `to_be_bytes` of the result is the order on the wire. The LCRC is the same with 8b/10b and 128b/130b,
+/// where the bits before the sequence number count as zero (`PCIe 5.0 §4.2.2.3`).
 pub fn lcrc(sequence: u16, tlp: &[u8]) -> u32 {
     let crc = crc32(u32::MAX, &(sequence & 0xfff).to_be_bytes());
     field_32(crc32(crc, tlp))
 }
 
-/// The ECRC of a TLP (`PCIe 5.0 §2.7.1`), over end-to-end prefixes, header and data. `tlp` may begin with local prefixes,
-/// which are not covered, and ends before the digest. Bit 0 of the header's Type and EP, which may change on the way,
-/// count as ones. The field as drawn: `to_be_bytes` is its order on the wire.
+/// The ECRC of a TLP (`PCIe 5.0 §2.7.1`): covers end-to-end prefixes, header and data. `tlp` ends before the
+/// digest, and may begin with local prefixes, which are not covered. Bit 0 of the header's Type and EP may change
+/// on the way, so both count as ones. `to_be_bytes` of the result is the order on the wire.
 pub fn ecrc(tlp: &[u8]) -> u32 {
-    // Prefixes have Fmt 100b, then Type[4]: 0 in local ones, 1 in end-to-end ones, of which nothing may change.
+    // Prefixes have Fmt 100b. Then follows Type[4]: 0 in local prefixes, 1 in end-to-end prefixes, which never change.
     let prefixes = |bytes: &[u8], kind| bytes.chunks_exact(4).take_while(|dw| dw[0] >> 4 == kind).count() * 4;
     let covered = &tlp[prefixes(tlp, 0b1000)..];
     let (prefixes, header) = covered.split_at(prefixes(covered, 0b1001));
@@ -98,14 +99,14 @@ pub fn ecrc(tlp: &[u8]) -> u32 {
     field_32(crc32(crc, rest))
 }
 
-/// Returns true if the digest of a whole TLP fits it: `bytes` are prefixes, header, data and digest, as [`Repr::parse`] takes them.
-/// `None` if there is no digest to look at: TD is clear, or the bytes are no complete TLP.
+/// Checks the ECRC of a complete TLP: `bytes` are prefixes, header, data and digest, as for [`Repr::parse`]. Returns
+/// `None` if TD is clear or the bytes are not a complete TLP, because then there is no digest.
 pub fn check_ecrc(bytes: &[u8]) -> Option<bool> {
     Repr::parse(bytes).ok()?.ecrc_fits(bytes)
 }
 
-/// The CRC of a DLLP (`PCIe 5.0 §3.5.1`), over its first four bytes. The field as drawn: `to_be_bytes` is its order on
-/// the wire.
+/// The CRC of a DLLP (`PCIe 5.0 §3.5.1`), over its first four bytes. `to_be_bytes` of the result is the order on the
+/// wire.
 pub fn dllp(bytes: [u8; 4]) -> u16 {
     let crc = bytes.iter().fold(u16::MAX, |crc, &byte| crc >> 8 ^ TABLE_16[(crc as u8 ^ byte) as usize]);
     (!crc).swap_bytes()
@@ -115,15 +116,15 @@ pub fn dllp(bytes: [u8; 4]) -> u16 {
 mod tests {
     use super::*;
 
-    /// The check value of CRC-32, as every catalogue of CRCs has it.
+    /// The published check value of CRC-32.
     #[test]
-    fn crc_32_check_value() {
+    fn crc_32_has_published_check_value() {
         assert_eq!(!crc32(u32::MAX, b"123456789"), 0xCBF4_3926);
     }
 
-    /// A receiver that runs over data and CRC is left with the residue of CRC-32, 0xDEBB20E3.
+    /// A receiver that computes the CRC over data and LCRC gets the residue of CRC-32, 0xDEBB20E3.
     #[test]
-    fn lcrc_leaves_the_residue() {
+    fn lcrc_leaves_crc_32_residue() {
         let tlp = [0x00, 0x00, 0x00, 0x04, 0x1b, 0x00, 0x03, 0xff, 0x2f, 0x00, 0x10, 0x00];
         for sequence in [0, 1, 0x7ff, 0xfff] {
             let crc = crc32(crc32(u32::MAX, &u16::to_be_bytes(sequence)), &tlp);
@@ -132,9 +133,10 @@ mod tests {
         assert_eq!(lcrc(0x1fff, &tlp), lcrc(0xfff, &tlp));
     }
 
-    /// An MRd alone, then behind an Extended TPH prefix; values by zlib's CRC-32 over the bytes with the two bits set.
+    /// An MRd alone, and after an Extended TPH prefix. The values are zlib's CRC-32 of the bytes, with both variant
+    /// bits set.
     #[test]
-    fn ecrc_covers_end_to_end_prefixes_as_they_are() {
+    fn ecrc_covers_all_bits_of_end_to_end_prefixes() {
         let mut tlp =
             [0x90, 0x11, 0, 0, 0x00, 0x00, 0x80, 0x04, 0x1b, 0x00, 0x03, 0xff, 0x2f, 0x00, 0x10, 0x00];
         assert_eq!((ecrc(&tlp[4..]), ecrc(&tlp)), (0xcbe0_911a, 0x3cfa_bcca));

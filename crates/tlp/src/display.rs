@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A TLP in one line, in the style of the NetTLP paper's Figure 15 (NSDI'20, §6.2), with the name of a message, the latencies of
-//! an LTR message, and the common fields that do not have their default (TC, attributes, AT, hints, LN, TD, EP). Functions print as
-//! `bus:device.function`. The figure has device and function in one number, `1b:00`.
+//! Prints a TLP in one line, in the style of Figure 15 of the NetTLP paper (NSDI'20, §6.2). The line also has the
+//! name of a message, the latencies of an LTR message, and each common field that is not zero (TC, attributes, AT,
+//! hints, LN, TD, EP). Functions print as `bus:device.function`; the figure has device and function in one number,
+//! `1b:00`.
 
 use crate::message::name_of;
 use crate::{

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Data Link Layer Packets (`PCIe 5.0 §3.5`): six bytes, two of them CRC-16. Never panics on foreign bytes.
+//! Data Link Layer Packets (`PCIe 5.0 §3.5`): six bytes, of which two are the CRC-16. Never panics on bytes from
+//! outside.
 //!
 //! ```text
 //!          31         24 23 22 21         14 13 12 11              0
@@ -20,10 +21,10 @@
 use crate::{Class, Vc, crc};
 use core::fmt;
 
-/// Bytes of a DLLP, its CRC included.
+/// Length of a DLLP in bytes, including its CRC.
 pub const DLLP_LEN: usize = 6;
 
-/// A DLLP as a plain value: each type of `PCIe 5.0 Table 3-1` but those of multi-root I/O virtualization.
+/// A DLLP as a plain value: all types of `PCIe 5.0 Table 3-1` except those of multi-root I/O virtualization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dllp {
     /// Ack: all TLPs up to `sequence` arrived.
@@ -31,7 +32,7 @@ pub enum Dllp {
         /// AckNak_Seq_Num, 0 to 4095.
         sequence: u16,
     },
-    /// Nak: all TLPs up to `sequence` arrived, the next one did not.
+    /// Nak: all TLPs up to `sequence` arrived, and the next one did not.
     Nak {
         /// AckNak_Seq_Num, 0 to 4095.
         sequence: u16,
@@ -47,7 +48,7 @@ pub enum Dllp {
         /// Bits 23:0.
         bits: u32,
     },
-    /// NOP: to be dropped.
+    /// NOP: the receiver drops it.
     Nop,
 }
 
@@ -62,12 +63,12 @@ pub struct FlowControl {
     pub vc: Vc,
     /// HdrScale.
     pub header_scale: Scale,
-    /// HdrFC, 8 bits: in InitFC the credits advertised (0: infinite), in UpdateFC the running total; both without the
-    /// low bits that the scale leaves out.
+    /// HdrFC, 8 bits: the advertised credits in an InitFC (0 is infinite), the running total in an UpdateFC. The
+    /// low bits that the scale drops are not included.
     pub header: u8,
     /// DataScale.
     pub data_scale: Scale,
-    /// DataFC, 12 bits: as `header`, in units of 16 B.
+    /// DataFC, 12 bits: like `header`, in units of 16 B.
     pub data: u16,
 }
 
@@ -88,22 +89,22 @@ impl FlowControlKind {
         [FlowControlKind::InitFc1, FlowControlKind::InitFc2, FlowControlKind::UpdateFc];
 }
 
-/// HdrScale and DataScale: how many credits the lowest bit of a credit field stands for (`PCIe 5.0 §3.4.2`, Table 3-2).
+/// HdrScale and DataScale: the number of credits per unit of a credit field (`PCIe 5.0 §3.4.2`, Table 3-2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Scale {
-    /// 00b: one; scaled flow control is not supported.
+    /// 00b: 1 credit; scaled flow control is not supported.
     #[default]
     Unscaled,
-    /// 01b: one.
+    /// 01b: 1 credit.
     X1,
-    /// 10b: four.
+    /// 10b: 4 credits.
     X4,
-    /// 11b: sixteen.
+    /// 11b: 16 credits.
     X16,
 }
 
 impl Scale {
-    /// The scale in the low two bits.
+    /// The scale with this encoding, in the low two bits of `bits`.
     pub const fn from_bits(bits: u8) -> Scale {
         match bits & 3 {
             0 => Scale::Unscaled,
@@ -113,13 +114,13 @@ impl Scale {
         }
     }
 
-    /// The two bits.
+    /// The encoding, two bits.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self as u8
     }
 
-    /// Low bits of a credit counter that the field leaves out: 0, 2 or 4.
+    /// Number of low bits of the credit counter that the field drops: 0, 2 or 4.
     #[must_use]
     pub const fn shift(self) -> u32 {
         match self {
@@ -129,7 +130,7 @@ impl Scale {
         }
     }
 
-    /// Credits of the lowest bit: 1, 4 or 16.
+    /// Credits per unit of the field: 1, 4 or 16.
     #[must_use]
     pub const fn factor(self) -> u16 {
         1 << self.shift()
@@ -139,9 +140,9 @@ impl Scale {
 /// A Data Link Feature DLLP (`PCIe 5.0 §3.3`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DataLinkFeature {
-    /// Feature Ack: the sender has received the features of the other end.
+    /// Feature Ack: the sender has received the other end's features.
     pub ack: bool,
-    /// Feature Support, 23 bits: [`SCALED_FLOW_CONTROL`](Self::SCALED_FLOW_CONTROL) and reserved ones.
+    /// Feature Support, 23 bits: [`SCALED_FLOW_CONTROL`](Self::SCALED_FLOW_CONTROL) and reserved bits.
     pub supported: u32,
 }
 
@@ -173,20 +174,20 @@ pub enum PmDllp {
 /// Reason why bytes are not a DLLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DllpError {
-    /// Not six bytes, but this many.
+    /// The number of bytes is not six, but this.
     Length(usize),
-    /// The CRC is not that of the first four bytes.
+    /// The CRC does not match the first four bytes.
     Crc {
-        /// The CRC in the DLLP.
+        /// The CRC field of the DLLP.
         found: u16,
-        /// The CRC of its bytes.
+        /// The CRC computed from the first four bytes.
         computed: u16,
     },
-    /// A DLLP Type that is reserved, or belongs to multi-root I/O virtualization.
+    /// The DLLP Type is reserved, or belongs to multi-root I/O virtualization.
     UnknownType(u8),
 }
 
-// DLLP Types (`PCIe 5.0 §3.5.1`, Table 3-1). Those of flow control have the virtual channel in bits 2:0.
+// DLLP Types (`PCIe 5.0 §3.5.1`, Table 3-1). Types of flow control have the virtual channel in bits 2:0.
 const ACK: u8 = 0b0000_0000;
 const DATA_LINK_FEATURE: u8 = 0b0000_0010;
 const NAK: u8 = 0b0001_0000;
@@ -202,7 +203,8 @@ const FEATURE_MASK: u32 = FEATURE_ACK - 1;
 const BODY_MASK: u32 = 0x00ff_ffff;
 
 impl Dllp {
-    /// The six bytes of the DLLP, in their order on the wire. Values too large for a field lose their high bits.
+    /// The six bytes of the DLLP, in their order on the wire. A value that is too large for its field loses its
+    /// high bits.
     pub fn emit(&self) -> [u8; DLLP_LEN] {
         let (ty, body) = match self {
             Dllp::Ack { sequence } => (ACK, u32::from(sequence & SEQUENCE_MASK)),
@@ -218,10 +220,10 @@ impl Dllp {
         [a, b, c, d, e, f]
     }
 
-    /// Reads a DLLP of exactly six bytes. Reserved bits are not looked at.
+    /// Reads a DLLP of exactly six bytes. Ignores reserved bits.
     ///
     /// # Errors
-    /// If the length, the CRC or the type is not legal.
+    /// If the length or the CRC is wrong, or the type is unknown.
     pub fn parse(bytes: &[u8]) -> Result<Dllp, DllpError> {
         let &[a, b, c, d, e, f] = bytes else { return Err(DllpError::Length(bytes.len())) };
         let (found, computed) = (u16::from_be_bytes([e, f]), crc::dllp([a, b, c, d]));
@@ -278,12 +280,12 @@ impl FlowControl {
         FlowControl { kind, class, vc, header_scale, header, data_scale, data }
     }
 
-    /// HdrFC in credits: 12 bits at most, the low ones zero where the scale leaves them out.
+    /// HdrFC in credits, at most 12 bits. The low bits that the scale drops are zero.
     pub const fn header_credits(&self) -> u16 {
         (self.header as u16) << self.header_scale.shift()
     }
 
-    /// DataFC in credits of 16 B: 16 bits at most, as [`header_credits`](Self::header_credits).
+    /// DataFC in credits of 16 B, at most 16 bits. Scaled like [`header_credits`](Self::header_credits).
     pub const fn data_credits(&self) -> u16 {
         (self.data & DATA_FC_MASK) << self.data_scale.shift()
     }
@@ -356,7 +358,7 @@ impl fmt::Display for FlowControl {
     }
 }
 
-/// Printed after a credit field: nothing, or ` x1`, ` x4`, ` x16`.
+/// The suffix of a credit field: empty if unscaled, otherwise ` x1`, ` x4` or ` x16`.
 impl fmt::Display for Scale {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -383,13 +385,13 @@ impl fmt::Display for DataLinkFeature {
 impl fmt::Display for DllpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DllpError::Length(n) => write!(f, "a DLLP of {n} bytes: it has {DLLP_LEN}"),
+            DllpError::Length(n) => write!(f, "DLLP of {n} bytes: expected {DLLP_LEN}"),
             DllpError::Crc { found, computed } => {
-                write!(f, "DLLP CRC {found:#06x}: its bytes make {computed:#06x}")
+                write!(f, "DLLP CRC {found:#06x}: expected {computed:#06x} for its bytes")
             }
             DllpError::UnknownType(ty) => write!(
                 f,
-                "DLLP type {ty:#04x}: known are Ack, Nak, InitFC1, InitFC2, UpdateFC, feature exchange, power \
+                "unknown DLLP type {ty:#04x}; known types: Ack, Nak, InitFC1, InitFC2, UpdateFC, feature exchange, power \
                  management, vendor-specific and NOP"
             ),
         }

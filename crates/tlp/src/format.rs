@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The table of TLP formats: one row for each combination of Fmt and Type that riser knows.
 //!
-//! Parsing, emission, classes and names all use this table and no second list; counterparts in other languages (C
-//! header, dissector, RTL) are checked against it.
+//! Parsing, emission, classes and names all use this table. Tests compare the counterparts in other languages (C
+//! header, dissector, RTL) with it.
 
 use crate::{Access, AtomicOp, Body, Class, ConfigKind, MemoryOp, Repr};
 
@@ -24,7 +24,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// The name of the layout, as captures, pages and the dissector have it.
+    /// The name of the layout in captures, pages and the dissector.
     pub const fn name(self) -> &'static str {
         match self {
             Family::Memory => "memory",
@@ -44,9 +44,9 @@ pub struct Format {
     pub id: FormatId,
     /// Fmt\[2:0\].
     pub fmt: u8,
-    /// Type\[4:0\], where [`type_mask`](Self::type_mask) is set.
+    /// Type\[4:0\]; only the bits in [`type_mask`](Self::type_mask) matter.
     pub type_bits: u8,
-    /// The bits of Type that tell the format; the others (a message's routing) are a field.
+    /// The bits of Type that identify the format. The other bits are a field, the routing of a message.
     pub type_mask: u8,
     /// The specification's name.
     pub name: &'static str,
@@ -89,7 +89,7 @@ const fn row(
 
 const WHOLE: u8 = 0b1_1111;
 
-/// Makes of one list the IDs and, in the same order, the rows.
+/// Generates the IDs and, in the same order, the rows from one list.
 macro_rules! formats {
     ($( $(#[$doc:meta])* $id:ident: $($column:expr),*; )*) => {
         /// The ID of a row of [`FORMATS`]; its number is the row's index.
@@ -189,7 +189,7 @@ impl Format {
         &FORMATS[id as usize]
     }
 
-    /// True for a first byte that this row describes.
+    /// Returns true if this row describes TLPs with this first byte.
     pub const fn matches(&self, first_byte: u8) -> bool {
         first_byte >> 5 == self.fmt && first_byte & WHOLE & self.type_mask == self.type_bits
     }
@@ -201,7 +201,7 @@ impl Format {
 }
 
 impl Repr {
-    /// The row of [`FORMATS`] that this header has on the wire.
+    /// The row of [`FORMATS`] for this header.
     pub const fn format(&self) -> &'static Format {
         Format::get(self.format_id())
     }
@@ -253,7 +253,7 @@ impl Repr {
     }
 }
 
-// Four DW of header from 4 GiB on (`PCIe 5.0 §2.2.4.1`).
+// Addresses from 4 GiB on need a header of four DW (`PCIe 5.0 §2.2.4.1`).
 const fn by_address(address: u64, short: FormatId, long: FormatId) -> FormatId {
     if address <= u32::MAX as u64 { short } else { long }
 }
@@ -263,14 +263,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_stands_at_its_number() {
+    fn id_of_row_is_its_index() {
         for (place, row) in FORMATS.iter().enumerate() {
             assert_eq!(row.id as usize, place);
         }
     }
 
     #[test]
-    fn no_first_byte_has_two_rows() {
+    fn each_first_byte_has_at_most_one_row() {
         for byte in 0..=255u8 {
             let rows = FORMATS.iter().filter(|row| row.matches(byte)).count();
             assert!(rows <= 1, "{byte:#04x} has {rows} rows");
@@ -278,10 +278,9 @@ mod tests {
         }
     }
 
-    /// First bytes as `PCIe 5.0 Table 2-3` gives them; those with a name are also seen in the NetTLP captures
-    /// (00, 40, 4a).
+    /// First bytes as in `PCIe 5.0 Table 2-3`. The NetTLP captures also contain 00, 40 and 4a.
     #[test]
-    fn first_bytes() {
+    fn first_byte_selects_format() {
         let rows = [
             (0x00, "MRd", 12, false, Class::NonPosted),
             (0x20, "MRd", 16, false, Class::NonPosted),

@@ -55,14 +55,14 @@ impl fmt::Display for Bdf {
     }
 }
 
-/// As [`Display`](fmt::Display), which says more than the number.
+/// Same as [`Display`](fmt::Display), which is easier to read than the number.
 impl fmt::Debug for Bdf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// Text that is no bus, device and function.
+/// Error for text that is not a bus, device and function number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BdfError;
 
@@ -77,7 +77,7 @@ impl core::error::Error for BdfError {}
 impl FromStr for Bdf {
     type Err = BdfError;
 
-    /// Reads what [`Display`](fmt::Display) prints.
+    /// Reads the text that [`Display`](fmt::Display) prints.
     fn from_str(text: &str) -> Result<Bdf, BdfError> {
         let number = |text: &str| u8::from_str_radix(text, 16).ok().filter(|_| !text.starts_with('+'));
         let read = || {
@@ -97,7 +97,7 @@ impl Tag {
     /// The number of 10-bit tags.
     pub const COUNT: u16 = 1024;
 
-    /// The tag with this number; `None` from 1024 on.
+    /// The tag with this number; `None` for 1024 and above.
     pub const fn new(tag: u16) -> Option<Tag> {
         if tag < Self::COUNT { Some(Tag(tag)) } else { None }
     }

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! PCI Express wire formats, and the quantities in which all of riser counts.
+//! PCI Express wire formats, and the units of riser: time, IDs, sizes and rates.
 //!
-//! - [`time`], [`ids`], [`size`], [`rate`]: newtypes, so that none is taken for another.
+//! - [`time`], [`ids`], [`size`], [`rate`]: newtypes, so that values of different kinds cannot be mixed up.
 //! - [`Repr`]: a TLP header as a plain value that can hold only legal values.
-//! - [`Tlp`]: a header with its data, carried or only counted, and its prefixes: what travels through the fabric.
-//! - [`format`]: the one table of Fmt and Type, from which names, classes and header lengths come.
-//! - [`wire`]: a view per header family, and [`Repr::parse`] and [`Repr::emit`] between bytes and values.
-//! - [`rules`]: what makes a TLP malformed, as a table; [`message`]: every message, as a table.
-//! - [`split`]: where transfers are cut; [`completion`]: what answers a request, cut and matched; [`tags`]: requests by tag.
+//! - [`Tlp`]: a header with its prefixes and its data (the bytes, or only their number). The fabric transports TLPs.
+//! - [`format`]: the table of Fmt and Type. It defines names, classes and header lengths.
+//! - [`wire`]: views of headers as bytes. [`Repr::parse`] and [`Repr::emit`] convert between bytes and values.
+//! - [`rules`]: the table of rules that TLPs must follow.
+//! - [`message`]: the table of messages.
+//! - [`split`]: cuts transfers into TLPs.
+//! - [`completion`]: builds the completions of a request, and checks whether a completion fits a request.
+//! - [`tags`]: outstanding requests by tag.
 //! - [`dllp`], [`crc`]: DLLPs, LCRC, ECRC and CRC-16.
 //! - [`payload`]: pooled, reference-counted payload bytes.
 //!
-//! This crate never does I/O, never reads a clock, and never panics on foreign bytes.
+//! This crate never does I/O, never reads a clock, and never panics on bytes from outside.
 #![no_std]
 extern crate alloc;
 #[cfg(test)]

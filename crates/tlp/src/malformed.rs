@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bytes that break a rule, as a sender without a checker puts them on a link: framing, credits and order come from their Fmt, Type, Length,
-//! Traffic Class and TD alone (`PCIe 5.0 §2.2.1`, §2.6.1). Never says which rule they break.
+//! Malformed TLPs, which a sender without checks puts on a link. Framing, credits and order depend only on Fmt, Type,
+//! Length, Traffic Class and TD (`PCIe 5.0 §2.2.1`, §2.6.1). This module does not determine which rule the bytes break.
 
 use crate::{
     Bdf, Body, Class, Completion, Data, Flaw, MemoryOp, MemoryRequest, Message, MessageRouting, PayloadPool,
     Repr, Span, Status, Tag, Tlp, TrafficClass,
 };
 
-/// Addresses of stand-ins whose headers have three and four DWs: nothing that begins there crosses 4 KiB.
+/// Addresses in substitute headers of three and four DWs. No transfer that starts there crosses 4 KiB.
 const PLACES: [u64; 2] = [0, 1 << 32];
 
 impl Tlp {
-    /// The malformed TLP of these bytes, in whole DWs without prefixes. `None` if they are not
-    /// as long as Fmt, Length and TD say, or begin with a prefix.
+    /// A malformed TLP with these bytes, which are whole DWs without prefixes. `None` if the bytes begin with a
+    /// prefix, or do not have the length that Fmt, Length and TD give.
     pub fn of_malformed(bytes: &[u8], pool: &PayloadPool) -> Option<Tlp> {
         let repr = stand_in(bytes)?;
         let is_whole = repr.tlp_len() == bytes.len();
         is_whole.then(|| Tlp { flaw: Flaw::Malformed, ..Tlp::new(repr, Data::Carried(pool.copy(bytes))) })
     }
 
-    /// Sets the Requester ID, of a completion the Completer ID, and the tag of a malformed TLP in its bytes too.
+    /// Sets the ID and tag of a malformed TLP, also in its bytes. The ID is the Requester ID, or the Completer ID of a
+    /// completion, whose tag stays.
     pub fn sign_malformed(&mut self, id: Bdf, tag: Tag, pool: &PayloadPool) {
         let Some(bytes) = self.data.bytes() else { return };
         let is_completion = self.class() == Class::Completion;
@@ -38,7 +39,7 @@ impl Tlp {
     }
 }
 
-/// A legal header with the class, lengths, Traffic Class and transaction of these bytes.
+/// A legal header with the class, lengths, Traffic Class, Requester ID and tag of these bytes.
 fn stand_in(bytes: &[u8]) -> Option<Repr> {
     let first = bytes.first_chunk::<12>()?;
     let (fmt, kind) = (first[0] >> 5, first[0] & 0x1f);
@@ -87,7 +88,7 @@ fn stand_in(bytes: &[u8]) -> Option<Repr> {
     Some(Repr { tc: TrafficClass::from_bits(first[1] >> 4), td: first[2] >> 7 == 1, ..Repr::new(body) })
 }
 
-/// Where a read would begin that breaks no rule: one DW at its address, if its header is as long for that.
+/// Address and length in DW of a legal read with a header of the same length: one DW at the address in the bytes.
 fn place(bytes: &[u8], is_long: bool) -> Option<(u64, u32)> {
     let dw = |at: usize| {
         bytes.get(at..at + 4).map(|dw| u64::from_be_bytes([0, 0, 0, 0, dw[0], dw[1], dw[2], dw[3]]))
@@ -106,15 +107,15 @@ mod tests {
         words.iter().flat_map(|word| word.to_be_bytes()).collect()
     }
 
-    /// The class, credits and length are those of the bytes; what is emitted is the bytes.
+    /// The TLP has the class, credits and length of its bytes, and emits them unchanged.
     #[test]
-    fn bytes_stay_as_they_are() {
+    fn malformed_tlp_emits_its_bytes() {
         let rows: [(&[u32], Class, u32); 7] = [
-            // MWr of 2 DW across 4 KiB; MRd64 of 8 DW across 4 KiB; MWr with byte enables that name nothing behind a first DW.
+            // MWr of 2 DW across 4 KiB; MRd64 of 8 DW across 4 KiB; MWr of 2 DW with Last DW BE zero.
             (&[0x4000_0002, 0x0100_07ff, 0x0000_0ffc, 1, 2], Class::Posted, 1),
             (&[0x2000_0008, 0x0100_07ff, 1, 0x0000_0ff8], Class::NonPosted, 0),
             (&[0x4000_0002, 0x0100_070f, 0x0000_0f00, 1, 2], Class::Posted, 1),
-            // IOWr of 2 DW; CplD with a digest; Msg with a reserved routing; a type that nobody defines.
+            // IOWr of 2 DW; CplD with a digest; Msg with a reserved routing; an undefined type.
             (&[0x4200_0002, 0x0100_07ff, 0x0000_0100, 1, 2], Class::NonPosted, 1),
             (&[0x4a00_8001, 0x0100_0004, 0x0000_0700, 1, 9], Class::Completion, 1),
             (&[0x3700_0000, 0x0100_0014, 0, 0], Class::Posted, 0),
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_its_bytes() {
+    fn sign_malformed_sets_id_and_tag_in_bytes() {
         let pool = PayloadPool::new();
         let mut tlp = Tlp::of_malformed(&bytes(&[0x2000_0008, 0xffff_07ff, 1, 0xff8]), &pool).unwrap();
         let (id, tag) = (Bdf::from_bits(0x1234), Tag::from_bits(9));

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The messages of the base specification: one table, a row for each Message Code (`PCIe 5.0 Appendix F`, Table F-1,
-//! and the section of each row). Names, and the rules about TC, routing and data, come from it. Decides nothing about
-//! what a receiver does with a message.
+//! The messages of the base specification, in a table with one row for each Message Code (`PCIe 5.0 Appendix F`, Table
+//! F-1, and the section of each row). It defines their names, and the rules about TC, routing and data. The table does
+//! not say how a receiver handles a message.
 
 use crate::rules::RuleId;
 use crate::{Bdf, Body, Data, Message, MessageRouting, Repr, Tag, Tlp};
 
-/// The data that a message has.
+/// The data of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageData {
-    /// None: a Msg.
+    /// No data: a Msg.
     Never,
     /// This many DWs: a MsgD.
     Dw(u16),
-    /// Any, as its vendor defines.
+    /// Any data, as the vendor defines.
     Free,
 }
 
@@ -22,15 +22,16 @@ pub enum MessageData {
 pub struct MessageType {
     /// Message Code.
     pub code: u8,
-    /// Subtype (header byte 12), in a Vendor_Defined Type 1 of the PCI-SIG, Vendor ID 0001h; `None` in all others.
+    /// Subtype (header byte 12) of a Vendor_Defined Type 1 message of the PCI-SIG, Vendor ID 0001h; `None` for all
+    /// others.
     pub subtype: Option<u8>,
     /// The specification's name.
     pub name: &'static str,
-    /// The routings that it may have: bit n is routing n ([`MessageRouting::bits`]).
+    /// The legal routings: bit n is routing n ([`MessageRouting::bits`]).
     pub routings: u8,
     /// Its data.
     pub data: MessageData,
-    /// The rule that it has TC 0; `None` if none says so.
+    /// The rule that requires TC 0; `None` if no rule does.
     pub tc0: Option<RuleId>,
     /// Section of `PCIe 5.0`.
     pub section: &'static str,
@@ -66,9 +67,9 @@ pub const ERR_NONFATAL: u8 = 0x31;
 pub const ERR_FATAL: u8 = 0x33;
 /// Set_Slot_Power_Limit (`PCIe 5.0 §2.2.8.5`).
 pub const SET_SLOT_POWER_LIMIT: u8 = 0x50;
-/// Vendor_Defined Type 0: Unsupported Request to a receiver that does not know it (`PCIe 5.0 §2.2.8.6`).
+/// Vendor_Defined Type 0: an Unsupported Request for a receiver that does not know it (`PCIe 5.0 §2.2.8.6`).
 pub const VENDOR_DEFINED_TYPE_0: u8 = 0x7e;
-/// Vendor_Defined Type 1: dropped in silence by a receiver that does not know it (`PCIe 5.0 §2.2.8.6`).
+/// Vendor_Defined Type 1: a receiver that does not know it drops it silently (`PCIe 5.0 §2.2.8.6`).
 pub const VENDOR_DEFINED_TYPE_1: u8 = 0x7f;
 /// Vendor ID of the PCI-SIG's own Vendor_Defined messages (`PCIe 5.0 §2.2.8.6.1`).
 pub const PCI_SIG: u16 = 0x0001;
@@ -102,7 +103,7 @@ const fn sig(
     MessageType { subtype: Some(subtype), ..row(VENDOR_DEFINED_TYPE_1, name, to, data, tc0, section) }
 }
 
-/// Every message of the base specification, by code; rows of one code by subtype or data.
+/// All messages of the base specification by code. Rows with the same code are sorted by subtype or data.
 pub static MESSAGES: [MessageType; 39] = {
     use MessageData::{Dw, Free, Never};
     const INTX: Option<RuleId> = Some(RuleId::InterruptTc);
@@ -160,14 +161,14 @@ pub static MESSAGES: [MessageType; 39] = {
     ]
 };
 
-/// A message without data, whose header bytes 8 to 15 are zero.
+/// A message without data, with zeros in header bytes 8 to 15.
 pub fn plain(requester: Bdf, routing: MessageRouting, code: u8) -> Tlp {
     let message = Message { routing, requester, tag: Tag::default(), code, header: [0; 8], length_dw: None };
     Tlp::new(Repr::new(Body::Message(message)), Data::NONE)
 }
 
-/// A set of Message Codes, which a receiver takes. Any other code is an Unsupported Request to it
-/// (`PCIe 5.0 §2.3.1`), except for those that [`is_ignored`] names.
+/// The set of Message Codes that a receiver accepts. Any other code is an Unsupported Request for it (`PCIe 5.0
+/// §2.3.1`), unless [`is_ignored`] returns true for the code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MessageCodes([u128; 2]);
 
@@ -175,7 +176,7 @@ impl MessageCodes {
     /// The empty set.
     pub const NONE: MessageCodes = MessageCodes([0; 2]);
 
-    /// The messages that every endpoint takes: those of power management and locks.
+    /// The messages that every endpoint accepts: those of power management and locks.
     pub const OF_ENDPOINTS: MessageCodes =
         MessageCodes::of(&[UNLOCK, PM_ACTIVE_STATE_NAK, PME_TURN_OFF, SET_SLOT_POWER_LIMIT]);
 
@@ -224,14 +225,14 @@ pub const fn is_ignored(code: u8) -> bool {
 }
 
 impl MessageType {
-    /// The row of a message with this code, these header bytes 8 to 15, and data or none; `None` if the base
-    /// specification defines no such code.
+    /// The row of a message with this code and these header bytes 8 to 15, with or without data. `None` if the base
+    /// specification does not define the code.
     pub fn of(code: u8, header: &[u8; 8], has_data: bool) -> Option<&'static MessageType> {
         let subtype = (u16::from_be_bytes([header[2], header[3]]) == PCI_SIG).then_some(header[4]);
         let is_meant =
             |row: &&MessageType| row.code == code && row.subtype.is_none_or(|of| Some(of) == subtype);
         let first = MESSAGES.iter().find(is_meant)?;
-        // Only PTM Response and ResponseD differ by their data alone.
+        // PTM_Response and PTM_ResponseD are the only messages that differ only in their data.
         let twin = |row: &&MessageType| {
             row.code == code && row.subtype == first.subtype && row.data != MessageData::Never
         };
@@ -243,7 +244,7 @@ impl MessageType {
         self.routings >> routing.bits() & 1 == 1
     }
 
-    /// Returns true if the message may have this many DWs of data; 0 is a Msg.
+    /// Returns true if the message may have `dw` DWs of data; 0 stands for a Msg.
     pub const fn may_have_data(&self, dw: u32) -> bool {
         match self.data {
             MessageData::Never => dw == 0,
@@ -253,13 +254,13 @@ impl MessageType {
     }
 }
 
-/// The specification's name of a message: `Assert_INTA`, `PM_PME`, ...; `None` if the base specification has none.
+/// The specification's name of a message: `Assert_INTA`, `PM_PME`, ...; `None` for undefined codes.
 pub fn name_of(message: &Message) -> Option<&'static str> {
     MessageType::of(message.code, &message.header, message.length_dw.is_some()).map(|row| row.name)
 }
 
-/// Latency of a field of an LTR message in nanoseconds: LatencyValue times 32 to the power of LatencyScale
-/// (`PCIe 5.0 §6.18`). `None` if Requirement is clear, or LatencyScale is reserved (6 and 7).
+/// The latency in nanoseconds of a latency field of an LTR message: LatencyValue times 32 to the power of LatencyScale
+/// (`PCIe 5.0 §6.18`). `None` if Requirement is clear or LatencyScale is reserved (6 or 7).
 const fn latency_ns(field: u16) -> Option<u64> {
     let scale = field >> 10 & 7;
     match field >> 15 == 1 && scale <= 5 {
@@ -269,15 +270,16 @@ const fn latency_ns(field: u16) -> Option<u64> {
 }
 
 impl Message {
-    /// The no-snoop and the snoop latency of an LTR message in nanoseconds, in the order of the header
-    /// (`PCIe 5.0 §2.2.8.8`, §6.18). Each is `None` if the sender has no requirement. `None` for other messages.
+    /// The no-snoop and the snoop latency of an LTR message in nanoseconds, in the order of the header (`PCIe 5.0
+    /// §2.2.8.8`, §6.18). A latency is `None` if the sender has no requirement. The result is `None` for other
+    /// messages.
     pub const fn latencies_ns(&self) -> Option<[Option<u64>; 2]> {
         let [.., a, b, c, d] = self.header;
         let fields = [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])];
         if self.code == LTR { Some([latency_ns(fields[0]), latency_ns(fields[1])]) } else { None }
     }
 
-    /// Vendor ID of a Vendor_Defined message (header bytes 10 and 11); `None` in all others.
+    /// Vendor ID of a Vendor_Defined message (header bytes 10 and 11); `None` for other messages.
     pub const fn vendor(&self) -> Option<u16> {
         match self.code {
             VENDOR_DEFINED_TYPE_0 | VENDOR_DEFINED_TYPE_1 => {

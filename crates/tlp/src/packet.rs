@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A TLP as it travels: its header and its data.
+//! A TLP with its header, prefixes and data, as the fabric transports it.
 
 use crate::rules::{RuleId, Violation};
 use crate::{Body, ParseError, Payload, PayloadPool, Prefixes, Repr, crc};
@@ -10,7 +10,7 @@ use core::fmt;
 pub enum Class {
     /// Memory writes (MWr) and messages.
     Posted,
-    /// All requests that a completion answers.
+    /// All requests that need a completion.
     NonPosted,
     /// Completions.
     Completion,
@@ -20,7 +20,7 @@ impl Class {
     /// Every class, in the order of the InitFC DLLPs.
     pub const ALL: [Class; 3] = [Class::Posted, Class::NonPosted, Class::Completion];
 
-    /// An index for tables by class: 0, 1 or 2.
+    /// The index of the class in tables: 0, 1 or 2.
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
@@ -30,9 +30,9 @@ impl Class {
 /// The data of a transfer: bytes, or only their number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Data {
-    /// Only its length in bytes: for runs that measure time, not content.
+    /// Only the length in bytes, for runs that measure time and ignore content.
     Counted(u32),
-    /// The bytes, carried.
+    /// The bytes themselves.
     Carried(Payload),
 }
 
@@ -53,7 +53,7 @@ impl Data {
         self.len() == 0
     }
 
-    /// The bytes, where they are carried.
+    /// The bytes; `None` for counted data.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Data::Counted(_) => None,
@@ -61,10 +61,10 @@ impl Data {
         }
     }
 
-    /// The part from `start` of `len` bytes, without a copy.
+    /// The `len` bytes from `start` on, without a copy.
     ///
     /// # Panics
-    /// If it reaches beyond the data.
+    /// If the part ends after the end of the data.
     pub fn slice(&self, start: usize, len: usize) -> Data {
         match self {
             Data::Counted(n) => {
@@ -78,9 +78,9 @@ impl Data {
 
 /// A TLP between two ports: header, data and prefixes.
 ///
-/// `data` holds the bytes from the first to the last enabled one (of a write), or those that the completion
-/// answers; the lanes before and behind them, which the wire pads to whole DWs, are not kept. It is
-/// [`Data::NONE`] where the type has no data.
+/// The `data` of a write holds the bytes from the first to the last enabled byte. The `data` of a completion holds the
+/// bytes that it returns. On the wire, padding extends them to whole DWs; `data` does not contain this padding. It is
+/// [`Data::NONE`] if the type has no data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tlp {
     /// The header.
@@ -89,48 +89,51 @@ pub struct Tlp {
     pub data: Data,
     /// TLP prefixes, before the header.
     pub prefixes: Prefixes,
-    /// In a read request: true where its completions shall carry bytes, false where they shall only count them. Not on the wire.
+    /// For a read request: true if its completions must carry bytes, false if they may only count them. Not on the
+    /// wire.
     pub carry: bool,
-    /// What is wrong with it, if anything.
+    /// The error in the TLP, if it has one.
     pub flaw: Flaw,
-    /// The account to which its time is charged. Not on the wire.
+    /// The account that its time is charged to. Not on the wire.
     pub account: Account,
-    /// Picoseconds for which its port sends nothing after it: of completions of a root complex that leaves gaps. Not
-    /// on the wire.
+    /// Time in picoseconds during which the port sends no data after this TLP. A root complex that inserts gaps
+    /// sets it in completions. Not on the wire.
     pub rest_ps: u16,
 }
 
-/// What is wrong with a TLP, beside what its header says.
+/// An error in a TLP that the fields of its header do not show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Flaw {
-    /// Nothing.
+    /// No error.
     #[default]
     None,
-    /// Where TD is set, the digest is not that of the TLP, since bits changed where no LCRC guards them. A fault injector says so, and a
-    /// receiver that checks ECRC looks at it; without TD it has no meaning.
+    /// The digest does not match the TLP, because bits changed in a place that no LCRC protects. A fault injector sets
+    /// this, and a receiver that checks ECRC detects it. It has no effect if TD is clear.
     WrongEcrc,
-    /// It breaks a rule of its form: `data` has all of its bytes, header and digest too, and `repr` only its class, Traffic Class, lengths
-    /// and transaction ([`Tlp::of_malformed`]). Its receiver drops it.
+    /// The TLP breaks a rule about its form, and its receiver drops it. `data` has all bytes of the TLP, including
+    /// header and digest. In `repr`, only class, Traffic Class, lengths, Requester ID and tag are valid
+    /// ([`Tlp::of_malformed`]).
     Malformed,
 }
 
-/// The account in which the time of a transaction is kept: a monitor gives it to a request, and the completer hands
-/// it on to its completions. Without meaning to any port or device.
+/// The account of a transaction, which collects its times. A monitor assigns it to a request, and the completer copies
+/// it to the completions. Ports and devices do not interpret it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Account(pub u32);
 
 impl Account {
     /// No account.
     pub const NONE: Account = Account(0);
-    /// An account that is opened only if it is needed. The port that sends the TLP keeps the times of its transmission for it.
+    /// An account that is opened only when needed. Until then, the sending port keeps the times of the transmission.
     pub const DEFERRED: Account = Account(u32::MAX);
 }
 
 impl Repr {
-    /// Its flow-control and ordering class.
+    /// The flow-control and ordering class.
     #[inline]
     pub const fn class(&self) -> Class {
-        // The same as the table of formats, as a test checks, but faster: each hop asks several times.
+        // Same result as the table of formats (a test compares them), but faster: each hop needs the class several
+        // times.
         match &self.body {
             Body::Memory(m) if m.op.is_posted() => Class::Posted,
             Body::Message(_) => Class::Posted,
@@ -155,26 +158,26 @@ impl Tlp {
         }
     }
 
-    /// This TLP, whose completions are to carry bytes where `carry` is true.
+    /// This TLP with `carry`: true if its completions must carry bytes.
     #[must_use]
     #[inline]
     pub fn with_carry(self, carry: bool) -> Tlp {
         Tlp { carry, ..self }
     }
 
-    /// Its flow-control and ordering class.
+    /// The flow-control and ordering class.
     #[inline]
     pub const fn class(&self) -> Class {
         self.repr.class()
     }
 
-    /// Returns true if it has a digest that is not its own.
+    /// Returns true if the TLP has a digest that does not match it.
     #[inline]
     pub const fn has_wrong_ecrc(&self) -> bool {
         self.repr.td && matches!(self.flaw, Flaw::WrongEcrc)
     }
 
-    /// The rule that a TLP with a [wrong](Self::has_wrong_ecrc) ECRC breaks.
+    /// The violation of a TLP with a [wrong](Self::has_wrong_ecrc) ECRC.
     #[cold]
     pub fn ecrc_violation(&self) -> Violation {
         let mut bytes = alloc::vec![0; self.wire_len()];
@@ -183,39 +186,39 @@ impl Tlp {
         Violation::expecting(RuleId::Ecrc, digest.into(), (!digest).into())
     }
 
-    /// Returns true if its bytes break a rule of their form.
+    /// Returns true if the bytes of the TLP break a rule about its form.
     #[inline]
     pub const fn is_malformed(&self) -> bool {
         matches!(self.flaw, Flaw::Malformed)
     }
 
-    /// Returns true if a completer of this request that answers UR or CA leaves it to the requester to report the error:
-    /// the request asks for a completion (`PCIe 5.0 §6.2.3.2.4.1`), and its data, if any, is not poisoned (§2.7.2.2).
-    /// Only then is the completer's error advisory.
+    /// Returns true if the requester, and not the completer, reports the error when a completer answers this
+    /// request with UR or CA. This is so if the request is non-posted (`PCIe 5.0 §6.2.3.2.4.1`) and has no poisoned
+    /// data (§2.7.2.2). Only then is the completer's error advisory.
     pub const fn refusal_is_advisory(&self) -> bool {
         let poisoned = self.repr.ep && self.repr.data_dw() > 0;
         matches!(self.class(), Class::NonPosted) && !poisoned
     }
 
-    /// Data credits it takes: units of 16 B (`PCIe 5.0 §2.6.1`).
+    /// Number of data credits that the TLP needs, in units of 16 B (`PCIe 5.0 §2.6.1`).
     pub const fn data_credits(&self) -> u32 {
         self.repr.data_dw().div_ceil(4)
     }
 
-    /// Bytes that [`emit`](Self::emit) writes: prefixes, header, whole DWs of data, digest.
+    /// Number of bytes that [`emit`](Self::emit) writes: prefixes, header, whole DWs of data, digest.
     pub fn wire_len(&self) -> usize {
         self.prefixes.wire_len() + self.repr.tlp_len()
     }
 
-    /// Writes the TLP to the start of `buf`: prefixes, header, data on its byte lanes with zeros on the others
-    /// (counted data is zeros), and the ECRC where TD is set, its complement where it is to be
-    /// [wrong](Flaw::WrongEcrc). Returns the number of bytes written, [`wire_len`](Self::wire_len).
+    /// Writes the TLP to the start of `buf` and returns the number of bytes, [`wire_len`](Self::wire_len). Writes
+    /// prefixes, header, data and, if TD is set, the ECRC. Byte lanes without data are zero, and counted data is
+    /// written as zeros. A [wrong](Flaw::WrongEcrc) ECRC is written as the complement of the ECRC.
     ///
-    /// Data longer than the header says is cut off. Data of all the whole DWs, where the header names fewer bytes, is
-    /// taken as the DWs themselves.
+    /// Data that is longer than the header allows is cut off. If the header enables fewer bytes than whole DWs and
+    /// `data` has the length of the whole DWs, `data` is written to all byte lanes.
     ///
     /// # Panics
-    /// If `buf` is shorter than that; it cannot fail otherwise.
+    /// If `buf` is shorter than [`wire_len`](Self::wire_len).
     pub fn emit(&self, buf: &mut [u8]) -> usize {
         let buf = &mut buf[..self.wire_len()];
         if let (Flaw::Malformed, Some(bytes)) = (self.flaw, self.data.bytes()) {
@@ -235,7 +238,7 @@ impl Tlp {
         buf.len()
     }
 
-    /// Writes prefixes and header alone to the start of `buf`, and returns their length.
+    /// Writes only prefixes and header to the start of `buf`, and returns their length in bytes.
     pub(crate) fn emit_header(&self, buf: &mut [u8]) -> usize {
         let (prefixes, rest) = buf.split_at_mut(self.prefixes.wire_len());
         for (out, prefix) in prefixes.chunks_exact_mut(4).zip(self.prefixes.as_slice()) {
@@ -244,8 +247,8 @@ impl Tlp {
         prefixes.len() + self.repr.emit(rest)
     }
 
-    /// Returns true if there is as much data as the header says; a TLP made by hand may have less or more. Requests that
-    /// name no byte may have any amount.
+    /// Returns true if the data has the length that the header gives. A TLP built by hand may have less or more.
+    /// Data of requests that enable no byte may have any length.
     #[inline]
     pub fn is_whole(&self) -> bool {
         match &self.repr.body {
@@ -265,8 +268,8 @@ impl Tlp {
         }
     }
 
-    /// Reads a whole TLP, and copies into `pool` those bytes of its data that [`data`](Self::data) keeps. A digest that
-    /// does not fit is a [flaw](Flaw::WrongEcrc). Never panics.
+    /// Reads a complete TLP, and copies the bytes for [`data`](Self::data) into `pool`. A digest that does not
+    /// match is a [flaw](Flaw::WrongEcrc). Never panics.
     ///
     /// # Errors
     /// As [`Repr::parse`].
@@ -277,8 +280,8 @@ impl Tlp {
         Ok(Tlp { prefixes: parsed.prefixes, flaw, ..tlp })
     }
 
-    /// The TLP of a header and the bytes that followed it on the wire, for peers that send less or more than whole
-    /// DWs: missing bytes are zero, excess ones are left out. Never panics.
+    /// A TLP made of a header and the bytes that followed it on the wire. Some peers send less or more than whole DWs:
+    /// missing bytes are set to zero, and extra bytes are dropped. Never panics.
     pub fn from_lanes(repr: Repr, lanes: &[u8], pool: &PayloadPool) -> Tlp {
         let kept = repr.data_lanes();
         let data = match lanes.get(kept.clone()) {
@@ -293,7 +296,7 @@ impl Tlp {
     }
 }
 
-/// The line of its header, see [`Repr`], with its prefixes and a wrong ECRC.
+/// The line of the header (see [`Repr`]), with prefixes and a note if the ECRC is wrong.
 impl fmt::Display for Tlp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.repr.fmt(f)?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Payload bytes, pooled and shared by reference.
 //!
-//! A [`Payload`] is a window on a buffer of a [`PayloadPool`]. Cloning and slicing it copies no bytes; when the last
-//! window on a buffer goes, the buffer returns to its pool. So a payload is written once and read in place by
-//! replay buffers, devices and taps alike, and a warm pool allocates nothing.
+//! A [`Payload`] is a range of a buffer in a [`PayloadPool`]. Cloning and slicing copy no bytes. The buffer returns
+//! to its pool when its last payload is dropped. A payload is written once, and replay buffers, devices and taps
+//! all read it in place. A pool allocates nothing once it has as many buffers as are in use at a time.
 
 use alloc::rc::{Rc, Weak};
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use core::fmt;
 use core::num::NonZeroU32;
 use core::ops::{Deref, Range};
 
-/// The most free buffers that a pool keeps for reuse; further ones are freed.
+/// Maximum number of free buffers that a pool keeps for reuse. Further buffers are freed.
 const MAX_FREE_BUFFERS: usize = 8192;
 
 struct Buffer {
@@ -26,18 +26,18 @@ struct Shelf {
     made: Cell<u64>,
 }
 
-/// A pool of payload buffers. Clones are handles on the same pool.
+/// A pool of payload buffers. A clone is a handle to the same pool.
 #[derive(Clone, Default)]
 pub struct PayloadPool {
     shelf: Rc<Shelf>,
 }
 
-/// Bytes of a pool, shared and unchangeable.
+/// Immutable, shared bytes in a buffer of a pool.
 #[derive(Clone)]
 pub struct Payload {
     // `None` only while dropping.
     buffer: Option<Rc<Buffer>>,
-    // The place of the first byte plus one: never zero, which leaves `Data` room for its other variant.
+    // The index of the first byte plus one. It is never zero, which leaves `Data` a niche for its other variant.
     place: NonZeroU32,
     len: u32,
 }
@@ -48,7 +48,8 @@ impl PayloadPool {
         PayloadPool::default()
     }
 
-    /// A payload of `len` bytes, zero at first, that `fill` writes. The only place where payload bytes are written.
+    /// A payload of `len` bytes, which are zero until `fill` writes them. Payload bytes are written only here and
+    /// in `copy`.
     pub fn fill(&self, len: usize, fill: impl FnOnce(&mut [u8])) -> Payload {
         let mut buffer = self.take();
         if let Some(buffer) = Rc::get_mut(&mut buffer) {
@@ -69,12 +70,12 @@ impl PayloadPool {
         Payload { buffer: Some(buffer), place: NonZeroU32::MIN, len: bytes.len() as u32 }
     }
 
-    /// How many buffers were ever allocated: constant once the pool is warm.
+    /// Number of buffers that the pool has allocated. Constant as soon as the pool has enough buffers.
     pub fn buffers_made(&self) -> u64 {
         self.shelf.made.get()
     }
 
-    // A buffer on the shelf has no other owner, so `get_mut` on it succeeds.
+    // A free buffer has no other owner, so `get_mut` succeeds.
     fn take(&self) -> Rc<Buffer> {
         if let Some(buffer) = self.shelf.free.borrow_mut().pop() {
             return buffer;
@@ -85,10 +86,10 @@ impl PayloadPool {
 }
 
 impl Payload {
-    /// The part `range` of these bytes, without a copy.
+    /// The bytes in `range`, without a copy.
     ///
     /// # Panics
-    /// If `range` reaches beyond the payload.
+    /// If `range` ends after the end of the payload.
     pub fn slice(&self, range: Range<usize>) -> Payload {
         assert!(range.start <= range.end && range.end <= self.len as usize, "slice beyond the payload");
         Payload {
@@ -98,7 +99,7 @@ impl Payload {
         }
     }
 
-    /// This payload with `next` after it, without a copy; `None` unless they are neighbours in one buffer.
+    /// Joins this payload and `next` without a copy; `None` unless `next` directly follows it in the same buffer.
     pub fn join(&self, next: &Payload) -> Option<Payload> {
         let (a, b) = (self.buffer.as_ref()?, next.buffer.as_ref()?);
         let neighbours = Rc::ptr_eq(a, b) && self.place.saturating_add(self.len) == next.place;
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_returns_to_its_pool_and_is_used_again() {
+    fn pool_reuses_dropped_buffer() {
         let pool = PayloadPool::new();
         for _ in 0..10 {
             let a = pool.copy(b"abcdef");
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_join_without_a_copy() {
+    fn adjacent_payloads_join_without_copy() {
         let pool = PayloadPool::new();
         let whole = pool.copy(b"abcdef");
         let joined = whole.slice(0..2).join(&whole.slice(2..6));
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_outlives_its_pool() {
+    fn payload_outlives_its_pool() {
         let payload = PayloadPool::new().copy(b"x");
         assert_eq!(&*payload, b"x");
     }

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLP prefixes (`PCIe 5.0 §2.2.10`): what each is and how it prints. Decides nothing about what a receiver supports.
+//! TLP prefixes (`PCIe 5.0 §2.2.10`): their types, and how they print. Which prefixes a receiver supports is decided
+//! elsewhere.
 //!
-//! DWs before the header, local ones (between the two ends of a link) first, then
-//! end-to-end ones. Kept beside a TLP, shared and counted, so that a TLP without them pays eight bytes.
+//! Prefixes are DWs before the header. Local prefixes (between the two ends of a link) come first, then end-to-end
+//! prefixes. A TLP refers to them by a counted pointer, so a TLP without prefixes needs only eight bytes for them.
 
 use alloc::rc::Rc;
 use core::fmt;
 
-/// One TLP prefix, as its DW stands on the wire.
+/// One TLP prefix: its DW as on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Prefix(pub u32);
 
-/// The type of a prefix (`PCIe 5.0 §2.2.10`, and the ECN that names PASID's).
+/// The type of a prefix (`PCIe 5.0 §2.2.10`, and the ECN that defines PASID).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PrefixKind {
-    /// MR-IOV, local; carried as it is.
+    /// MR-IOV, local; riser does not interpret it.
     MrIov,
     /// Vendor-defined local: VendPrefixL0, VendPrefixL1.
     VendorLocal(u8),
@@ -44,13 +45,13 @@ impl Prefix {
         Prefix(0x9000_0000 | (st_high as u32) << 16)
     }
 
-    /// True for an end-to-end prefix, which switches forward; false for a local one.
+    /// True for an end-to-end prefix, which switches forward; false for a local prefix.
     #[must_use]
     pub const fn is_end_to_end(self) -> bool {
         self.0 >> 28 & 1 == 1
     }
 
-    /// Its type.
+    /// The type of the prefix.
     #[must_use]
     pub const fn kind(self) -> PrefixKind {
         match self.0 >> 24 {
@@ -106,14 +107,14 @@ struct List {
     len: usize,
 }
 
-/// The prefixes of a TLP in their order on the wire; a clone shares them.
+/// The prefixes of a TLP in their order on the wire. Clones share the same list.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Prefixes(Option<Rc<List>>);
 
 impl Prefixes {
-    /// The most prefixes of a TLP in riser, a limit of its own: twice as many as may be end-to-end ones.
+    /// Maximum number of prefixes of a TLP in riser. It is twice the specification's maximum of end-to-end prefixes.
     pub const MAX: usize = 8;
-    /// The most end-to-end prefixes that a TLP may have (`PCIe 5.0 §2.2.10.2`).
+    /// Maximum number of end-to-end prefixes of a TLP (`PCIe 5.0 §2.2.10.2`).
     pub const MAX_END_TO_END: usize = 4;
     /// No prefixes.
     pub const NONE: Prefixes = Prefixes(None);
@@ -141,39 +142,39 @@ impl Prefixes {
         self.0.is_none()
     }
 
-    /// The number of local ones.
+    /// Number of local prefixes.
     pub fn local(&self) -> usize {
         self.as_slice().iter().filter(|p| !p.is_end_to_end()).count()
     }
 
-    /// The number of end-to-end ones.
+    /// Number of end-to-end prefixes.
     pub fn end_to_end(&self) -> usize {
         self.as_slice().len() - self.local()
     }
 
-    /// Returns true if one of the end-to-end prefixes has a reserved type: the addressee does not support it, switches
-    /// pass it on (`PCIe 5.0 §2.2.10.2`).
+    /// Returns true if an end-to-end prefix has a reserved type. The addressee does not support such a prefix; switches
+    /// forward it (`PCIe 5.0 §2.2.10.2`).
     pub fn has_reserved(&self) -> bool {
         self.as_slice().iter().any(|p| p.is_end_to_end() && p.kind() == PrefixKind::Reserved)
     }
 
-    /// Bytes on the wire: four each.
+    /// Length on the wire in bytes: four per prefix.
     pub fn wire_len(&self) -> usize {
         self.as_slice().len() * 4
     }
 
-    /// Bytes of the local ones, which stand first and which ECRC does not cover (`PCIe 5.0 §2.7.1`).
+    /// Length of the local prefixes in bytes. They come first, and ECRC does not cover them (`PCIe 5.0 §2.7.1`).
     pub fn local_len(&self) -> usize {
         self.as_slice().iter().take_while(|p| !p.is_end_to_end()).count() * 4
     }
 
-    /// The PASID, if one of them is a PASID prefix.
+    /// The PASID, if there is a PASID prefix.
     pub fn pasid(&self) -> Option<u32> {
         self.as_slice().iter().find_map(|p| p.pasid_value())
     }
 }
 
-/// Prints each prefix after a comma, in order; nothing where there are none.
+/// Prints a comma before each prefix, in order. Without prefixes, prints an empty string.
 impl fmt::Display for Prefixes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_slice().iter().try_for_each(|prefix| write!(f, ", {prefix}"))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Link rates and widths, and the time that a byte takes on the wire.
+//! Link rates and widths, and the time per byte on the wire.
 
 use crate::Mps;
 use core::fmt;
@@ -19,7 +19,7 @@ pub enum Rate {
     Gt32,
 }
 
-/// A quotient of two integers, kept exact.
+/// An exact quotient of two integers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ratio {
     /// Numerator.
@@ -32,12 +32,12 @@ impl Rate {
     /// Every rate, slowest first.
     pub const ALL: [Rate; 5] = [Rate::Gt2_5, Rate::Gt5, Rate::Gt8, Rate::Gt16, Rate::Gt32];
 
-    /// The rate of a generation, 1 to 5.
+    /// The rate of a generation, 1 to 5; `None` for other numbers.
     pub const fn from_generation(generation: u8) -> Option<Rate> {
         if 1 <= generation && generation <= 5 { Some(Rate::ALL[generation as usize - 1]) } else { None }
     }
 
-    /// The generation that brought this rate, 1 to 5.
+    /// The generation that introduced this rate, 1 to 5.
     #[must_use]
     pub const fn generation(self) -> u8 {
         self as u8 + 1
@@ -49,7 +49,7 @@ impl Rate {
         matches!(self, Rate::Gt2_5 | Rate::Gt5)
     }
 
-    /// Transfers per second of a lane, in units of 10^8: 25 for 2.5 GT/s.
+    /// Transfer rate of a lane in units of 100 MT/s: 25 for 2.5 GT/s.
     #[must_use]
     pub const fn gigatransfers_x10(self) -> u64 {
         match self {
@@ -61,8 +61,8 @@ impl Rate {
         }
     }
 
-    /// A symbol time (one byte on one lane) in picoseconds, encoding included: 10 unit intervals at 8b/10b,
-    /// 8 x 130/128 at 128b/130b.
+    /// Symbol time (one byte on one lane) in picoseconds, with encoding: 10 unit intervals for 8b/10b, 8 x 130/128 for
+    /// 128b/130b.
     #[must_use]
     pub const fn symbol_time_ps(self) -> Ratio {
         match self {
@@ -94,7 +94,7 @@ impl Width {
     /// Every width, narrowest first.
     pub const ALL: [Width; 7] = [Width(1), Width(2), Width(4), Width(8), Width(12), Width(16), Width(32)];
 
-    /// The width of this many lanes.
+    /// The width of `lanes` lanes; `None` for other numbers of lanes.
     pub const fn new(lanes: u8) -> Option<Width> {
         match lanes {
             1 | 2 | 4 | 8 | 12 | 16 | 32 => Some(Width(lanes)),
@@ -109,11 +109,11 @@ impl Width {
     }
 }
 
-/// Ack latency limit and UpdateFC interval in symbol times (`PCIe 3.0 §3.5.3.1`, §2.6.1.2):
+/// Ack latency limit in symbol times, which is also the UpdateFC interval (`PCIe 3.0 §3.5.3.1`, §2.6.1.2):
 /// `(MPS + 28) * AckFactor / width + InternalDelay`, rounded down.
 pub const fn ack_latency_limit(rate: Rate, width: Width, mps: Mps) -> u32 {
     let small = mps.bytes() <= 256;
-    // The number of longest TLPs that one Ack may answer.
+    // Number of TLPs of maximum length per Ack, times 10.
     let ack_factor_x10 = match width.lanes() {
         1..=4 if small => 14,
         8 if small => 25,
@@ -126,7 +126,7 @@ pub const fn ack_latency_limit(rate: Rate, width: Width, mps: Mps) -> u32 {
         Rate::Gt5 => 70,
         Rate::Gt8 | Rate::Gt16 | Rate::Gt32 => 115,
     };
-    // The delay is an integer, so rounding the quotient rounds the sum.
+    // The delay is an integer, so rounding the quotient down is the same as rounding the sum down.
     (mps.bytes() + 28) * ack_factor_x10 / (10 * width.lanes() as u32) + internal_delay
 }
 
@@ -140,9 +140,9 @@ impl fmt::Display for Width {
 mod tests {
     use super::*;
 
-    /// `PCIe 5.0 Table 3-7` (2.5 GT/s), 3-8 (5 GT/s) and 3-9 (8 GT/s): rows by MPS, columns x1 to x32.
+    /// `PCIe 5.0 Table 3-7` (2.5 GT/s), 3-8 (5 GT/s) and 3-9 (8 GT/s): one row per MPS, columns x1 to x32.
     #[test]
-    fn ack_latency_tables() {
+    fn ack_latency_limit_matches_tables() {
         let gt2_5 = [
             (128, [237, 128, 73, 67, 58, 48, 33]),
             (256, [416, 217, 118, 107, 90, 72, 45]),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! TLP headers as plain values (`PCIe 5.0 §2.2`).
 //!
-//! A [`Repr`] holds only legal values: its types exclude what a field cannot mean.
+//! A [`Repr`] holds only legal values, because its types exclude illegal ones.
 
 use crate::{AtomicRequest, Bdf, Span, Tag};
 use bitflags::bitflags;
@@ -30,7 +30,7 @@ impl TrafficClass {
 }
 
 bitflags! {
-    /// Attributes (`PCIe 5.0 §2.2.6.3`), with bit 2 (IDO) beside bits 1:0.
+    /// Attributes (`PCIe 5.0 §2.2.6.3`): bit 2 (IDO) joined with bits 1:0.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct Attributes: u8 {
         /// No Snoop.
@@ -43,22 +43,22 @@ bitflags! {
 }
 
 impl Attributes {
-    /// The attributes of a request that its completions always repeat (`PCIe 5.0 §2.2.9`). ID-based Ordering is
-    /// permission, which a completer may use where IDO Completion Enable is set (§2.2.6.4).
+    /// The attributes that a completion always copies from its request (`PCIe 5.0 §2.2.9`). ID-based Ordering is
+    /// not among them: a completer may set it if IDO Completion Enable is set (§2.2.6.4).
     pub const COMPLETED: Attributes = Attributes::NO_SNOOP.union(Attributes::RELAXED_ORDERING);
 }
 
 /// Address Type of a memory request (`PCIe 5.0 §10.2.1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AddressType {
-    /// 00b: untranslated, or not specified.
+    /// 00b: untranslated, or unspecified.
     #[default]
     Untranslated,
-    /// 01b: asks for a translation.
+    /// 01b: a translation request.
     TranslationRequest,
-    /// 10b: already translated.
+    /// 10b: translated.
     Translated,
-    /// 11b: reserved; carried so that captures show what they hold.
+    /// 11b: reserved. Kept, so that captures can show it.
     Reserved,
 }
 
@@ -80,10 +80,10 @@ impl AddressType {
     }
 }
 
-/// PH\[1:0\] of a request with TH (`PCIe 5.0 §2.2.7.1`): who will use the data.
+/// PH\[1:0\] of a request with TH (`PCIe 5.0 §2.2.7.1`): which side accesses the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ProcessingHint {
-    /// 00b: host and device both.
+    /// 00b: both host and device.
     #[default]
     Bidirectional,
     /// 01b: the device.
@@ -123,12 +123,12 @@ impl From<ProcessingHint> for u64 {
 pub struct Hint {
     /// PH\[1:0\]: the kind of use.
     pub ph: ProcessingHint,
-    /// ST\[7:0\]: the steering tag. On the wire it takes the Tag's place in a write, and in a read that of the Byte
-    /// Enables, which are then implied to be all ones.
+    /// ST\[7:0\]: the steering tag. In a write, it replaces the Tag on the wire. In a read, it replaces the Byte
+    /// Enables, and all bytes then count as enabled.
     pub st: u8,
 }
 
-/// A TLP header: the fields that every type has, and the [`Body`] of its type.
+/// A TLP header: the common fields, and the [`Body`] with the fields of its type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Repr {
     /// Traffic Class.
@@ -171,22 +171,22 @@ pub enum Body {
 pub enum MemoryOp {
     /// MRd: reads; non-posted.
     Read,
-    /// MRdLk: reads and locks the path until an Unlock message (`PCIe 5.0 §6.5`); non-posted.
+    /// MRdLk: reads, and locks the path until an Unlock message (`PCIe 5.0 §6.5`); non-posted.
     ReadLocked,
     /// MWr: writes; posted.
     Write,
-    /// DMWr: a deferrable write, answered by a Cpl; non-posted (ECN "Deferrable Memory Write" to 5.0).
+    /// DMWr: a deferrable write, completed with a Cpl; non-posted (ECN "Deferrable Memory Write" to 5.0).
     WriteDeferrable,
 }
 
 impl MemoryOp {
-    /// True for MRd and MRdLk, which a completion with data answers.
+    /// True for MRd and MRdLk, whose completions have data.
     #[must_use]
     pub const fn is_read(self) -> bool {
         matches!(self, MemoryOp::Read | MemoryOp::ReadLocked)
     }
 
-    /// Returns true if no completion answers it.
+    /// Returns true if the request has no completion.
     #[must_use]
     pub const fn is_posted(self) -> bool {
         matches!(self, MemoryOp::Write)
@@ -202,7 +202,7 @@ pub enum Access {
     Write,
 }
 
-/// IORd and IOWr (`PCIe 5.0 §2.2.7`): one DW, three DW of header.
+/// IORd and IOWr (`PCIe 5.0 §2.2.7`): transfer one DW, with a header of 3 DW.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IoRequest {
     /// Read or write.
@@ -217,20 +217,20 @@ pub struct IoRequest {
     pub first_be: u8,
 }
 
-/// MRd, MRdLk, MWr and DMWr (`PCIe 5.0 §2.2.7`). Four DW of header from 4 GiB on, three below.
+/// MRd, MRdLk, MWr and DMWr (`PCIe 5.0 §2.2.7`). The header has 4 DW for addresses from 4 GiB on, and 3 DW below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryRequest {
     /// The operation.
     pub op: MemoryOp,
     /// Requester ID.
     pub requester: Bdf,
-    /// Tag; without meaning in a write.
+    /// Tag; not used in a write.
     pub tag: Tag,
-    /// The bytes that it names.
+    /// The bytes that the request accesses.
     pub span: Span,
 }
 
-/// Completion Status (`PCIe 5.0 Table 2-34`). Reserved values read as Unsupported Request, as §2.2.9.1 says.
+/// Completion Status (`PCIe 5.0 Table 2-34`). Reserved values are read as Unsupported Request (§2.2.9.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
     /// 000b SC.
@@ -244,7 +244,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The status of a field's low three bits; reserved values are Unsupported Request.
+    /// The status in the low three bits of `bits`. Reserved values are read as Unsupported Request.
     pub const fn from_bits(bits: u8) -> Status {
         match bits & 7 {
             0b000 => Status::Success,
@@ -269,29 +269,29 @@ impl Status {
 /// Cpl, CplD, CplLk and CplDLk (`PCIe 5.0 §2.2.9`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
-    /// CplLk, CplDLk: answers an MRdLk.
+    /// True for CplLk and CplDLk, the completions of an MRdLk.
     pub locked: bool,
     /// Completer ID.
     pub completer: Bdf,
-    /// Requester ID: that of the request it answers.
+    /// Requester ID of the request.
     pub requester: Bdf,
-    /// Tag of the request it answers.
+    /// Tag of the request.
     pub tag: Tag,
     /// Completion Status.
     pub status: Status,
     /// BCM, set only by PCI-X completers.
     pub bcm: bool,
-    /// Bytes that remain, these included: 1 to 4096 (0 on the wire is 4096).
+    /// Bytes that remain, including this completion's: 1 to 4096 (0 on the wire stands for 4096).
     pub byte_count: u16,
-    /// Low seven bits of the address of the first byte.
+    /// Low seven bits of the address of the completion's first byte.
     pub lower_address: u8,
-    /// Length of the data in DW, 1 to 1024; `None` is a Cpl without data.
+    /// Length of the data in DW, 1 to 1024; `None` for a completion without data.
     pub length_dw: Option<u16>,
 }
 
 impl Completion {
-    /// Returns true if no completion of the same request can follow (`PCIe 5.0 §2.3.1.1`): it failed, has no data, or has
-    /// all the bytes that remained.
+    /// Returns true if this is the last completion of its request (`PCIe 5.0 §2.3.1.1`): it reports an error, has
+    /// no data, or has all remaining bytes.
     pub const fn is_last(&self) -> bool {
         let Some(dw) = self.length_dw else { return true };
         let failed = !matches!(self.status, Status::Success);
@@ -299,7 +299,7 @@ impl Completion {
     }
 }
 
-/// Type 0 (to a function on this link) or type 1 (to be routed on) of a configuration request.
+/// The type of a configuration request: type 0 goes to a function on this link, type 1 is routed further.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConfigKind {
     /// Type 0.
@@ -308,7 +308,7 @@ pub enum ConfigKind {
     Type1,
 }
 
-/// CfgRd and CfgWr (`PCIe 5.0 §2.2.7`): one DW.
+/// CfgRd and CfgWr (`PCIe 5.0 §2.2.7`): transfer one DW.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConfigRequest {
     /// Read or write.
@@ -319,7 +319,7 @@ pub struct ConfigRequest {
     pub requester: Bdf,
     /// Tag.
     pub tag: Tag,
-    /// The function to which the request is addressed.
+    /// The function that the request is for.
     pub completer: Bdf,
     /// Register as a DW number, 0 to 1023 (Extended Register Number and Register Number).
     pub register_dw: u16,
@@ -382,18 +382,18 @@ pub struct Message {
     pub routing: MessageRouting,
     /// Requester ID.
     pub requester: Bdf,
-    /// Tag; without meaning except in some vendors' messages.
+    /// Tag; not used except in some vendor-defined messages.
     pub tag: Tag,
     /// Message Code (`PCIe 5.0 Appendix F`).
     pub code: u8,
-    /// Header bytes 8 to 15: address, ID or what the code says.
+    /// Header bytes 8 to 15: an address, an ID, or what the code defines.
     pub header: [u8; 8],
-    /// Length of the data in DW, 1 to 1024; `None` is a Msg without data.
+    /// Length of the data in DW, 1 to 1024; `None` for a message without data.
     pub length_dw: Option<u16>,
 }
 
 impl Repr {
-    /// A header whose common fields have their defaults.
+    /// A header with default values in the common fields.
     pub const fn new(body: Body) -> Repr {
         Repr {
             tc: TrafficClass(0),
@@ -407,12 +407,12 @@ impl Repr {
         }
     }
 
-    /// Bytes of the header: 12 or 16.
+    /// Length of the header in bytes: 12 or 16.
     pub const fn header_len(&self) -> usize {
         self.format().header_len()
     }
 
-    /// DWs of data that follow the header; 0 if the type has none.
+    /// Number of DWs of data after the header; 0 if the type has no data.
     pub const fn data_dw(&self) -> u32 {
         match &self.body {
             Body::Memory(m) if m.op.is_read() => 0,
@@ -426,9 +426,9 @@ impl Repr {
         }
     }
 
-    /// The range of the [`data_dw`](Self::data_dw) whole DWs on the wire that a [`Tlp`](crate::Tlp) keeps: of a write
-    /// from the first enabled byte to the last (one byte where none is enabled), of a completion the bytes that it
-    /// answers, of a message all.
+    /// The bytes that a [`Tlp`](crate::Tlp) keeps, as a range of the [`data_dw`](Self::data_dw) DWs on the wire.
+    /// For a write: from the first to the last enabled byte, or one byte if none is enabled. For a completion: the
+    /// bytes that it returns. For a message: all bytes.
     pub fn data_lanes(&self) -> Range<usize> {
         let whole = self.data_dw() as usize * 4;
         match &self.body {
@@ -439,7 +439,7 @@ impl Repr {
             Body::Config(c) if whole > 0 => lanes_of_dw(c.first_be),
             Body::Io(io) if whole > 0 => lanes_of_dw(io.first_be),
             Body::Completion(c) if whole > 0 => {
-                // Lower Address says in which byte of its first DW the data begins (`PCIe 5.0 §2.3.1.1`).
+                // Lower Address determines the byte of the first DW in which the data begins (`PCIe 5.0 §2.3.1.1`).
                 let lead = (c.lower_address & 3) as usize;
                 lead..whole.min(lead + c.byte_count as usize)
             }
@@ -447,13 +447,13 @@ impl Repr {
         }
     }
 
-    /// Bytes of the TLP as the transaction layer sees it: header, data and digest; no prefixes, framing, sequence
-    /// number or LCRC.
+    /// Length of the TLP in the transaction layer in bytes: header, data and digest. Prefixes, framing, sequence
+    /// number and LCRC do not count.
     pub const fn tlp_len(&self) -> usize {
         self.header_len() + self.data_dw() as usize * 4 + if self.td { 4 } else { 0 }
     }
 
-    /// The transaction that this TLP starts or ends: requester and tag.
+    /// Requester ID and tag of the transaction that this TLP starts or completes.
     pub const fn transaction(&self) -> (Bdf, Tag) {
         match &self.body {
             Body::Memory(m) => (m.requester, m.tag),
@@ -465,7 +465,7 @@ impl Repr {
         }
     }
 
-    /// Sets the Requester ID and tag of the transaction, and nothing else.
+    /// Sets the Requester ID and tag of the transaction.
     pub const fn set_transaction(&mut self, requester: Bdf, tag: Tag) {
         let (of, with) = match &mut self.body {
             Body::Memory(m) => (&mut m.requester, &mut m.tag),

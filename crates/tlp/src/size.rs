@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sizes that both ends of a link agree on, in bytes.
+//! Sizes in bytes that both ends of a link must agree on.
 
 use core::fmt;
 
@@ -26,10 +26,10 @@ macro_rules! size {
         pub struct $name(u16);
 
         impl $name {
-            /// The size of this many bytes.
+            /// The size of `bytes` bytes.
             ///
             /// # Errors
-            /// If the specification has no encoding for it.
+            /// If the specification has no encoding for this size.
             pub const fn new(bytes: u32) -> Result<$name, SizeError> {
                 if bytes.is_power_of_two() && bytes >= $min && bytes <= $max {
                     Ok($name(bytes as u16))
@@ -61,15 +61,15 @@ macro_rules! size {
 }
 
 size!(
-    /// Max_Payload_Size (`PCIe 5.0 §7.5.3.4`): the longest data of one TLP.
+    /// Max_Payload_Size (`PCIe 5.0 §7.5.3.4`): the maximum data of one TLP.
     Mps, "Max_Payload_Size", 128, 4096, "128, 256, 512, 1024, 2048, 4096", 128
 );
 size!(
-    /// Max_Read_Request_Size (`PCIe 5.0 §7.5.3.4`): the most that one memory read asks for.
+    /// Max_Read_Request_Size (`PCIe 5.0 §7.5.3.4`): the maximum that one memory read may request.
     Mrrs, "Max_Read_Request_Size", 128, 4096, "128, 256, 512, 1024, 2048, 4096", 512
 );
 size!(
-    /// Read Completion Boundary (`PCIe 5.0 §2.3.1.1`): where completions of one read may be cut.
+    /// Read Completion Boundary (`PCIe 5.0 §2.3.1.1`): completions of a read may be split only at multiples of it.
     Rcb, "Read Completion Boundary", 64, 128, "64, 128", 64
 );
 
@@ -93,6 +93,6 @@ macro_rules! encoded {
 encoded!(Mps Mrrs);
 
 impl Rcb {
-    /// The boundary of every completer but a root complex, which has 64 or 128 B (`PCIe 5.0 §2.3.1.1`).
+    /// The boundary of every completer except root complexes, which use 64 or 128 B (`PCIe 5.0 §2.3.1.1`).
     pub const ENDPOINT: Rcb = Rcb(128);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bytes that a memory, I/O or configuration request names: address, Length and Byte Enables.
+//! The bytes that a memory, I/O or configuration request accesses: address, Length and Byte Enables.
 
 use core::fmt;
 
-/// The bytes that a request names (`PCIe 5.0 §2.2.5`, §2.2.7): a DW-aligned address, Length in DW and the Byte Enables
-/// of the first and last DW. Holds only combinations that the specification allows.
+/// The bytes that a request accesses (`PCIe 5.0 §2.2.5`, §2.2.7): a DW-aligned address, Length in DW, and the Byte
+/// Enables of the first and last DW. Holds only legal combinations.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Span {
     address: u64,
@@ -13,18 +13,18 @@ pub struct Span {
     last_be: u8,
 }
 
-/// Reason why an address, Length and Byte Enables name no bytes.
+/// Reason why an address, Length and Byte Enables are not a legal combination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SpanError {
     /// Address bits 1:0 are not zero.
     Unaligned(u64),
-    /// Length is not 1 to 1024 DW, or the bytes are not 1 to 4096.
+    /// Length is not 1 to 1024 DW, or the number of bytes is not 1 to 4096.
     Length(u32),
     /// The request crosses a 4 KiB boundary (`PCIe 5.0 §2.2.7`).
     Crosses4K(u64),
-    /// The address lies beyond 2^64.
+    /// The request ends above address 2^64.
     Overflow(u64),
-    /// Byte Enables that `PCIe 5.0 §2.2.5` forbids at this length: first, last.
+    /// First and Last Byte Enables, which `PCIe 5.0 §2.2.5` forbids for this length.
     ByteEnables(u8, u8),
 }
 
@@ -55,7 +55,7 @@ const fn starts_at_bottom(be: u8) -> bool {
 }
 
 impl Span {
-    /// The span that carries exactly these header fields.
+    /// The span with these header fields.
     ///
     /// # Errors
     /// If the specification forbids the combination.
@@ -80,7 +80,7 @@ impl Span {
         Ok(Span { address, length_dw: length_dw as u16, first_be, last_be })
     }
 
-    /// The span that names `len` bytes from `address` on.
+    /// The span of `len` bytes from `address` on.
     ///
     /// # Errors
     /// If `len` is not 1 to 4096, or the bytes cross a 4 KiB boundary.
@@ -104,7 +104,7 @@ impl Span {
         Span::in_dw(address, 0)
     }
 
-    /// The span of one DW with these Byte Enables, bits 3:0, which may be any.
+    /// The span of one DW with these Byte Enables, bits 3:0. All values are legal.
     pub const fn in_dw(address: u64, first_be: u8) -> Span {
         Span { address: address & !3, length_dw: 1, first_be: first_be & FULL, last_be: 0 }
     }
@@ -127,7 +127,7 @@ impl Span {
         self.first_be
     }
 
-    /// Byte Enables of the last DW, bits 3:0; zero if Length is one.
+    /// Byte Enables of the last DW, bits 3:0; zero if Length is 1.
     #[must_use]
     pub const fn last_be(self) -> u8 {
         self.last_be
@@ -139,33 +139,33 @@ impl Span {
         self.first_be == 0
     }
 
-    /// Bytes of the first DW before the first enabled one.
+    /// Bytes in the first DW before the first enabled byte: 0 to 3.
     #[must_use]
     pub const fn lead(self) -> u32 {
         if self.first_be == 0 { 0 } else { self.first_be.trailing_zeros() }
     }
 
-    /// Bytes of the last DW behind the last enabled one.
+    /// Bytes in the last DW after the last enabled byte: 0 to 3.
     #[must_use]
     pub const fn trail(self) -> u32 {
         let be = if self.length_dw == 1 { self.first_be } else { self.last_be };
         if be == 0 { 3 } else { be.leading_zeros() - 4 }
     }
 
-    /// Address of the first enabled byte (of the first byte, where none is enabled).
+    /// Address of the first enabled byte, or of the first byte of the DW if none is enabled.
     #[must_use]
     pub const fn first_byte(self) -> u64 {
         self.address + self.lead() as u64
     }
 
-    /// Bytes from the first enabled to the last enabled one: the Byte Count of the completion of such a read
-    /// (`PCIe 5.0 §2.3.1.1`). One for a zero-length read, as there.
+    /// Number of bytes from the first to the last enabled byte. This is the Byte Count of the completion of such a
+    /// read (`PCIe 5.0 §2.3.1.1`), and 1 for a zero-length read.
     #[must_use]
     pub const fn byte_count(self) -> u32 {
         self.length_dw as u32 * 4 - self.lead() - self.trail()
     }
 
-    /// Returns true if the byte `index` places behind [`first_byte`](Self::first_byte) is enabled.
+    /// Returns true if the byte `index` bytes after [`first_byte`](Self::first_byte) is enabled.
     #[must_use]
     pub const fn is_enabled(self, index: u32) -> bool {
         let at = self.lead() + index;
@@ -183,7 +183,8 @@ impl Span {
         be >> (at % 4) & 1 == 1
     }
 
-    /// Returns true if all bytes between the first and the last enabled one are enabled, and at least one is.
+    /// Returns true if at least one byte is enabled, and no byte between the first and the last enabled one is
+    /// disabled.
     #[must_use]
     pub const fn is_contiguous(self) -> bool {
         if self.first_be == 0 {
@@ -197,8 +198,8 @@ impl Span {
     }
 }
 
-/// The rules of `PCIe 5.0 §2.2.5`: with one DW the last field is zero and the first is free; with more neither is zero;
-/// holes are allowed only in one DW, or in two that are QW-aligned.
+/// The rules of `PCIe 5.0 §2.2.5`. For Length 1, the last field is zero and the first may have any value. For longer
+/// requests, neither is zero. Gaps are legal only in one DW, or in two DWs that form an aligned QW.
 pub(crate) const fn byte_enables_legal(address: u64, length_dw: u32, first: u8, last: u8) -> bool {
     if first > FULL || last > FULL {
         return false;
@@ -215,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn covering_names_exactly_the_bytes_asked_for() {
+    fn byte_enables_cover_exactly_requested_bytes() {
         for lead in 0..8u64 {
             for len in 1..=64u32 {
                 let span = Span::covering(0x1000 + lead, len).unwrap();
@@ -235,9 +236,9 @@ mod tests {
         assert_eq!((span.byte_count(), span.lead(), span.is_enabled(0)), (1, 0, false));
     }
 
-    /// Byte Count by Byte Enables: rows of the table in `PCIe 5.0 §2.3.1.1`.
+    /// Byte Count for Byte Enables, in rows of the table in `PCIe 5.0 §2.3.1.1`.
     #[test]
-    fn byte_count_table() {
+    fn byte_count_matches_table() {
         let rows = [
             (1, 0b1001, 0, 4),
             (1, 0b0101, 0, 3),
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_only_where_allowed() {
+    fn rejects_gaps_outside_one_dw_or_aligned_qw() {
         assert!(Span::from_fields(0x1000, 2, 0b0101, 0b1010).is_ok());
         assert!(Span::from_fields(0x1004, 2, 0b0101, 0b1010).is_err());
         assert!(Span::from_fields(0x1000, 3, 0b0101, 0b1111).is_err());

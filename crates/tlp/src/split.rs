@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where transfers are cut into TLPs, for completers and requesters alike.
+//! Splits transfers into TLPs, for completers and requesters.
 
 use crate::{Mps, Rcb};
 
-/// The requests of a transfer of `bytes` at `address`, cut as [`request_piece`] says: address and bytes of each.
+/// Address and length in bytes of each request of a transfer, split by [`request_piece`].
 pub fn request_pieces(address: u64, bytes: u32, limit: u32) -> impl Iterator<Item = (u64, u32)> {
     let mut at = 0;
     core::iter::from_fn(move || {
@@ -14,17 +14,19 @@ pub fn request_pieces(address: u64, bytes: u32, limit: u32) -> impl Iterator<Ite
     })
 }
 
-/// Bytes of the next request of a transfer at `address` with `remaining` bytes to go: no more than `limit` bytes of
-/// whole DWs (Max_Payload_Size of a write, Max_Read_Request_Size of a read), and not beyond the next 4 KiB boundary
-/// (`PCIe 5.0 §2.2.7`). At least 1 where `remaining` is.
+/// Number of bytes in the next request of a transfer, which continues at `address` with `remaining` bytes. The DWs
+/// of the request have at most `limit` bytes: Max_Payload_Size for a write, Max_Read_Request_Size for a read. The
+/// request ends at the next 4 KiB boundary at the latest (`PCIe 5.0 §2.2.7`). At least 1 if `remaining` is at least
+/// 1.
 pub fn request_piece(address: u64, remaining: u32, limit: u32) -> u32 {
     let lead = (address & 3) as u32;
     let to_boundary = 4096 - (address & 4095) as u32;
     remaining.min(limit - lead).min(to_boundary)
 }
 
-/// Bytes of the next completion of a memory read at `address` with `remaining` bytes to go: all of them where one
-/// TLP can hold them, else up to the last Read Completion Boundary that it reaches (`PCIe 5.0 §2.3.1.1`).
+/// Number of bytes in the next completion of a memory read, which continues at `address` with `remaining` bytes.
+/// All of them if they fit into one TLP. Otherwise the completion ends at the last Read Completion Boundary that it
+/// can reach (`PCIe 5.0 §2.3.1.1`).
 pub fn completion_piece(address: u64, remaining: u32, mps: Mps, rcb: Rcb) -> u32 {
     let lead = (address & 3) as u32;
     if lead + remaining <= mps.bytes() {
@@ -52,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn completions_end_at_the_boundary() {
+    fn completions_end_at_read_completion_boundary() {
         let mps = Mps::new(256).unwrap();
         let rcb = Rcb::new(64).unwrap();
         let cut = |a, n| pieces(a, n, |a, n| completion_piece(a, n, mps, rcb));
@@ -64,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_stay_within_limit_and_page() {
+    fn requests_stay_within_limit_and_4_kib_block() {
         let cut = |a, n, max| pieces(a, n, |a, n| request_piece(a, n, max));
         assert_eq!(cut(0x1000, 1024, 512), [512, 512]);
         assert_eq!(cut(0x1fff, 4, 128), [1, 3]);

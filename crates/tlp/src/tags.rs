@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requests of one requester by tag (`PCIe 5.0 §2.2.6.2`), with their completion timers (§2.8): which tags are
-//! free, wait for completions, or may not be used yet. Never knows what a request is, and never reads a clock.
+//! The outstanding requests of one requester by tag (`PCIe 5.0 §2.2.6.2`), with their completion timers (§2.8).
+//! Each tag is free, waiting for completions, or blocked for a while. This module does not interpret requests, and
+//! reads no clock.
 //!
-//! A tag whose request was given up *rests*: its completions may still come, and would be taken for those of the next
-//! request of that tag. Its owner says for how long, and what ends it sooner.
+//! A tag whose request was given up is *resting*. Completions of that request may still arrive, and must not be
+//! mistaken for those of a new request. The owner decides how long the tag rests, and may release it earlier.
 
 use crate::{Tag, Time};
 use alloc::collections::VecDeque;
@@ -14,11 +15,11 @@ const NONE: u16 = u16::MAX;
 /// The state of a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TagState {
-    /// It names no request.
+    /// No request has the tag.
     Free,
-    /// Its completions are awaited.
+    /// A request has the tag, and waits for completions.
     Waiting,
-    /// Its request was given up, and completions may still come.
+    /// The request was given up, and its completions may still arrive.
     Resting,
 }
 
@@ -31,11 +32,11 @@ struct Slot<T> {
     request: T,
 }
 
-/// Requests by tag. Tags in use form a list by deadline within the slots, so that taking one allocates nothing.
+/// Requests by tag. The slots of tags in use form a list sorted by deadline, so taking a tag allocates nothing.
 #[derive(Clone, Debug)]
 pub struct TaggedRequests<T> {
     slots: Vec<Slot<T>>,
-    /// The free tags, the one free for longest first.
+    /// The free tags; the tag that has been free for longest comes first.
     free: VecDeque<u16>,
     first: u16,
     count: u16,
@@ -54,10 +55,11 @@ impl<T> Default for TaggedRequests<T> {
 }
 
 impl<T: Default> TaggedRequests<T> {
-    /// Sets the tags to `count` from `first` on; others that are in use remain so until they are done.
+    /// Sets the range of tags: `count` tags from `first` on. Other tags that are in use stay in use until they are
+    /// released.
     ///
     /// # Panics
-    /// If the range ends beyond tag 1023.
+    /// If the range ends above tag 1023.
     pub fn set_range(&mut self, first: u16, count: u16) {
         if (first, count) == (self.first, self.count) {
             return;
@@ -71,11 +73,11 @@ impl<T: Default> TaggedRequests<T> {
         self.free.extend((first..end as u16).filter(|&t| slots[usize::from(t)].state == TagState::Free));
     }
 
-    /// Sets that it has no tags of its own, but those that it is [lent](Self::lend), all below `end`. Others that are in use
-    /// remain so until they are done.
+    /// Removes the table's own tags. From now on it uses only tags that are [lent](Self::lend) to it, all below
+    /// `end`. Other tags that are in use stay in use until they are released.
     ///
     /// # Panics
-    /// If the last is beyond tag 1023.
+    /// If `end` is above 1024.
     pub fn borrow_below(&mut self, end: u16) {
         self.make_room(end.into());
         if self.count != Tag::COUNT {
@@ -94,7 +96,7 @@ impl<T: Default> TaggedRequests<T> {
 }
 
 impl<T> TaggedRequests<T> {
-    /// The number of tags; all that there are where it [borrows](Self::borrow_below) them.
+    /// The number of tags in the range; 1024 if the table [borrows](Self::borrow_below) its tags.
     pub fn count(&self) -> u16 {
         self.count
     }
@@ -104,32 +106,32 @@ impl<T> TaggedRequests<T> {
         self.in_use
     }
 
-    /// The number of tags at rest.
+    /// The number of resting tags.
     pub fn resting(&self) -> u16 {
         self.resting
     }
 
-    /// Returns true if [`take`](Self::take) finds a tag.
+    /// Returns true if [`take`](Self::take) can return a tag.
     #[inline]
     pub fn has_free(&self) -> bool {
         !self.free.is_empty()
     }
 
-    /// The state of a tag, and the request that it names or named last; `None` if it was never a tag.
+    /// The state of a tag and its current or last request; `None` if the table never had this tag.
     #[inline]
     pub fn get(&mut self, tag: Tag) -> Option<(TagState, &mut T)> {
         let slot = self.slots.get_mut(usize::from(tag.bits()))?;
         Some((slot.state, &mut slot.request))
     }
 
-    /// The requests in use and the state of each, by deadline.
+    /// The state and request of each tag in use, by deadline.
     pub fn requests(&self) -> impl Iterator<Item = (TagState, &T)> {
         let slot = |tag: Tag| &self.slots[usize::from(tag.bits())];
         self.in_order().map(move |tag| (slot(tag).state, &slot(tag).request))
     }
 
-    /// Takes the tag that has been free for longest. Returned with it is the place of its request, which still holds
-    /// the one before.
+    /// Takes the tag that has been free for longest, and returns it with a place for its request. The place still
+    /// holds the tag's previous request. `None` if no tag is free.
     #[inline]
     pub fn take(&mut self, deadline: Time) -> Option<(Tag, &mut T)> {
         let tag = self.free.pop_front()?;
@@ -137,7 +139,7 @@ impl<T> TaggedRequests<T> {
         Some((Tag::from_bits(tag), &mut self.slots[usize::from(tag)].request))
     }
 
-    /// Takes this tag; `None` if it is no tag here, or not free.
+    /// Takes `tag`. Returns `None` if the table does not have this tag, or the tag is not free.
     pub fn claim(&mut self, tag: Tag, deadline: Time) -> Option<&mut T> {
         let at = self.free.iter().position(|&t| t == tag.bits())?;
         self.free.remove(at);
@@ -145,16 +147,16 @@ impl<T> TaggedRequests<T> {
         Some(&mut self.slots[usize::from(tag.bits())].request)
     }
 
-    /// Lends it a tag, which is free here until it is taken or claimed, or [taken back](Self::take_back).
+    /// Lends a tag to the table. The tag is free until it is taken or claimed, or [taken back](Self::take_back).
     ///
     /// # Panics
-    /// If it was not made for such a tag.
+    /// In debug builds, if the tag is in use. In any build, if it is not below the `end` of `borrow_below`.
     pub fn lend(&mut self, tag: Tag) {
         debug_assert!(self.slots[usize::from(tag.bits())].state == TagState::Free);
         self.free.push_back(tag.bits());
     }
 
-    /// Takes back a lent tag that is free: it was not taken, or was released since. `None` if there is none.
+    /// Takes back a lent tag that is free, because it was never taken or has been released; `None` if there is none.
     #[inline]
     pub fn take_back(&mut self) -> Option<Tag> {
         self.free.pop_front().map(Tag::from_bits)
@@ -166,7 +168,7 @@ impl<T> TaggedRequests<T> {
         self.link(tag, deadline);
     }
 
-    /// Frees a tag whose last completion has come, or can come no more.
+    /// Frees a tag whose last completion has arrived, or whose completions can no longer arrive.
     pub fn release(&mut self, tag: Tag) {
         let tag = tag.bits();
         let slot = &mut self.slots[usize::from(tag)];
@@ -182,7 +184,7 @@ impl<T> TaggedRequests<T> {
         }
     }
 
-    /// Frees all tags: no completion is under way any more.
+    /// Frees all tags. The caller knows that no completion can arrive any more.
     pub fn release_all(&mut self) {
         while self.head != NONE {
             self.release(Tag::from_bits(self.head));
@@ -197,14 +199,14 @@ impl<T> TaggedRequests<T> {
         self.postpone(tag, until);
     }
 
-    /// Gives a tag in use another deadline.
+    /// Changes the deadline of a tag in use.
     pub fn postpone(&mut self, tag: Tag, deadline: Time) {
         self.unlink(tag.bits());
         self.link(tag.bits(), deadline);
     }
 
-    /// Voids each request that waits: calls `forget` with it, in the order of tags. Their completions have at least
-    /// until `until` to come.
+    /// Calls `forget` with each waiting request, in the order of tags, to cancel it. The tags stay in use at least
+    /// until `until`, so that late completions are recognized.
     pub fn void(&mut self, until: Time, mut forget: impl FnMut(&mut T)) {
         for tag in (0..self.slots.len() as u16).map(Tag::from_bits) {
             let deadline = self.deadline(tag);
@@ -216,7 +218,7 @@ impl<T> TaggedRequests<T> {
         }
     }
 
-    /// The tags in use, by deadline.
+    /// The tags in use, sorted by deadline.
     pub fn in_order(&self) -> impl Iterator<Item = Tag> {
         let there = |&tag: &u16| tag != NONE;
         let on = move |&tag: &u16| Some(self.slots[usize::from(tag)].next).filter(there);
@@ -228,20 +230,20 @@ impl<T> TaggedRequests<T> {
         self.slots.get(usize::from(tag.bits())).map_or(Time::MAX, |slot| slot.deadline)
     }
 
-    /// The deadline of the next tag that is due; `None` if there is none.
+    /// The earliest deadline of a tag in use; `None` if there is none.
     #[inline]
     pub fn next_deadline(&self) -> Option<Time> {
         let head = self.slots.get(usize::from(self.head))?;
         (head.deadline < Time::MAX).then_some(head.deadline)
     }
 
-    /// The first tag that is due. Its owner lets it [`rest`](Self::rest), [releases](Self::release) or
-    /// [postpones](Self::postpone) it.
+    /// The tag with the earliest deadline, if that deadline has passed. The owner must then [`rest`](Self::rest),
+    /// [`release`](Self::release) or [`postpone`](Self::postpone) it.
     pub fn due(&self, now: Time) -> Option<Tag> {
         (self.next_deadline()? <= now).then(|| Tag::from_bits(self.head))
     }
 
-    /// Inserts a tag by its deadline. Deadlines ascend unless a timeout was changed, so the walk is short.
+    /// Inserts a tag by its deadline. The walk is short, because deadlines ascend unless a timeout was changed.
     fn link(&mut self, tag: u16, deadline: Time) {
         let mut after = self.tail;
         while after != NONE && self.slots[usize::from(after)].deadline > deadline {
@@ -258,7 +260,7 @@ impl<T> TaggedRequests<T> {
         self.point(previous, next, next, previous);
     }
 
-    /// Links `previous` forward to `on`, and `next` back to `back`.
+    /// Sets the successor of `previous` to `on`, and the predecessor of `next` to `back`.
     fn point(&mut self, previous: u16, next: u16, on: u16, back: u16) {
         match self.slots.get_mut(usize::from(previous)) {
             Some(slot) => slot.next = on,
@@ -306,7 +308,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain map of deadlines and rests: never a tag twice, never one too many, always the first deadline first.
+        /// Compares the table with a plain map of deadlines and states after each random step.
         #[test]
         fn behaves_like_a_map(steps in prop::collection::vec(step(), 1..80)) {
             let mut tags: TaggedRequests<u64> = TaggedRequests::default();
@@ -361,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrower_range_waits_for_the_tags_beyond_it() {
+    fn tags_outside_narrowed_range_are_not_reused() {
         let mut tags: TaggedRequests<()> = TaggedRequests::default();
         tags.set_range(0, 256);
         for _ in 0..40 {

@@ -15,7 +15,7 @@ pub struct Duration(u64);
 impl Time {
     /// The start of the run.
     pub const ZERO: Time = Time(0);
-    /// Later than everything.
+    /// Later than every point in a run; stands for "never".
     pub const MAX: Time = Time(u64::MAX);
 
     /// The point `ps` picoseconds after the start.
@@ -37,9 +37,9 @@ impl Time {
 }
 
 impl Duration {
-    /// No time at all.
+    /// A span of zero picoseconds.
     pub const ZERO: Duration = Duration(0);
-    /// Longer than every run.
+    /// Longer than every run; stands for "forever".
     pub const MAX: Duration = Duration(u64::MAX);
 
     /// `ps` picoseconds.
@@ -69,7 +69,7 @@ impl Duration {
     }
 }
 
-// Sums saturate: `Time::MAX` stands for "never", and never plus anything is never.
+// Sums saturate: `Time::MAX` stands for "never", and "never" plus any duration is still "never".
 impl Add<Duration> for Time {
     type Output = Time;
     fn add(self, rhs: Duration) -> Time {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual channels, and which Traffic Class travels on which (`PCIe 5.0 §2.5`, §6.3). Holds no credits and chooses
-//! nothing.
+//! Virtual channels, and the mapping of Traffic Classes to them (`PCIe 5.0 §2.5`, §6.3). Credits and arbitration are
+//! elsewhere.
 
 use crate::TrafficClass;
 use core::fmt;
@@ -12,7 +12,7 @@ pub struct Vc(u8);
 impl Vc {
     /// The channel that every port has.
     pub const VC0: Vc = Vc(0);
-    /// Channels that a port has at most.
+    /// Maximum number of channels of a port.
     pub const COUNT: usize = 8;
 
     /// The channel with this VC ID; `None` above 7.
@@ -71,7 +71,7 @@ impl TcSet {
         TcSet(1 << tc.bits())
     }
 
-    /// Its bits.
+    /// Bit n is TC n.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
@@ -108,32 +108,32 @@ impl TcSet {
     }
 }
 
-/// Which Traffic Class travels on which virtual channel: the TC/VC map of a link (`PCIe 5.0 §2.5.2`). A class travels on
-/// one channel at most; TC0 always on VC0.
+/// The TC/VC map of a link: which Traffic Class uses which virtual channel (`PCIe 5.0 §2.5.2`). A class uses at
+/// most one channel, and TC0 always uses VC0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcVcMap {
-    /// The classes of each channel, by VC ID; no class is in two sets.
+    /// The classes of each channel, by VC ID. No class is in two sets.
     classes: [TcSet; Vc::COUNT],
 }
 
-/// A TC/VC map that the specification forbids.
+/// Reason why the specification forbids a TC/VC map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TcVcMapError {
-    /// TC0 is to travel on this channel.
+    /// TC0 is on this channel. VC0 here means that TC0 is not mapped.
     Tc0(Vc),
-    /// A class is to travel on two channels.
+    /// A class is on two channels.
     Twice {
         /// The class.
         tc: TrafficClass,
-        /// The first of them.
+        /// The channel with the lower VC ID.
         first: Vc,
-        /// The second of them.
+        /// The channel with the higher VC ID.
         second: Vc,
     },
 }
 
 impl Default for TcVcMap {
-    /// All classes on VC0, as in every port after reset (`PCIe 5.0 §7.9.1.7`).
+    /// All classes on VC0, as in each port after reset (`PCIe 5.0 §7.9.1.7`).
     fn default() -> TcVcMap {
         TcVcMap::VC0_ONLY
     }
@@ -147,7 +147,7 @@ impl TcVcMap {
         TcVcMap { classes }
     };
 
-    /// Each class on the channel of the same number.
+    /// TC n on VC n, for all eight classes.
     pub const fn one_to_one() -> TcVcMap {
         let mut classes = [TcSet::NONE; Vc::COUNT];
         let mut n = 0;
@@ -158,10 +158,10 @@ impl TcVcMap {
         TcVcMap { classes }
     }
 
-    /// The map with these classes on each channel, by VC ID. Classes that are in none of the sets are not mapped.
+    /// The map with these sets of classes, by VC ID. Classes in none of the sets are not mapped.
     ///
     /// # Errors
-    /// If TC0 is not on VC0, or a class on two channels.
+    /// If TC0 is not on VC0, or a class is on two channels.
     pub fn new(classes: [TcSet; Vc::COUNT]) -> Result<TcVcMap, TcVcMapError> {
         for tc in (0..8).map(TrafficClass::from_bits) {
             let mut on = Vc::all().filter(|vc| classes[vc.index()].contains(tc));
@@ -176,7 +176,7 @@ impl TcVcMap {
         Ok(TcVcMap { classes })
     }
 
-    /// The channel of `tc`, where it is mapped.
+    /// The channel of `tc`; `None` if it is not mapped.
     pub fn vc(&self, tc: TrafficClass) -> Option<Vc> {
         Vc::all().find(|vc| self.classes[vc.index()].contains(tc))
     }
@@ -186,12 +186,12 @@ impl TcVcMap {
         self.classes[vc.index()]
     }
 
-    /// All classes that are mapped.
+    /// The classes that are mapped to a channel.
     pub fn mapped(&self) -> TcSet {
         self.classes.iter().fold(TcSet::NONE, |all, set| all.or(*set))
     }
 
-    /// The channels in use: VC0, and those that any class travels on; in order.
+    /// The channels in use, in order: VC0, and each channel with at least one class.
     pub fn channels(&self) -> impl Iterator<Item = Vc> + '_ {
         Vc::all().filter(|vc| *vc == Vc::VC0 || !self.classes(*vc).is_empty())
     }
@@ -200,10 +200,10 @@ impl TcVcMap {
 impl fmt::Display for TcVcMapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TcVcMapError::Tc0(vc) if *vc == Vc::VC0 => f.write_str("TC0 is not mapped: it is always on VC0"),
-            TcVcMapError::Tc0(vc) => write!(f, "TC0 on {vc}: it is always on VC0"),
+            TcVcMapError::Tc0(vc) if *vc == Vc::VC0 => f.write_str("TC0 is not mapped: expected on VC0"),
+            TcVcMapError::Tc0(vc) => write!(f, "TC0 on {vc}: expected on VC0"),
             TcVcMapError::Twice { tc, first, second } => {
-                write!(f, "TC{} on {first} and {second}: a class is on one channel at most", tc.bits())
+                write!(f, "TC{} on {first} and {second}: expected on at most one channel", tc.bits())
             }
         }
     }
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn maps() {
+    fn each_class_uses_mapped_channel() {
         let map = TcVcMap::new(sets([0x07, 0, 0, 0x08, 0, 0, 0, 0x80])).unwrap();
         let of = |tc| map.vc(TrafficClass::from_bits(tc)).map(Vc::id);
         assert_eq!(
@@ -234,12 +234,12 @@ mod tests {
         assert_eq!(TcVcMap::new(sets([0xff, 0, 0, 0, 0, 0, 0, 0])), Ok(TcVcMap::default()));
     }
 
-    /// `PCIe 5.0 §2.5.2`: TC0 to VC0 is fixed; one TC maps to one VC.
+    /// `PCIe 5.0 §2.5.2`: TC0 is always mapped to VC0, and one TC is mapped to only one VC.
     #[test]
     fn rejects_invalid_maps() {
         let text = |bits| TcVcMap::new(sets(bits)).unwrap_err().to_string();
-        assert_eq!(text([2, 1, 0, 0, 0, 0, 0, 0]), "TC0 on VC1: it is always on VC0");
-        assert_eq!(text([2, 0, 0, 0, 0, 0, 0, 0]), "TC0 is not mapped: it is always on VC0");
-        assert_eq!(text([3, 2, 0, 0, 0, 0, 0, 0]), "TC1 on VC0 and VC1: a class is on one channel at most");
+        assert_eq!(text([2, 1, 0, 0, 0, 0, 0, 0]), "TC0 on VC1: expected on VC0");
+        assert_eq!(text([2, 0, 0, 0, 0, 0, 0, 0]), "TC0 is not mapped: expected on VC0");
+        assert_eq!(text([3, 2, 0, 0, 0, 0, 0, 0]), "TC1 on VC0 and VC1: expected on at most one channel");
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writes the page of a capture, or of a generated one with the given number of TLPs.
+//! Writes the page of a capture, or of a generated capture with this number of TLPs.
 //!
 //! `cargo run --release -p riser-view --example page CAPTURE|TLPS OUT.html`
 

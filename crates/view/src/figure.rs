@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Line charts as SVG, and a page around one, for the results of closed forms in papers and slides.
+//! Line charts as SVG, and pages with a line chart, for papers and slides.
 //!
-//! The `plotters` crate draws. A chart follows the viewer's light or dark theme by CSS alone; without CSS support it is
-//! light. It has no script, no font, and loads nothing. This module calculates no values.
+//! The `plotters` crate draws the charts. Colours follow the viewer's light or dark theme by CSS; a viewer without CSS
+//! shows the light theme. A chart has no script and no font, and loads nothing.
 
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
@@ -10,16 +10,16 @@ use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use std::fmt::Write;
 
-/// Width and height of a chart in CSS pixels. SVG scales.
+/// Width and height of a chart in CSS pixels. Viewers can scale it.
 const SIZE: (u32, u32) = (900, 560);
 
-/// Colours of lines and text, the grid, and the background, in the light and the dark theme.
+/// Colours of text and axes, of the grid, and of the background.
 const INK: Tone = Tone { light: RGBColor(0x22, 0x22, 0x22), dark: RGBColor(0xE6, 0xE6, 0xE6) };
 const GRID: Tone = Tone { light: RGBColor(0xDE, 0xDE, 0xDE), dark: RGBColor(0x3A, 0x3A, 0x3A) };
 const PAPER: Tone = Tone { light: RGBColor(0xFE, 0xFE, 0xFE), dark: RGBColor(0x16, 0x16, 0x18) };
 
-/// Colours of series, repeated in order: those of Okabe and Ito, which colour-blind readers can distinguish, and lighter
-/// ones for the dark theme.
+/// Colours of series, used in order and then repeated. They follow Okabe and Ito, so colour-blind readers can
+/// distinguish them. The dark theme has lighter ones.
 const SERIES: [Tone; 6] = [
     Tone { light: RGBColor(0x00, 0x72, 0xB2), dark: RGBColor(0x56, 0xB4, 0xE9) },
     Tone { light: RGBColor(0x6E, 0x6E, 0x6E), dark: RGBColor(0xB4, 0xB4, 0xB4) },
@@ -29,7 +29,7 @@ const SERIES: [Tone; 6] = [
     Tone { light: RGBColor(0xB0, 0x7A, 0x00), dark: RGBColor(0xF0, 0xC0, 0x40) },
 ];
 
-/// Most series of a chart.
+/// Maximum number of series in a chart.
 pub const MAX_SERIES: usize = 24;
 
 /// One colour in both themes.
@@ -41,13 +41,13 @@ struct Tone {
 /// Reason why a chart cannot be drawn.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FigureError {
-    /// Invalid number of series: expected 1 to [`MAX_SERIES`].
+    /// The number of series is not 1 to [`MAX_SERIES`].
     #[error("a chart of {0} series: expected 1 to {MAX_SERIES}")]
     Series(usize),
-    /// Invalid range of an axis: expected finite ends of which the second is greater.
-    #[error("an axis from {0}: expected finite ends, the second greater")]
+    /// The ends of an axis are not finite, or the second is not greater.
+    #[error("an axis from {0}: expected finite ends, with the second greater than the first")]
     Axis(String),
-    /// A series has a point that is not a number.
+    /// A point of a series is not finite.
     #[error("series {0:?} has a point that is not finite")]
     Point(String),
     /// Error of the drawing library.
@@ -72,7 +72,7 @@ pub enum Stroke {
     /// A line.
     #[default]
     Solid,
-    /// Dashed, for a target instead of a result.
+    /// A dashed line, for a target.
     Dashed,
 }
 
@@ -109,9 +109,9 @@ pub struct FigurePage {
     pub chart: LineChart,
     /// Notes on the chart, one paragraph each.
     pub notes: Vec<String>,
-    /// Heads of the table's columns.
+    /// Headings of the table's columns.
     pub columns: Vec<String>,
-    /// Rows of the table, with a cell for each column.
+    /// Rows of the table, with one cell per column.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -125,7 +125,8 @@ fn drawing(error: impl std::fmt::Display) -> FigureError {
 impl LineChart {
     /// Returns the chart as one SVG document. Equal charts give equal bytes.
     ///
-    /// # Errors No series, too many series, or an axis or a point that is not a number.
+    /// # Errors
+    /// If there are no series or too many, or if an axis or a point is not finite.
     pub fn svg(&self) -> Result<String, FigureError> {
         self.check()?;
         let mut svg = String::new();
@@ -230,7 +231,7 @@ impl LineChart {
     }
 }
 
-/// Returns the font of all text. `size` is the library's: about five quarters of the height in pixels.
+/// Returns the font of all text. `size` is in the library's unit: about 5/4 of the height in pixels.
 fn font(size: i32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&INK.light)
 }
@@ -283,7 +284,8 @@ th { border-bottom: 1px solid; }
 impl FigurePage {
     /// Returns the page as one HTML document. Equal pages give equal bytes.
     ///
-    /// # Errors As [`LineChart::svg`].
+    /// # Errors
+    /// Those of [`LineChart::svg`].
     pub fn html(&self) -> Result<String, FigureError> {
         let title = escaped(&self.chart.title);
         let svg = self.chart.svg()?;
@@ -358,7 +360,7 @@ mod tests {
 
     /// Every colour of the chart has a variant for the dark theme.
     #[test]
-    fn colours_have_a_dark_variant() {
+    fn every_colour_has_dark_variant() {
         let svg = chart().svg().unwrap();
         let style = dark_style();
         for attribute in ["fill=\"", "stroke=\""] {
@@ -370,9 +372,9 @@ mod tests {
         }
     }
 
-    /// A line from the corner of the axes to the opposite one. The point outside is not drawn.
+    /// The line goes from one corner of the axes to the opposite one. A point outside the axes is not drawn.
     #[test]
-    fn points_are_placed_by_the_axes() {
+    fn axes_determine_positions_of_points() {
         let svg = chart().svg().unwrap();
         let drawn = svg.split("</style>").nth(1).unwrap();
         let line = drawn.split("<polyline").find(|l| l.contains(&hex(SERIES[0].light))).unwrap();
@@ -408,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_value() {
+    fn errors_contain_invalid_value() {
         let error = |change: fn(&mut LineChart)| {
             let mut chart = chart();
             change(&mut chart);

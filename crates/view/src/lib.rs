@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Self-contained HTML pages and charts without network access.
 //!
-//! - [`figure`]: line charts as SVG, and a page around one.
-//! - [`report`]: measurements as a page: figures that show values under the pointer, and tables.
-//! - [`trace`]: a capture as a page: its records as a list; latencies, tags, throughput and credits as plots.
+//! - [`figure`]: line charts as SVG, and pages with a line chart.
+//! - [`report`]: a page of measurements, with tables and with figures that show values under the pointer.
+//! - [`trace`]: a page of a capture, with a list of its records and with plots of latencies, tags, throughput and
+//!   credits.
 //!
-//! All output opens from a file, loads nothing from a network, and has the same bytes for the same input. This crate
-//! reads no files and no clock, and never panics on untrusted bytes.
+//! All pages open from a file and load nothing from a network. The same input gives the same bytes. This crate reads no
+//! files and no clock, and never panics on untrusted bytes.
 
 pub mod figure;
 mod page;

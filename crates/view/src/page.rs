@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Common parts of all pages: the head, a policy that forbids requests, data as JSON, and plotly.js. Untrusted bytes are
+//! Common parts of all pages: the head, a policy that forbids requests, data as JSON, and plotly.js. Untrusted text is
 //! always escaped.
 
 use serde::Serialize;
@@ -9,32 +9,33 @@ use std::io::{self, Write};
 const STYLE: &str = include_str!("shared/base.css");
 const SCRIPT: &str = include_str!("shared/base.js");
 const LICENCE: &str = include_str!("shared/licence.html");
-/// plotly.js, packed by build.rs.
+/// plotly.js, compressed by build.rs.
 const PLOTLY: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.b64"));
 /// Placeholder in a page's markup for the licence of plotly.js.
 const LICENCE_PLACE: &str = "<!-- licence -->";
 
-/// Permissions of a page: it can run its own scripts, and cannot make requests.
+/// The Content-Security-Policy of a page: it can run its own scripts, but cannot make requests.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; \
                       base-uri 'none'; form-action 'none'";
 
 /// The parts of one kind of page.
 pub(crate) struct Shell {
-    /// Name of the command that writes it, shown after the title.
+    /// Name of the command that writes the page, which follows the title.
     pub(crate) command: &'static str,
-    /// Its elements, with the placeholder for the licence of plotly.js.
+    /// Its HTML elements, with the placeholder for the licence of plotly.js.
     pub(crate) markup: &'static str,
     /// Its styles, in addition to the common ones.
     pub(crate) style: &'static str,
-    /// Its scripts in the order of their dependencies. The last one defines `interfaceOfPage`. A function around all of
-    /// them keeps their names local.
+    /// Its scripts in the order of their dependencies. The last one defines `interfaceOfPage`. All of them are in one
+    /// function, so that their names are local.
     pub(crate) scripts: &'static [&'static str],
 }
 
 impl Shell {
     /// Writes the page up to the end of its script.
     ///
-    /// # Errors Errors of `out`.
+    /// # Errors
+    /// Those of `out`.
     pub(crate) fn write_head(&self, title: &str, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">")?;
         writeln!(out, "<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">")?;
@@ -53,14 +54,16 @@ impl Shell {
 
 /// Writes `value` as JSON in an element `id`, for the page's script.
 ///
-/// # Errors Errors of `out`, or a value that JSON cannot represent.
+/// # Errors
+/// Those of `out`, or a value that JSON cannot represent.
 pub(crate) fn write_data(id: &str, value: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "<script type=\"application/json\" id=\"{id}\">{}</script>", json(value)?)
 }
 
 /// Writes plotly.js and the end of the page.
 ///
-/// # Errors Errors of `out`.
+/// # Errors
+/// Those of `out`.
 pub(crate) fn write_end(out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "<script type=\"text/plain\" id=\"plotly\">{PLOTLY}</script>")?;
     writeln!(out, "<script>riser.loaded();</script>\n</body>\n</html>")?;
@@ -86,7 +89,7 @@ pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-// Only `<` could end a script element.
+// Without `<`, the text cannot end the script element.
 fn json(value: &impl Serialize) -> io::Result<String> {
     Ok(serde_json::to_string(value)?.replace('<', "\\u003c"))
 }
@@ -110,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn own_scripts_do_not_end_early() {
+    fn scripts_do_not_contain_end_of_script_element() {
         let shells = [&crate::trace::page::SHELL, &crate::report::SHELL];
         let scripts = shells.iter().flat_map(|shell| shell.scripts);
         for script in std::iter::once(&SCRIPT).chain(scripts) {
@@ -130,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn plotly_can_be_unpacked() {
+    fn packed_plotly_is_complete() {
         let mut js = String::new();
         let packed = STANDARD.decode(PLOTLY).unwrap();
         io::Read::read_to_string(&mut flate2::read::ZlibDecoder::new(&packed[..]), &mut js).unwrap();

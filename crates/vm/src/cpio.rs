@@ -56,13 +56,13 @@ impl Archive {
         self.put(path, 0o600, Content::Character { major, minor });
     }
 
-    /// Returns whether there is an entry at this path.
+    /// Returns whether the archive has an entry at this path.
     pub fn contains(&self, path: &str) -> bool {
         self.entries.contains_key(path)
     }
 
-    /// Adds an entry. A later entry replaces an earlier one. Exceptions, as in dpkg: a folder replaces nothing, and a link does not
-    /// replace a folder.
+    /// Adds an entry. A later entry replaces an earlier one. There are two exceptions, like in dpkg: a folder does not
+    /// replace anything, and a link does not replace a folder.
     fn put(&mut self, path: &str, mode: u32, content: Content) {
         let path = path.trim_matches('/');
         if let Some((parent, _)) = path.rsplit_once('/')

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Errors before a guest runs. Each message has the place and what was expected.
+//! Errors before a guest runs. Each message has the place and the expected value.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a machine or one of its parts could not be created.
+/// The reason why a machine or one of its parts could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -73,7 +73,7 @@ pub(crate) fn bad_file(path: &Path, what: impl Into<String>) -> Error {
     Error::File { path: path.to_owned(), what: what.into() }
 }
 
-/// Reads a file; an error names it.
+/// Reads a file. An error names the file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).context(|| path.display().to_string())
 }

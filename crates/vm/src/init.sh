@@ -74,7 +74,7 @@ if [ "$share" ]; then
 fi
 echo ready >&3
 
-# Programs may open /dev/stdout again, but a port can be open only once. So they get pipes.
+# Programs may open /dev/stdout again, but a port can be open only once. So the programs get pipes.
 mkfifo /vm/stdin /vm/stdout /vm/stderr
 in= out= err=
 if [ "$terminal" ]; then
@@ -82,7 +82,7 @@ if [ "$terminal" ]; then
     setsid -c /usr/bin/sh -c "stty rows $rows columns $columns; . /vm/command" </dev/hvc0 >/dev/hvc0 2>&1 3>&-
     status=$?
 else
-    # Opened for reading and writing, so that open does not block: a child that ends would interrupt it.
+    # The port is opened for reading and writing, so that open does not block: the end of a child would interrupt open.
     exec 5<>/vm/stdout 6<>/vm/stderr
     # Resolve all ports first: no other process may run while these process IDs are recorded.
     stdout=$(port vm.stdout) stderr=$(port vm.stderr) stdin=$(port vm.stdin)
@@ -99,7 +99,7 @@ else
 fi
 echo "exit $status" >&3
 
-# Kill what the command has left running, so that its pipes close and all output is read.
+# Kill processes that the command has left running, so that their pipes close and all output is read.
 for process in /proc/[0-9]*; do
     case ${process#/proc/} in
     1 | "$out" | "$err") ;;

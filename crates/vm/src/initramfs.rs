@@ -45,8 +45,8 @@ const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 /// Links that the script of Debian's package base-files creates.
 const LINKS: [(&str, &str); 2] = [("var/run", "/run"), ("var/lock", "/run/lock")];
 
-/// Default files in `/etc`, for files that no package contains. They replace the work of package scripts, which do not run: those of
-/// base-passwd, passwd, libpam-runtime (`common-*`) and openssh-server (its user).
+/// Default files in `/etc`, for files that no package contains. They replace the work of package scripts, which do not
+/// run: the scripts of base-passwd, passwd, libpam-runtime (`common-*`) and openssh-server (its user).
 const FILES: [(&str, u32, &str); 11] = [
     (
         "etc/passwd",
@@ -170,7 +170,7 @@ fn settings(work: &Work) -> Result<String> {
 struct Loading<'a> {
     archive: &'a mut Archive,
     modules: &'a Modules,
-    /// Release of the kernel that all modules are for; `None` until known.
+    /// Release of the kernel that all modules are for; `None` until it is known.
     release: Option<String>,
     loaded: BTreeSet<String>,
 }
@@ -292,7 +292,7 @@ fn add_tree(archive: &mut Archive, root: &Path, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Moves a path in `bin` and the like into `usr`, since these folders are links.
+/// Moves a path in `bin` and the like into `usr`, because these folders are links.
 fn in_usr(path: &str) -> String {
     match path.split('/').next() {
         Some(first) if MERGED.contains(&first) => format!("usr/{path}"),

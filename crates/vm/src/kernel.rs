@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub struct Opened {
     /// The image.
     pub image: Image,
-    /// The release, as in the `vermagic` of modules.
+    /// The kernel's release, in the form of the `vermagic` of modules.
     pub release: Option<String>,
 }
 
@@ -52,8 +52,8 @@ pub enum Image {
 /// is.
 ///
 /// # Errors
-/// If the file cannot be read, is neither of them, or has a damaged payload. The message has the offset and what was expected
-/// there.
+/// If the file cannot be read, has neither of the two formats, or has a damaged payload. The message has the offset and
+/// the content that was expected there.
 pub fn open(path: &Path) -> Result<Opened> {
     let bytes = read(path)?;
     if bytes.starts_with(b"\x7fELF") {
@@ -195,7 +195,7 @@ fn take(reader: impl Read, length: usize) -> std::result::Result<Vec<u8>, String
     Ok(out)
 }
 
-/// Unpacks xz data of at most `length` bytes. Longer data give one byte more.
+/// Unpacks xz data of at most `length` bytes. If the data are longer, one byte more is returned.
 pub(crate) fn xz(packed: &[u8], length: usize) -> std::result::Result<Vec<u8>, String> {
     take(lzma_rust2::XzReader::new(packed, true), length)
 }

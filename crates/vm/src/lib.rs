@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A virtual machine with a stock Linux kernel, which runs one command. QEMU, the kernel and the guest's programs come from Debian's
-//! packages or from files of the user. An initramfs is built from them.
+//! A virtual machine with a stock Linux kernel, which runs one command. QEMU, the kernel and the guest's programs come
+//! from Debian's packages or from files of the user. An initramfs is built from these parts.
 //!
 //! - [`parts`]: fetches missing parts once, with a private apt, verified with Debian's keys
 //! - [`kernel`], [`modules`], [`cpio`]: file formats
@@ -8,8 +8,8 @@
 //! - [`machine`]: QEMU's arguments, its start, and how the guest ended
 //! - [`processors`]: CPU affinity
 //!
-//! The crate never changes the host's package sources, packages or caches. It needs no root, and accepts only packages signed by
-//! Debian. It does not know which devices the caller adds by QEMU arguments.
+//! The crate never changes the host's package sources, packages or caches. The crate needs no root, and accepts only
+//! packages that are signed by Debian. The crate does not know which devices the caller adds by QEMU arguments.
 
 pub mod cpio;
 mod error;

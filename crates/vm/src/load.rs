@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub struct Load {
     /// The module.
     pub module: Which,
-    /// Parameters, as for `insmod`: `name=value`, separated by spaces.
+    /// Parameters in the form of `insmod`: `name=value`, separated by spaces.
     pub parameters: String,
 }
 

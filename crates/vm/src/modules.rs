@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The kernel's modules, and their load order.
 //!
-//! Debian's packages have no `modules.dep` (it is created during installation). So this module reads the `.modinfo` section of each
-//! module, as `depmod` does.
+//! Debian's packages have no `modules.dep` (it is created during installation). So this code reads the `.modinfo`
+//! section of each module, like `depmod`.
 
 use crate::error::{Context, Result, bad_file, read};
 use crate::kernel;
@@ -22,13 +22,13 @@ pub struct Module {
     pub name: String,
     /// The ELF file.
     pub bytes: Vec<u8>,
-    /// Names of modules that must be loaded before it.
+    /// Names of modules that must be loaded before this module.
     depends: Vec<String>,
-    /// Names of modules to load before it, if the kernel has them (`softdep: pre`).
+    /// Names of modules to load before this module, if the kernel has them (`softdep: pre`).
     wishes: Vec<String>,
-    /// Names of modules to load after it, if the kernel has them (`softdep: post`).
+    /// Names of modules to load after this module, if the kernel has them (`softdep: post`).
     followers: Vec<String>,
-    /// The kernel that it was built for: first word of `vermagic`.
+    /// The kernel that the module was built for: first word of `vermagic`.
     pub kernel: String,
 }
 
@@ -36,7 +36,7 @@ impl Module {
     /// Reads a `.ko`, `.ko.xz` or `.ko.zst` file.
     ///
     /// # Errors
-    /// If it cannot be read or is not a module.
+    /// If the file cannot be read or is not a module.
     pub fn read(path: &Path) -> Result<Module> {
         let bytes = read(path)?;
         let bad = |what: String| bad_file(path, what);
@@ -160,8 +160,8 @@ impl Modules {
         self.files.is_empty() && self.built_in.is_empty()
     }
 
-    /// Returns the modules with these names and all that they depend on, in load order. Includes soft dependencies that the kernel has:
-    /// `pre` before a module, `post` after it. Omits built-in modules.
+    /// Returns the modules with these names and all modules that they depend on, in load order. Includes soft
+    /// dependencies that the kernel has: `pre` before a module, `post` after it. Omits built-in modules.
     ///
     /// # Errors
     /// If there is no module with one of the names, or a file is damaged.
@@ -209,7 +209,7 @@ impl Closure<'_> {
     }
 
     fn add_module(&mut self, module: Module) -> Result<()> {
-        // Marked before its dependencies, so that a cycle ends.
+        // The module is marked before its dependencies, so that a cycle ends.
         self.seen.insert(module.name.clone());
         self.add_wishes(&module.wishes, &module.name)?;
         for needed in &module.depends {
@@ -220,7 +220,7 @@ impl Closure<'_> {
         self.add_wishes(&followers, &name)
     }
 
-    /// Adds those of these modules that the kernel has.
+    /// Adds the modules of this list that the kernel has.
     fn add_wishes(&mut self, wishes: &[String], of: &str) -> Result<()> {
         for wish in wishes {
             // The name of an algorithm, with or without `crypto-`, is an alias of its generic implementation.

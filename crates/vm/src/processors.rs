@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! CPU affinity of QEMU and riser. While a guest waits for an access, riser works, and vice versa. On one processor, neither has to wake
-//! another processor, which takes longer than the rest of an access. With several virtual CPUs, others have work to do during an access.
+//! CPU affinity of QEMU and riser. While a guest waits for an access, riser works, and vice versa. On one processor,
+//! neither has to wake another processor, which takes longer than the rest of an access. With several virtual CPUs, the
+//! other CPUs have work to do during an access.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::str::FromStr;
@@ -45,7 +46,7 @@ impl FromStr for Processors {
 /// thread or virtual CPU then shares.
 ///
 /// # Errors
-/// If this process may use none of `given`.
+/// If this process may not use any of the processors in `given`.
 pub fn pin(given: Option<&Processors>, busy: usize) -> Result<(), ProcessorError> {
     let mut set = CpuSet::new();
     match given {

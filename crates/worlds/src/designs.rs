@@ -13,7 +13,7 @@ use thiserror::Error;
 /// Runs a lab with the initial values of the seeds 1 to `seeds`, at least 2. Returns where runs differ, if they do.
 ///
 /// # Errors
-/// The lab cannot be built, has no design that runs, or does more than riser keeps.
+/// The lab cannot be built, has no design that runs, or runs longer than riser can record.
 pub fn compare_seeds(file: &LabFile, native: NativeCode, seeds: u64) -> Result<Option<Parting>, String> {
     let seeds: Vec<u64> = (1..=seeds).collect();
     rtl::compare_seeds(&seeds, |context| {
@@ -31,7 +31,7 @@ pub struct DesignSpeed {
     pub rounds: u32,
     /// Cycles in a second of CPU time, with the lab.
     pub cycles_per_cpu_second: f64,
-    /// Cycles in a second of CPU time, of the design alone.
+    /// Cycles per second of CPU time, of the design alone.
     pub bare_cycles_per_cpu_second: f64,
     /// The first divided by the second.
     pub ratio: f64,

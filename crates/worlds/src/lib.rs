@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Participants from outside that join a lab: NetTLP peers and virtual machines.
 //!
-//! - [`adapter`]: a slot whose device is NetTLP's adapter, and the peers on the network that are its device;
+//! - [`adapter`]: a slot whose device is NetTLP's adapter, and the peers on the network, which behave as the device;
 //! - [`machine`]: a virtual machine above a host of a lab;
 //! - [`designs`]: repeated runs of a lab with designs;
 //! - [`models()`]: all models that ship.
@@ -14,7 +14,7 @@ pub mod machine;
 
 use plug::Models;
 
-/// Returns all models that ship: those of `devices`, NetTLP's adapter, devices in C and designs in RTL.
+/// Returns all models that riser contains: those of `devices`, NetTLP's adapter, devices in C and designs in RTL.
 pub fn models() -> Models {
     devices::models()
         .with::<adapter::NettlpAdapter>()

@@ -42,7 +42,7 @@ int riser_dma_set(struct riser_dma *dma, const struct riser_dma_configure *setti
 
 /** Queues a transfer, to start together with a later one. */
 int riser_dma_queue(struct riser_dma *dma, unsigned int direction, unsigned int engine, void *buffer, size_t size);
-/** Starts a transfer and the queued ones; waits for its end if the file polls. */
+/** Starts a transfer and the queued transfers; waits for its end if the file polls. */
 int riser_dma_begin(struct riser_dma *dma, unsigned int direction, unsigned int engine, void *buffer, size_t size);
 /** Returns the state of this file's transfers on an engine. */
 int riser_dma_pending(struct riser_dma *dma, unsigned int direction, unsigned int engine, struct riser_dma_pending *pending);

@@ -120,7 +120,8 @@ static void riser_nic_reclaim(struct riser_nic *nic)
 		done = ioread32(nic->registers + TX_DONE);
 		nic->counts.tx_done_reads++;
 		/*
-		 * A device that is gone reads as all ones, more than were ever in flight.
+		 * A device that was removed reads as all ones, which is more frames
+		 * than were ever in flight.
 		 */
 		if (done - nic->tx_done <= riser_nic_in_ring(nic))
 			WRITE_ONCE(nic->tx_done, done);
@@ -251,8 +252,8 @@ static int riser_nic_alloc_ring(struct riser_nic *nic, struct riser_nic_ring *ri
 static int riser_nic_alloc_rings(struct riser_nic *nic)
 {
 	/*
-	 * A TX index that counts wraps at the whole ring; one that selects single frames
-	 * does not.
+	 * A TX index that is a count wraps at the end of the ring; an index that
+	 * selects single frames does not.
 	 */
 	u32 entries = nic->kind.names ? nic->kind.tx_frames : ENTRIES;
 
@@ -467,7 +468,8 @@ static int riser_nic_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (error)
 		return error;
 	/*
-	 * A received frame would be taken for a sent one, and the buffer reused too early.
+	 * A received frame would be treated as a sent frame, and the buffer would be
+	 * reused too early.
 	 */
 	if (!nic->kind.counts && riser_nic_shares_vector(nic))
 		return dev_err_probe(&pdev->dev, -EINVAL, "shared vectors and no tx_done\n");

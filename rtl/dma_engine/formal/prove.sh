@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Proves the properties in *_properties.svh. "always" is an unbounded proof by ABC's PDR. "depth n" is bounded model checking of the first n
-# cycles with Yosys' SAT solver, for modules that PDR cannot prove, and for properties under BOUNDED. Then each module is broken in one place, and
-# the check must find that.
+# Proves the properties in *_properties.svh. "always" is an unbounded proof by ABC's PDR. "depth n" is bounded model
+# checking of the first n cycles with Yosys' SAT solver, for modules that PDR cannot prove, and for properties under
+# BOUNDED. Then each module is broken in one place, and the check must find this fault.
 set -u
 cd "$(dirname "$0")/.."
 OUT=${OUT:-build/formal}

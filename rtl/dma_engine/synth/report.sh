@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Prints the resources of the core on a 7-series part, from `synth_xilinx -family xc7 -flatten` of Yosys: report.sh [FUNCTIONS...], which
-# includes the physical function. LUT of logic are counted one by one; LUT of memories are RAM32M and RAM64M (4 each), and single ones. BRAM is
-# in units of RAMB36.
-# Fails if a limit in limits.txt is exceeded. The limits apply to one version of Yosys; with another version they are ignored.
+# Prints the resources of the core on a 7-series part, from `synth_xilinx -family xc7 -flatten` of Yosys: report.sh
+# [FUNCTIONS...], which includes the physical function. LUT of logic are counted one by one. LUT of memories are RAM32M
+# and RAM64M (4 LUT each), and single memory LUT. BRAM is in units of RAMB36. Fails if a limit in limits.txt is
+# exceeded. The limits apply to one version of Yosys; with another version they are ignored.
 set -eu
 cd "$(dirname "$0")/.."
 OUT=${OUT:-build/synth}

@@ -142,7 +142,7 @@ async def interrupts(dut):
     await down.post([(region.get_absolute_address(0), 8, INTERRUPT)] * 3)
     await event.wait()
     assert cocotb.utils.get_sim_time("ns") - began < 5000
-    # Masked: it is pending, and is sent when unmasked.
+    # If the vector is masked, the interrupt is pending, and is sent when the vector is unmasked.
     control = R["R_MSIX_TABLE"] + 16 + 12
     await bench.w32(control, 1)
     event.clear()
@@ -167,7 +167,7 @@ async def errors(dut):
         stream = integers(0, 0, 16384)
         region[0:700] = stream[0:700]
         nowhere = 0xDEAD_0000_0000
-        # A failed descriptor consumes its bytes of the stream if it had started.
+        # A descriptor that fails after its start consumes its bytes of the stream.
         offset = 700 + 64 + 4096 + 512 + 512
         region[2048:2048 + 512] = stream[offset : offset + 512]
         posts = [
@@ -199,7 +199,7 @@ async def errors(dut):
         await down.post([(base, 64, 0)])
         await down.done(2)
         assert bytes(region[0:64]) == stream[64:128]
-        # More than the ring has: it stops until it is enabled again.
+        # More descriptors than the ring has: the engine stops until it is enabled again.
         await up.post([(base, 64, 0)] * 17)
         await Timer(5, "us")
         assert await up.get("STATUS") == RING << 8 and await up.get("DONE") == 11
@@ -242,7 +242,7 @@ async def aborts_and_resets(dut):
         await engine.done(6)
         assert await engine.status(5) == (OK, 100)
         await engine.set("CONTROL", 0)
-    # A reset of the function during a transfer; then everything restarts.
+    # The function is reset during a transfer. Then everything starts again.
     for flr in (True, False):
         up, down = Engine(bench, 0), Engine(bench, 1)
         await up.enable()

@@ -118,7 +118,7 @@ class Host:
         read[0], read[1] = address + part, count - part
         if last:
             self.waiting.remove(read)
-            # The tag is free from now on: the design cannot reuse it before it has received this.
+            # The tag is free from now on: the design cannot use it again before it has received this completion.
             self.open.discard(tag)
         await self.rc.send(frame)
 

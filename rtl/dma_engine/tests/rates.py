@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Measures how long transfers take if the block accepts a beat in each cycle and the host answers each read after 600 ns, in completions of 256 B, with
-payloads of 256 B: prints nanoseconds, and checks only that all bytes arrive.
+"""Measures the duration of transfers, and prints it in nanoseconds. The block accepts a beat in each cycle. The host answers each read
+after 600 ns, in completions of 256 B; payloads are 256 B. Checks only that all bytes arrive.
 """
 
 import random

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Stands in for pcie_dll_lcrc in proofs: `state` is any value in each cycle. Each property that holds with this module holds with the real one.
+// Stands in for pcie_dll_lcrc in proofs: `state` is any value in each cycle. Each property that holds with this module
+// also holds with the real module.
 module pcie_dll_lcrc #(
     parameter int DATA_WIDTH = 256
 ) (

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The replay buffer for proofs, with few numbers and short rows. All else is decided by the solver: when TLPs come, how long they are and which are
-// nullified, when the wire is ready, which of the sent TLPs are acknowledged, when to replay and when to hold.
+// The replay buffer for proofs, with few numbers and short rows. The solver decides all else. It chooses the times and
+// lengths of TLPs, and which TLPs are nullified, when the wire is ready, which of the sent TLPs are acknowledged, when
+// to replay and when to hold.
 //
 // A row holds its TLP's sequence number and its place in the TLP. The assertions: each frame that leaves is one whole TLP; a replay begins at the
 // oldest unacknowledged TLP; new TLPs leave in order, without a gap.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A link for proofs: the transmit side (replay buffer and replay control), a channel, and the receive side (sequence check and
-// acknowledge), with few numbers and short rows. All free inputs are decided by the solver: when TLPs come and how long they are, which are nullified,
-// when the wire is ready, what the channel loses, doubles or damages in both directions, when REPLAY_TIMER expires, and Recovery.
+// A link for proofs: the transmit side (replay buffer and replay control), a channel, and the receive side (sequence
+// check and acknowledge), with few numbers and short rows. The solver decides all free inputs. It chooses the times and
+// lengths of TLPs, which TLPs are nullified, and when the wire is ready. It also chooses the frames that the channel
+// loses, doubles or damages in both directions, when REPLAY_TIMER expires, and Recovery.
 //
-// Two TLPs are marked, 1 before 2. Data do not influence control, so what holds for these two holds for any two: if no 1 is accepted twice and
-// no 2 before 1 or twice, then no TLP is lost, duplicated or reordered.
+// Two TLPs are marked, 1 before 2. Data do not influence control, so a property of these two TLPs holds for any two. If
+// 1 is accepted at most once, and 2 at most once and not before 1, then no TLP is lost, duplicated or reordered.
 module link #(
     parameter int SEQ_BITS = 3,
     parameter int ROWS = 8,

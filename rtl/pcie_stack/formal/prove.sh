@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Proves the properties of *_properties.svh and formal/link.sv, and shows that each fails on a broken design.
-# "always" is a proof without bound by ABC's PDR. "depth n" is bounded model checking of the first n cycles by ABC's bmc3. A broken
-# design is the source with one edit by sed; bmc3 has to find a counterexample. prove.sh [NAME...] runs some checks only.
+# Proves the properties of *_properties.svh and formal/link.sv. Shows that each property fails on a broken design.
+# "always" is a proof without bound by ABC's PDR. "depth n" is bounded model checking of the first n cycles by ABC's
+# bmc3. A broken design is the source with one edit by sed; bmc3 has to find a counterexample. prove.sh [NAME...] runs
+# some checks only.
 set -u
 cd "$(dirname "$0")/.."
 OUT=${OUT:-build/formal}
@@ -17,7 +18,7 @@ model() {
         techmap; opt -fast; dffunmap; aigmap; write_aiger -zinit $OUT/$1.aig" >"$OUT/$1.log" 2>&1
 }
 
-# abc NAME COMMAND: what ABC says
+# abc NAME COMMAND: prints the output of ABC
 abc() {
     yosys-abc -c "read_aiger $OUT/$1.aig; fold; strash; scorr; $2" >"$OUT/$1.log" 2>&1
 }

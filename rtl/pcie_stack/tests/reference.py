@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A data link layer in Python, written from PCIe 6.0 chapter 3 alone (non-FLIT mode). It is the partner of the RTL in the tests, and shares no
-code or method with it: CRCs go bit by bit, sequence numbers are compared as the text does. Time is a number of cycles."""
+code or method with it: CRCs are calculated bit by bit, and
+sequence numbers are compared like in the text. Time is a number of cycles."""
 
 import collections
 
@@ -243,7 +244,7 @@ class Partner:
                 channel.fi1, channel.next_send = True, 0
                 return self.advance()
         elif kind == 0b11 and channel.fi2 and self.state == "active":
-            # The other end has missed all InitFC2: an UpdateFC tells it the same.
+            # The other end has missed all InitFC2: an UpdateFC gives it the same information.
             self.out.append(Frame(flow_control(0b10, kind_type, vc, channel.credits[kind_type]), True))
         if channel.fi1 and kind != 0b01 and not channel.fi2:
             channel.fi2 = True

@@ -58,7 +58,7 @@ def test_reference_crcs_agree_with_zlib_and_with_the_corpus():
         assert reference.lcrc(data) == zlib.crc32(data).to_bytes(4, "little")
     for line in CORPUS.read_text().splitlines():
         if not line.startswith("#") and "error=" not in line:
-            # Reserved bits are sent as they are: the CRC covers them.
+            # Reserved bits are sent unchanged: the CRC covers them.
             data = bytes.fromhex(line.split()[0])
             assert reference.dllp(data[:4]) == data
 
@@ -213,7 +213,7 @@ def test_fourth_replay_without_progress_retrains_first(dut):
     assert dut.count("replay_rollover") == 1
     dut.send(tlp(1))
     dut.step(3000)
-    # Neither a replay nor a new TLP before the link has retrained; DLLPs go on.
+    # There is no replay and no new TLP before the link has retrained; DLLPs continue.
     dut.update(0, 0, 0x111111)
     dut.step(50)
     frames = dut.frames()
@@ -273,7 +273,7 @@ def test_ack_during_a_replay_skips_acknowledged_tlps(dut):
         dut.send(tlp(n, 20))
     dut.step(300)
     dut.frames()
-    # The wire is slow: the Ack arrives while the replay is under way.
+    # The wire is slow: the Ack arrives during the replay.
     dut.gaps(ready=950000)
     dut.push(Frame(ack(0xFFF, nak=True), True))
     dut.step(40)
@@ -534,7 +534,7 @@ def test_tlp_beyond_the_longest_is_nullified(dut):
 
 def test_order_of_what_is_scheduled(dut):
     link_up(dut)
-    # One long TLP holds the wire, while all else is scheduled.
+    # One long TLP occupies the wire, while everything else is scheduled.
     dut.set(ack_count_limit=1)
     dut.gaps(ready=1000000)
     for n in range(2):
@@ -582,7 +582,7 @@ def test_initialization_survives_lost_dllps(dut, dice):
             if dice.random() < 0.3:
                 dut.push(frame)
         for kind, kind_type, vc, _ in dut.learned():
-            # The transaction layer tells an end that has missed all InitFC2.
+            # The transaction layer informs an end that has missed all InitFC2.
             if kind == 0b11 and dut.get("dl_state") == 3:
                 dut.update(kind_type, vc, 0x444444)
         if dut.get("dl_state") == 3 and partner.state == "active":
@@ -598,7 +598,7 @@ def test_each_missing_init_dllp_keeps_the_state(dut):
         dut.push(Frame(flow_control(0b01, kind_type, 0, 1), True))
     dut.step(2000)
     assert dut.get("vc_init2") & 1 == 0
-    # An UpdateFC does not count, an InitFC2 does.
+    # An UpdateFC is not counted; an InitFC2 is counted.
     dut.push(Frame(flow_control(0b10, 1, 0, 1), True))
     dut.step(200)
     assert dut.get("vc_init2") & 1 == 0
@@ -707,7 +707,7 @@ def test_link_down_forgets_everything(dut):
     frames = dut.frames()
     assert dut.received() == [tlp(0)]
     expected = [tlp(n, 30) for n in range(4)][4 - left :] + [tlp(9)]
-    # TLPs that the transaction layer still held are new ones.
+    # TLPs that were still in the transaction layer are new TLPs.
     assert [frame.data for frame in tlps_of(frames)][-1] == tlp_frame(left, tlp(9))
     assert len(tlps_of(frames)) in (len(expected), len(expected) - 1)
 

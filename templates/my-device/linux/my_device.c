@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * A Linux driver for my-device, whose registers src/device.rs describes. It creates
+ * A Linux driver for my-device, whose registers src/device.rs describes. The driver creates
  * /dev/my_device/0 and so on. The device copies what is written to an open file, up to 64 KiB at
  * a time; a read from that file returns the copy.
  *
@@ -73,7 +73,7 @@ static irqreturn_t my_device_interrupt(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
-/* Resets a device that does not answer, since it could still write to memory. */
+/* Resets a device that does not answer, because it could still write to memory. */
 static void my_device_reset(struct my_device *my)
 {
 	pci_clear_master(my->pdev);
@@ -92,7 +92,7 @@ static u32 sum_of(const u8 *bytes, size_t count)
 	return sum;
 }
 
-/* Copies what is in the source buffer. The caller holds the lock. */
+/* Copies the contents of the source buffer. The caller holds the lock. */
 static int my_device_copy(struct my_device *my, u32 length)
 {
 	unsigned long left;
@@ -120,7 +120,7 @@ static int my_device_copy(struct my_device *my, u32 length)
 	}
 	status = ioread32(my->registers + STATUS);
 	checksum = ioread32(my->registers + CHECKSUM);
-	/* A device that is gone reads as all ones. */
+	/* A device that was removed reads as all ones. */
 	if (status || checksum != sum_of(my->source, length))
 		return -EIO;
 	return 0;
@@ -292,7 +292,7 @@ static void my_device_remove(struct pci_dev *pdev)
 	misc_deregister(&my->misc);
 	ida_free(&numbers, my->number);
 	my_device_quiet(my, &my->gone);
-	/* If the device is still there, it must not write to memory any more. */
+	/* If the device still exists, it must not write to memory any more. */
 	pci_clear_master(pdev);
 	devm_free_irq(&pdev->dev, pci_irq_vector(pdev, 0), my);
 	kref_put(&my->users, my_device_free);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs in the guest: uses the device, injects faults, and checks what kernel and driver do.
+# Runs in the guest: uses the device, injects faults, and checks the reactions of kernel and driver.
 set -u
 job=$(dirname "$0")/job.sh
 failed=0
@@ -9,7 +9,7 @@ say() {
     [ "$1" = ok ] || failed=1
 }
 
-# Waits until the device is there and works again.
+# Waits until the device exists and works again.
 is_back() {
     for _ in $(seq 300); do
         [ -c /dev/my_device/0 ] && sh "$job" 1 >/dev/null 2>&1 && return

@@ -49,7 +49,7 @@ pub(crate) const REGISTERS: &[DeviceRegister] = &[
 pub(crate) struct Copier {
     pub(crate) settings: Settings,
     pub(crate) report: Shared<Report>,
-    /// Counters of `riser bench`, if it measures.
+    /// Counters of `riser bench`, if it measures this device.
     pub(crate) measured: Option<Shared<Transfers>>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The driver, which runs on the simulated host. It copies a pattern and checks every byte of the copy.
+//! The driver, which runs on the simulated host. The driver copies a pattern and checks every byte of the copy.
 
 use crate::device::{BAR, CHECKSUM, DESTINATION, DONE, DOORBELL, LENGTH, SOURCE, STATUS};
 use crate::model::Settings;

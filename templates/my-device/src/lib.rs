@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A copier: it copies host memory by DMA, sums the bytes, and raises an interrupt when it is done.
 //!
-//! [`Settings`] is the only type that others need: through it, a lab file selects the device.
+//! [`Settings`] is the only type that other code needs: through it, a lab file selects the device.
 
 mod device;
 mod driver;

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tlp::Time;
 
-/// A Vendor ID that is not assigned, as far as we know. Replace it by your own.
+/// A Vendor ID that is not assigned, as far as known. Replace it by your own ID.
 const VENDOR: u16 = 0x7269;
 const DEVICE: u16 = 0x4000;
 const VF_DEVICE: u16 = 0x4001;

@@ -29,7 +29,7 @@ fn copies_and_counts_every_byte() {
         (&[][..], 4, 4 * 65536),
         (&["slot.card.my-device.in_flight=1", "slot.card.my-device.copies=1"], 1, 65536),
         (&["slot.card.my-device.copy_bytes=1000", "slot.card.my-device.piece_bytes=300"], 4, 4000),
-        // A physical function and two virtual ones.
+        // A physical function and two virtual functions.
         (&["slot.card.my-device.vfs=2", "slot.card.my-device.copies=1"], 3, 3 * 65536),
     ] {
         let report = run(set).unwrap_or_else(|e| panic!("{set:?}: {e}"));

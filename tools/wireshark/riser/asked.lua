@@ -1,12 +1,12 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- Tells whether fields of a protocol are needed: for the details pane, a filter, or a column. If not, only expert
--- information, matching and columns are worth the time. Never touches a packet.
+-- Tells whether fields of a protocol are needed for the details pane, a filter or a column. If not, the dissectors
+-- save time and only provide expert information, transactions and columns. Reads no packet.
 
 local asked = {}
 
 local dissectors = {}
 
--- The last answer: if a protocol is not needed, its fields need not be checked one by one.
+-- The last answer. If a protocol is not needed, its fields are not needed either.
 local is_answer_yes = false
 
 -- Returns whether a protocol is needed, by its name and the tree of its dissector.

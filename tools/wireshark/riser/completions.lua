@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- Judges a completion by its request (PCIe 5.0 §2.2.9, §2.3.1.1), with the rules and the texts of `riser trace --check`
--- (crates/capture/src/check/completion.rs). crates/capture/tests/it/dissector.rs compares both. Reads no packet.
+-- Checks a completion against its request (PCIe 5.0 §2.2.9, §2.3.1.1), with the rules and the texts of `riser trace
+-- --check` (crates/capture/src/check/completion.rs). crates/capture/tests/it/dissector.rs compares both. Reads no
+-- packet.
 
 local rules = require "riser.rules"
 
@@ -11,7 +12,7 @@ completions.RCB_OF_ROOT, completions.RCB = 64, 128
 
 local COMPLETION, LOCKED = 0x0a, 0x0b
 
--- DWs of data in the successful completion of a request that reads no memory.
+-- Returns the number of DWs of data in the successful completion of a request, except memory reads.
 local function data_dw(h)
     if h.format.family == "atomic" then
         return h.operand_bytes / 4
@@ -19,8 +20,9 @@ local function data_dw(h)
     return h.format.data and 0 or 1
 end
 
--- Stores in `request` what its completions must contain, from the request's header `h`. A memory read determines Byte Count and Lower Address; for an AtomicOp
--- they are the operand's size and 0; for all others 4 and 0.
+-- Stores in `request` the fields that its completions must have, from its header `h`. For a memory read, Byte Count
+-- and Lower Address follow from its bytes. They are the operand's size and 0 for an AtomicOp, and 4 and 0 for all
+-- others.
 function completions.ask(request, h)
     local is_read = h.format.family == "memory" and not h.format.data
     request.tc, request.attr, request.is_locked = h.tc, h.attr % 4, h.format.name == "MRdLk"
@@ -46,8 +48,8 @@ local function judge_copies(request, h, report)
     end
 end
 
--- Checks Byte Count and Lower Address of all completions except successful ones of memory reads. Lower Address is reserved in completions of AtomicOps, and not
--- judged in unsuccessful ones of memory reads.
+-- Checks Byte Count and Lower Address of all completions except successful ones of memory reads. Lower Address is
+-- reserved in completions of AtomicOps, and not checked in unsuccessful completions of memory reads.
 local function judge_fixed(request, h, report)
     if h.byte_count ~= request.rest then
         report("byte-count", h.byte_count, request.rest)
@@ -57,7 +59,7 @@ local function judge_fixed(request, h, report)
     end
 end
 
--- After a missing completion Lower Address matches Byte Count, but not the rest of the request.
+-- If an earlier completion is missing, Lower Address fits Byte Count, but not the next awaited byte.
 local function skip_missing(request, h)
     local missing = request.rest - h.byte_count
     local fits = missing > 0 and (request.first + missing) % 128 == h.lower_address
@@ -106,7 +108,8 @@ local function judge(request, h, rcb, report)
     end
 end
 
--- Counts the data of a completion that answers `request`. Returns its violations, each with rule and text, or nil. Completions of ATS translation requests are not judged.
+-- Counts the data of a completion that answers `request`. Returns its violations, each with rule and text, or nil.
+-- Completions of ATS translation requests are not checked.
 function completions.violations(request, h, rcb)
     local found
     if request.is_translation then

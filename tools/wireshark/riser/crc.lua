@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- The CRCs in captures: ECRC of TLPs (PCIe 5.0 §2.7.1) and the CRC-16 of DLLPs (§3.5.1), in reflected form, with the
--- first byte on the wire as the low byte of the register. Never touches a packet: it works on lists of bytes.
+-- The CRCs in captures: ECRC of TLPs (PCIe 5.0 §2.7.1) and CRC-16 of DLLPs (§3.5.1). Both are computed in reflected
+-- form. The low byte of the register is the first byte on the wire. Reads no packet, only lists of bytes.
 
 local crc = {}
 
@@ -33,7 +33,7 @@ local function table_of(polynomial)
     return rows
 end
 
--- 04C11DB7h and 100Bh, mirrored.
+-- The polynomials 04C11DB7h and 100Bh, mirrored.
 local TABLE_32 = table_of(0xEDB88320)
 local TABLE_16 = table_of(0xD008)
 
@@ -42,7 +42,7 @@ local function update(rows, value, byte)
     return unsigned(xor(math.floor(value / 256), row))
 end
 
--- Returns the complement with its bytes in wire order: the field as drawn in the specification.
+-- Returns the complement with its bytes in the order on the wire, as in the specification's figures.
 local function field(value, bytes)
     local drawn = 0
     for _ = 1, bytes do
@@ -58,8 +58,8 @@ local function with(byte, bit)
 end
 
 -- Returns the ECRC over a TLP without its local prefixes and its digest: `bytes` is a ByteArray or any object with
--- `len` and `get_index`. `header` is the offset of the header, after the end-to-end prefixes. Bit 0 of Type and EP,
--- which may change on the way, count as ones.
+-- `len` and `get_index`. `header` is the offset of the header, after the end-to-end prefixes. Bit 0 of Type and EP may
+-- change on the way, so they count as ones.
 function crc.ecrc(bytes, header)
     local value = 0xffffffff
     for at = 0, bytes:len() - 1 do

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- The dissector of DLLPs (PCIe 5.0 §3.5): six bytes, two of them CRC-16. Never raises an error on foreign bytes.
+-- The dissector of DLLPs (PCIe 5.0 §3.5): six bytes, of which two are the CRC-16. Never raises an error, for any bytes.
 
 local crc = require "riser.crc"
 local fields = require "riser.fields"
@@ -10,7 +10,7 @@ local dllp = {}
 
 local LEN = 6
 
--- Layouts of the three bytes after the type: each function shows them, and returns the line of the DLLP.
+-- One function per layout of the three bytes after the type. It shows them, and returns the line of the DLLP.
 local show = {}
 
 function show.ack(tree, dw, row)
@@ -18,10 +18,10 @@ function show.ack(tree, dw, row)
     return string.format("%s, seq %d", row.name, dw:bitfield(20, 12))
 end
 
--- Credits per unit of the lowest bit of a credit field (Table 3-2).
+-- Number of credits per unit of a credit field (Table 3-2).
 local FACTORS = { [0] = 1, [1] = 1, [2] = 4, [3] = 16 }
 
--- Returns the suffix of a credit field if credits are scaled.
+-- Returns the suffix of a credit field: empty, or the scale.
 local function scale(bits)
     return bits == 0 and "" or string.format(" x%d", FACTORS[bits])
 end

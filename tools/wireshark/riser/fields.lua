@@ -48,7 +48,8 @@ local function bit_field(abbr, shown, high, low)
     return ProtoField.uint32(abbr, shown[1], shown.base or base.DEC, shown[2], mask_of(high, low))
 end
 
--- Returns the name, in fields.tlp, of a bit field of header.layouts; a key may have several positions in its DW.
+-- Returns the name of a bit field of header.layouts in fields.tlp. It contains the position, because a key may have
+-- several.
 function fields.name_of(place)
     place.name = place.name or place[1] .. ":" .. place[3]
     return place.name
@@ -65,7 +66,7 @@ local function header_fields(made)
     end
 end
 
--- Fields that are read from several positions, or computed.
+-- Fields that are computed, or read from several positions.
 local function tlp_fields()
     local made = {
         type_name = ProtoField.string("tlp.type_name", "Type of TLP"),
@@ -80,7 +81,7 @@ local function tlp_fields()
         ph = ProtoField.uint8("tlp.ph", "Processing Hint PH[1:0]", base.DEC, names.ph, 0x03),
         implied_last_be = ProtoField.uint8("tlp.last_be", "Last DW Byte Enables, implied", base.HEX),
         implied_first_be = ProtoField.uint8("tlp.first_be", "First DW Byte Enables, implied", base.HEX),
-        request_bytes = ProtoField.uint16("tlp.request_bytes", "Bytes from first to last enabled"),
+        request_bytes = ProtoField.uint16("tlp.request_bytes", "Bytes from the first to the last enabled one"),
         operand_bytes = ProtoField.uint16("tlp.operand_bytes", "Bytes of an operand"),
         register = ProtoField.uint16("tlp.register", "Register, byte offset", base.HEX),
         status = ProtoField.string("tlp.status", "Completion Status"),
@@ -170,8 +171,8 @@ end
 
 local SESSION_KINDS = { [1] = "Hello", [2] = "HelloAck", [3] = "Confirm", [4] = "Ack", [5] = "Probe", [6] = "Reset",
     [7] = "Refused", [8] = "Bye" }
-local SESSION_REASONS = { [1] = "another version", [2] = "no more sessions", [3] = "a key is required", [4] = "there is no key",
-    [5] = "the keys differ", [6] = "window or length of datagrams" }
+local SESSION_REASONS = { [1] = "other version", [2] = "no more sessions", [3] = "a key is required", [4] = "the peer has no key",
+    [5] = "the keys differ", [6] = "invalid window or datagram length" }
 
 local function session_fields()
     return {
@@ -206,13 +207,13 @@ local TLP_EXPERTS = {
     { "retry", "Configuration request retry", expert.group.RESPONSE_CODE, expert.severity.NOTE },
     { "ecrc", "Bad ECRC", expert.group.CHECKSUM, expert.severity.ERROR },
     { "no_digest", "TD is set, but no digest follows", expert.group.PROTOCOL, expert.severity.NOTE },
-    { "unexpected", "Unexpected completion: no request waits for it", expert.group.SEQUENCE, expert.severity.WARN },
+    { "unexpected", "Unexpected completion: no outstanding request matches it", expert.group.SEQUENCE, expert.severity.WARN },
     { "completion", "A rule for completions is broken", expert.group.SEQUENCE, expert.severity.WARN },
     { "tag_reuse", "Tag in use by an earlier request", expert.group.SEQUENCE, expert.severity.WARN },
-    { "lost", "The TLP was lost on the way", expert.group.SEQUENCE, expert.severity.NOTE },
-    { "out_of_order", "A TLP before it was lost: its receiver discards it", expert.group.SEQUENCE, expert.severity.NOTE },
+    { "lost", "The TLP was lost on the link", expert.group.SEQUENCE, expert.severity.NOTE },
+    { "out_of_order", "Out of order: an earlier TLP was lost, so the receiver discards this one", expert.group.SEQUENCE, expert.severity.NOTE },
     { "repeat", "The same TLP again", expert.group.SEQUENCE, expert.severity.NOTE },
-    { "unanswered", "No last completion in this capture", expert.group.SEQUENCE, expert.severity.NOTE },
+    { "unanswered", "The last completion is not in this capture", expert.group.SEQUENCE, expert.severity.NOTE },
 }
 
 local DLLP_EXPERTS = {

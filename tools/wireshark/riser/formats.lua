@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- Looks up the formats of TLPs and messages in the generated tables. Holds the tables of TLP prefixes and DLLP types
--- (PCIe 5.0 §2.2.10, Table 3-1). Never touches a packet.
+-- Looks up formats of TLPs and messages in the generated tables. Contains the tables of TLP prefixes and DLLP types
+-- (PCIe 5.0 §2.2.10, Table 3-1). Reads no packet.
 
 local tables = require "riser.tables"
 
@@ -17,8 +17,8 @@ formats.prefixes = {
     [0x9f] = "VendPrefixE1",
 }
 
--- DLLP types; mask selects the relevant bits; layout names the content of the other three bytes. The three low bits
--- of flow-control types are the virtual channel (for MR-IOV, the virtual link).
+-- DLLP types. `mask` selects the relevant bits, and `layout` is the layout of the other three bytes. The three low bits
+-- of flow-control types are the virtual channel, or the virtual link for MR-IOV.
 formats.dllp = {
     { type = 0x00, mask = 0xff, name = "Ack", layout = "ack" },
     { type = 0x10, mask = 0xff, name = "Nak", layout = "ack" },
@@ -44,13 +44,13 @@ formats.dllp = {
     { type = 0xb0, mask = 0xf8, name = "MRUpdateFC", layout = "opaque" },
 }
 
--- Clears the low bits of `value` where `mask` is clear; the ones in `mask` are its high bits.
+-- Clears the low bits of `value` that are clear in `mask`. The bits that are set in `mask` are the high ones.
 local function masked(value, mask, width)
     local unit = width - mask
     return value - value % unit
 end
 
--- Returns the row of every byte value that has one, so that a look-up is one step.
+-- Returns the rows by byte value, so that a look-up is one step.
 local function by_byte(rows, matches)
     local found = {}
     for byte = 0, 255 do
@@ -72,12 +72,12 @@ local dllp_rows = by_byte(formats.dllp, function(row, byte)
     return masked(byte, row.mask, 256) == row.type
 end)
 
--- Returns the format of a TLP whose header starts with this byte; nil if there is none.
+-- Returns the format of a TLP whose header starts with this byte; nil for unknown formats.
 function formats.tlp_of(first_byte)
     return tlp_rows[first_byte]
 end
 
--- Returns the row of a DLLP type; nil if there is none.
+-- Returns the row of a DLLP type; nil for unknown types.
 function formats.dllp_of(type_byte)
     return dllp_rows[type_byte]
 end
@@ -91,7 +91,7 @@ function formats.message_of(code, vendor, subtype, has_data)
         if is_meant and not found then
             found = row
         elseif found and has_data and row.code == code and row.subtype == found.subtype and found.data_dw == 0 then
-            -- Only PTM Response and ResponseD differ just by their data.
+            -- PTM_Response and PTM_ResponseD are the only messages that differ only in their data.
             return row
         end
     end

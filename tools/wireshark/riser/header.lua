@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- TLP headers (PCIe 5.0 §2.2): the bits of each field, and a parser that reads a header into a plain table with derived values.
--- rules.lua judges headers, and tlp.lua shows them.
+-- TLP headers (PCIe 5.0 §2.2): the position of each field, and a parser that reads a header into a plain table with
+-- derived values. The file rules.lua checks headers, and tlp.lua shows them.
 
 local formats = require "riser.formats"
 local names = require "riser.names"
@@ -9,8 +9,8 @@ local floor = math.floor
 
 local header = {}
 
--- Every field: key, DW, highest and lowest bit, numbered as in the specification (31 is the first on the wire). `common` are the
--- fields of the first DW of every header.
+-- All fields: key, DW, highest and lowest bit, numbered as in the specification (31 is the first on the wire).
+-- `common` has the fields in the first DW of every header.
 header.layouts = {
     common = {
         { "fmt", 0, 31, 29 }, { "type", 0, 28, 24 }, { "t9", 0, 23, 23 }, { "tc", 0, 22, 20 }, { "t8", 0, 19, 19 },
@@ -18,7 +18,7 @@ header.layouts = {
         { "ro", 0, 13, 13 }, { "ns", 0, 12, 12 }, { "at", 0, 11, 10 }, { "length", 0, 9, 0 },
     },
     memory = { { "requester", 1, 31, 16 }, { "tag_low", 1, 15, 8 }, { "last_be", 1, 7, 4 }, { "first_be", 1, 3, 0 } },
-    -- With TH, ST[7:0] replaces the tag of a posted request, and the Byte Enables of others (§2.2.7.1).
+    -- With TH, ST[7:0] replaces the tag of a posted request, and the Byte Enables of other requests (§2.2.7.1).
     memory_steered_tag = {
         { "requester", 1, 31, 16 }, { "st", 1, 15, 8 }, { "last_be", 1, 7, 4 }, { "first_be", 1, 3, 0 },
     },
@@ -40,7 +40,7 @@ header.layouts = {
 -- Maximum number of prefixes of a TLP that riser accepts.
 header.MAX_PREFIXES = 8
 
--- Values to extract each field from its DW: the weights of its lowest bit, and of the bit above its highest.
+-- Divisors that extract each field from its DW: the weight of its lowest bit, and of the bit above its highest bit.
 for _, layout in pairs(header.layouts) do
     for _, place in ipairs(layout) do
         place.unit, place.above = 2 ^ place[4], 2 ^ (place[3] + 1)
@@ -58,8 +58,8 @@ local function be32(bytes, at)
     return a * 0x1000000 + b * 0x10000 + c * 0x100 + d
 end
 
--- Returns the first bytes of the prefixes at the start of `bytes`, which are DWs with Fmt 100b (§2.2.10), at most `most`; and their
--- DWs.
+-- Returns the first byte and the DW of each prefix at the start of `bytes`, at most `most`. Prefixes have Fmt 100b
+-- (§2.2.10).
 local function read_prefixes(bytes, most)
     if not is_prefix(bytes:byte(1) or 0) then
         return NO_PREFIXES, NO_PREFIXES
@@ -76,7 +76,7 @@ local function read_prefixes(bytes, most)
     return prefixes, dws
 end
 
--- Handles an incomplete prefix, or one too many, at the place of the header. Counts the end-to-end prefixes.
+-- Handles an incomplete prefix, or one too many, at the place of the header, and counts the end-to-end prefixes.
 local function count_prefixes(h, tvb)
     h.first_byte = nil
     if h.captured >= h.prefix_len + 4 then
@@ -103,8 +103,8 @@ local function read_fields(h, layout, dws)
     end
 end
 
--- Headers with the same first DW share one table, since a capture has few of them. So that DW is parsed once, and no table grows per
--- header, which would cost more than everything else here.
+-- Headers with the same first DW share one table, since a capture has few different ones. So each first DW is
+-- parsed only once, and no new table is needed per header. Creating tables would take most of the time here.
 local MOST_FIRST_DWS = 4096
 local first_dws, first_dw_count = {}, 0
 
@@ -141,15 +141,15 @@ for be = 1, 15 do
     end
 end
 
--- Returns the number of bytes before the first enabled one, and from there to the last enabled one: Byte Count of the completion
--- (§2.3.1.1). A zero-length request counts one.
+-- Returns the number of bytes before the first enabled one, and the number from there to the last enabled one. The
+-- latter is the Byte Count of the completion (§2.3.1.1), and 1 for a zero-length request.
 local function span(first_be, last_be, length_dw)
     local lead = LOWEST[first_be] or 0
     local last = HIGHEST[length_dw == 1 and first_be or last_be] or 0
     return lead, length_dw * 4 - lead - (3 - last)
 end
 
--- Reads the address of the first DW as two halves of 32 bits, since Lua 5.2 numbers cannot hold 64.
+-- Reads the address of the first DW as two halves of 32 bits, since numbers of Lua 5.2 cannot hold 64 bits.
 local function read_address(h)
     local last = h.format.header_dw - 1
     h.address_high = last == 3 and h.dws[2] or 0
@@ -174,7 +174,7 @@ function derive.io(h)
     h.attr = h.attr % 4
 end
 
--- One operand in FetchAdd and Swap, two in CAS.
+-- FetchAdd and Swap have one operand, CAS has two.
 function derive.atomic(h)
     read_address(h)
     h.operand_bytes = floor(h.length_dw * 4 / (h.format.name == "CAS" and 2 or 1))
@@ -185,7 +185,7 @@ function derive.config(h)
     h.attr = h.attr % 4
 end
 
--- Vendor ID and subtype at their positions in Vendor_Defined messages (§2.2.8.6).
+-- Vendor ID and subtype of Vendor_Defined messages (§2.2.8.6).
 function derive.message(h)
     h.routing = h.type % 8
     h.vendor, h.subtype = h.dws[2] % 0x10000, floor(h.dws[3] / 0x1000000)
@@ -212,15 +212,21 @@ end
 -- Maximum size of a TLP's prefixes and header in bytes.
 local MOST_BYTES = 4 * header.MAX_PREFIXES + 16
 
--- Returns the header of the TLP that begins at byte `start` of `tvb` with its prefixes: `captured` bytes of `wire_len` on the wire.
--- It is a table, valid until a header with the same first DW is read:
---   format, or nil if Fmt and Type have no row; prefixes, their first bytes; header_len, prefix_len in bytes; start, offset (of the
--- header) in `tvb`; captured, wire_len; every field of its layout under its key; dws, from 0; tag, attr, length_dw, data_dw; and the
--- values of `derive`.
--- Without `format`, or if `complete` is false, the fields are not read. If there are too many prefixes, end_to_end counts the
--- end-to-end ones instead.
+-- Returns the header of the TLP that begins with its prefixes at byte `start` of `tvb`. The TLP has `wire_len`
+-- bytes on the wire, of which `captured` were captured. The header is a table, valid until a header with the same
+-- first DW is read:
+--   format: row of the format; nil for an unknown Fmt and Type
+--   prefixes: first bytes of the prefixes
+--   prefix_len, header_len: lengths in bytes
+--   start, offset: offsets of the TLP and of its header in `tvb`
+--   captured, wire_len: as passed
+--   dws: DWs of the header, from 0
+--   tag, attr, length_dw, data_dw, and each field of the layout by its key
+--   the values of `derive`
+-- Without `format`, or if `complete` is false, the fields are not read. With too many prefixes, `end_to_end` is the
+-- number of end-to-end prefixes.
 function header.read(tvb, start, captured, wire_len)
-    -- One string of bytes costs as much as one field of a Tvb.
+    -- Reading all bytes as one string takes as long as reading one field of a Tvb.
     local len = math.min(captured, MOST_BYTES)
     local bytes = len > 0 and tvb:raw(start, len) or ""
     local prefixes, prefix_dws = read_prefixes(bytes, header.MAX_PREFIXES)
@@ -240,13 +246,13 @@ function header.read(tvb, start, captured, wire_len)
     return h
 end
 
--- Returns the offsets of the end of the data and of the end of the digest, from the start of the prefixes.
+-- Returns the end of the data and the end of the digest, as offsets from the start of the prefixes.
 function header.ends(h)
     local data_end = h.prefix_len + h.header_len + h.data_dw * 4
     return data_end, data_end + (h.td == 1 and 4 or 0)
 end
 
--- Texts of IDs, each created once: few functions send many packets.
+-- Texts of IDs. Each is created only once, since few functions send many packets.
 local id_texts = {}
 
 -- Formats a 16-bit ID as in the specification.

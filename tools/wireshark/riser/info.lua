@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- Formats a TLP or DLLP as one line, as `riser trace` does: in the style of the NetTLP paper's Figure 15 (NSDI'20, §6.2), except that
--- functions are bus:device.function. Reads no packet: it works on the results of header.lua and dllp.lua.
+-- Formats a TLP or DLLP as one line, as in `riser trace`: in the style of the NetTLP paper's Figure 15 (NSDI'20,
+-- §6.2), but with functions as bus:device.function. Uses the results of header.lua and dllp.lua, and reads no
+-- packet.
 
 local header = require "riser.header"
 local names = require "riser.names"
@@ -10,8 +11,8 @@ local info = {}
 local bdf = header.bdf
 local floor, format = math.floor, string.format
 
--- Returns the upper half of an address if it is not 0; the format of each line prints the lower half with eight digits. A line is made
--- in one step, because there are many packets.
+-- Returns the upper half of an address if it is not 0. The format of each line prints the lower half with eight
+-- digits. For speed, each line is formatted in one step.
 local function upper(high)
     return high == 0 and "" or format("%x", high)
 end
@@ -73,7 +74,7 @@ end
 -- TLPs in which LN is not reserved (§6.21).
 info.MAY_HAVE_LN = { MRd = true, MWr = true, Cpl = true, CplD = true }
 
--- Returns the common fields without their default, each after a comma.
+-- Returns the common fields that are not zero, each after a comma.
 local function common(h)
     local memory = h.format.family == "memory" or h.format.family == "atomic"
     local parts = {
@@ -95,7 +96,7 @@ local function common(h)
     return text
 end
 
--- Returns true if all common fields have their default, as in most packets: the first DW has only Fmt, Type and Length.
+-- Returns true if all common fields are zero, as in most packets. The first DW then has only Fmt, Type and Length.
 local function is_plain(h)
     return h.dws[0] % 0x1000000 < 0x400 and not (h.format.header_dw == 4 and h.address_high == 0)
 end

@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- The datagrams of a frame, usually one. With segmentation offload, captures on a loopback hold a run of datagrams as one frame; all
--- but the last have the same length. The frame does not contain that length, but each TLP's header gives its own. Follows the rules
--- of riser's crates/capture/src/superpacket.rs. Never raises an error on foreign bytes.
+-- Splits a frame into its datagrams. A frame usually has one. With segmentation offload, a loopback capture has one
+-- frame for a sequence of datagrams, and all except the last have the same length. The frame does not contain this
+-- length, but the headers of the TLPs do. Uses the same rules as crates/capture/src/superpacket.rs. Never raises an
+-- error, for any bytes.
 
 local header = require "riser.header"
 local session = require "riser.session"
@@ -12,8 +13,9 @@ local joined = {}
 -- Size of a NetTLP header, or of a session's number, in bytes.
 local HEADER_LEN = 6
 
--- Returns a table for `captured` bytes at byte `at` of a frame's payload, `wire_len` on the wire: those three; part, its index in
--- the frame, from 1; h, the header of the TLP in it, nil if the bytes end before it.
+-- Returns the table of a datagram at byte `at` of a frame's payload. It has the arguments, and `h`, the header of
+-- its TLP (nil if the bytes end before it). `captured` and `wire_len` are numbers of bytes, and `part` is its index
+-- in the frame, from 1.
 local function datagram(tvb, at, captured, wire_len, part)
     local h = captured >= HEADER_LEN
         and header.read(tvb, at + HEADER_LEN, captured - HEADER_LEN, wire_len - HEADER_LEN) or nil
@@ -28,7 +30,7 @@ local function said_len(one)
     end
 end
 
--- Returns part `part` if each part but the last has `part_len` bytes.
+-- Returns part `part` of a frame in which each part except the last has `part_len` bytes.
 local function part_of(tvb, part, part_len)
     local at = (part - 1) * part_len
     local captured, wire_len = math.min(part_len, tvb:len() - at), math.min(part_len, tvb:reported_len() - at)
@@ -37,7 +39,7 @@ local function part_of(tvb, part, part_len)
     return one
 end
 
--- Returns true if each captured part is as long as its TLP says, with `part_len` bytes in each part but the last.
+-- Returns true if each captured part has the length of its TLP. Each part except the last has `part_len` bytes.
 local function all_fit(tvb, part_len)
     for part = 1, math.ceil(tvb:len() / part_len) do
         local one = part_of(tvb, part, part_len)
@@ -51,7 +53,7 @@ local function all_fit(tvb, part_len)
     return true
 end
 
--- Sealed datagrams and control records have no known length, and malformed ones no reliable length.
+-- The length of sealed datagrams and control records is unknown, and the length of malformed TLPs is not reliable.
 local function may_be_several(tvb, kind, whole)
     local h = whole.h
     if not h or not h.complete or tlp.fits(h) or whole.wire_len <= said_len(whole) then
@@ -63,7 +65,8 @@ local function may_be_several(tvb, kind, whole)
     return tlp.has_sound_header(h)
 end
 
--- Returns the first datagram of a frame, with payload `tvb`, of TLPs or a session (`kind`). It is valid as long as its header.
+-- Returns the first datagram of a frame with TLPs or a session (`kind`). `tvb` is the payload. The datagram is
+-- valid as long as its header.
 function joined.first(tvb, kind)
     local whole = datagram(tvb, 0, tvb:len(), tvb:reported_len(), 1)
     if not may_be_several(tvb, kind, whole) then

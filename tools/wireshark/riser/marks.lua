@@ -1,11 +1,12 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- Metadata of riser's captures about a frame: damaged or dropped on the way (opt_comment), and the index of a TLP in its
--- direction (epb_packetid). Both are fields of Wireshark's frame dissector, which fills them when it builds a tree: in the GUI,
--- in one pass of tshark, and in two with a filter. Never reads a packet.
+-- Metadata about frames in riser's captures: whether a frame was damaged or dropped on the way (opt_comment), and
+-- the index of a TLP in its direction (epb_packetid). Both are fields of Wireshark's frame dissector, which sets
+-- them only when it builds a tree. This is the case in the GUI, in one pass of tshark, and in two passes with a filter.
+-- Reads no packet.
 
 local marks = {}
 
--- Returns a field by its name, or one that is always absent.
+-- Returns the field with this name, or a field that is always absent.
 local function field(name)
     local found, extractor = pcall(Field.new, name)
     return found and extractor or function() end
@@ -15,10 +16,10 @@ local frame_number, comment, packet_id = field("frame.number"), field("frame.com
 
 local LOST = { ["damaged on the way"] = true, ["dropped on the way"] = true }
 
--- MAC addresses that riser generates; packet IDs of other writers are not indices.
+-- MAC addresses in riser's captures. In captures of other programs, packet IDs are not indices.
 local RISER = "^02:00:00:"
 
--- True if Wireshark keeps no fields of frames in this first pass; checked once per pass.
+-- True if Wireshark does not set the fields of frames in this first pass. Checked once per pass.
 local blind
 
 -- Runs before a capture is read.
@@ -26,7 +27,8 @@ function marks.reset()
     blind = nil
 end
 
--- Returns true for the first look at a frame, in a pass in which Wireshark keeps no fields, and so shows nothing.
+-- Returns true if a frame is seen for the first time, in a pass in which Wireshark does not set these fields and
+-- shows nothing.
 function marks.is_blind(pinfo)
     if pinfo.visited then
         return false
@@ -45,7 +47,7 @@ local function lost_by(comments)
     end
 end
 
--- Returns how the frame was lost, or nil; and its index, from 0, or nil.
+-- Returns how the frame was lost (nil if it was not), and its index from 0 (nil if unknown).
 function marks.of(pinfo)
     local id, first = packet_id(), comment()
     local place = id and tostring(pinfo.dl_src):find(RISER) and tonumber(tostring(id.value)) or nil

@@ -1,12 +1,12 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- Finds the request that a completion answers, by link, requester and tag, with the rules of riser's own matcher
--- (crates/capture/src/matcher); crates/capture/tests/it/dissector.rs compares both. Sees every TLP once, in capture order, and
--- stores its results by frame. Never touches a packet.
+-- Finds the request that a completion answers, by link, requester and tag, with the same rules as riser's matcher
+-- (crates/capture/src/matcher). The test crates/capture/tests/it/dissector.rs compares both. Processes every TLP
+-- once, in the order of the capture, and stores its results by frame. Reads no packet.
 --
--- Requests without completions are kept; above MAX_OUTSTANDING waiting requests, the oldest is given up.
+-- Outstanding requests are kept. If there are more than MAX_OUTSTANDING, the oldest is given up.
 --
--- A tag may be reused while its earlier request still waits for a last completion, as captures from a mirroring switch show. So one
--- earlier request per tag keeps waiting in addition to the newest.
+-- In a capture from a mirroring switch, the next request of a tag may come before the last completion of its
+-- previous request. So each tag keeps one earlier request in addition to the newest.
 
 local completions = require "riser.completions"
 
@@ -15,10 +15,11 @@ local matcher = {}
 -- Maximum number of tags with waiting requests.
 matcher.MAX_OUTSTANDING = 65536
 
--- Waiting requests by link, requester and tag (one table each, which stays when none waits), and the number of tags with one; the
--- requests in order, `oldest` to `latest`; the results, by index among the datagrams of a frame and by frame; the last ended request
--- by link, requester and tag, if marks are unavailable; what is known of requesters, by link and ID; the links with requests of any
--- requester.
+-- `waiting`: outstanding requests by link, requester and tag; the table of a tag stays when it has none. `tracked`:
+-- number of tags with an outstanding request. `order`: requests in order, from `oldest` to `latest`. `parts`:
+-- results by index among the datagrams of a frame, and by frame. `ended`: last ended request by link, requester and
+-- tag, if marks are unavailable. `requesters`: known facts by link and ID. `has_requests`: links that show
+-- requests.
 local waiting, tracked, order, oldest, latest, parts, ended, requesters, has_requests
 
 -- Clears everything; runs before a capture is read.
@@ -47,7 +48,7 @@ function named_bytes.atomic(h)
     return h.operand_bytes
 end
 
--- Returns the address of the first byte in two halves of 32 bits; for a configuration request, its register.
+-- Returns the address of the first byte in two halves of 32 bits, or the register of a configuration request.
 local function place_of(h)
     if h.format.family == "config" then
         return 0, h.register
@@ -55,10 +56,11 @@ local function place_of(h)
     return h.address_high, h.address_low + (h.format.family == "memory" and h.lead or 0)
 end
 
--- Shared empty list: many tables are made, with their final size.
+-- A shared empty list, because there are many tables.
 local NONE = {}
 
--- `remaining` is the number of bytes that completions must bring: 0 for writes, the size of the old value for an AtomicOp.
+-- `remaining` is the number of bytes that completions must return: 0 for writes, the size of the old value for an
+-- AtomicOp.
 local function of_request(number, time, h)
     local bytes = named_bytes[h.format.family](h)
     local is_write = h.format.data and h.format.family ~= "atomic"
@@ -77,7 +79,7 @@ local function is_repeated_by(request, other)
         and request.low == other.low and request.bytes == other.bytes
 end
 
--- Gives up the oldest request, and all others that wait under its tag.
+-- Gives up the oldest request, and the other request of its tag.
 local function give_up_oldest()
     while oldest <= latest do
         local request = order[oldest]
@@ -123,23 +125,23 @@ local function see_request(key, request)
     return found
 end
 
--- Only data is counted down: a completion without data, or with an error, ends the request at once.
+-- Only data is counted: a completion without data or with an error ends the request.
 local function expects(request, h)
     return request.remaining == 0 or h.status ~= "SC" or h.byte_count == request.remaining
 end
 
--- Returns true for a repeated completion: Byte Count decreases from each completion to the next (§2.3.1.1).
+-- Returns true if a completion repeats the previous one: Byte Count decreases with each completion (§2.3.1.1).
 local function is_answered_again_by(request, h)
     return request.latest_byte_count == h.byte_count and h.byte_count > request.remaining
 end
 
--- Returns how many bytes a completion answers: its data, without those before the first byte and after the last.
+-- Returns the number of bytes that a completion returns, without the padding of its first and last DW.
 local function answered_bytes(h)
     return math.min(h.data_dw * 4 - h.lower_address % 4, h.byte_count)
 end
 
--- Returns true if the completion ends the request: one without data does, or one with another status than success (§2.3.1.1,
--- §2.3.2).
+-- Returns true if the completion ends the request: it is the last one, has no data, or has a status other than success
+-- (§2.3.1.1, §2.3.2).
 local function is_ended_by(request, number, time, h)
     if request.completions == NONE then
         request.completions = { number }
@@ -163,13 +165,13 @@ local function answered_place(slot, h)
     return slot.newest and "newest" or "earlier"
 end
 
--- Returns the fields that distinguish two completions of a tag.
+-- Returns a key with the fields that distinguish completions of a tag.
 local function likeness(h)
     return h.format.name .. h.status .. h.byte_count .. "/" .. h.lower_address .. "/" .. h.data_dw
 end
 
--- Handles a completion without a waiting request. If marks are unavailable, a completion like the one that ended the tag's last
--- request counts as the same: a replay, of a damaged one or not.
+-- Handles a completion without an outstanding request. If marks are unavailable, and the completion equals the one
+-- that ended the tag's last request, it counts as a replay of that one.
 local function without_request(key, h, blind)
     local last = blind and ended[key]
     if last and last.likeness == likeness(h) then
@@ -181,8 +183,8 @@ end
 -- Default completion timeout (§2.8), in nanoseconds.
 local TIMEOUT = 50000000
 
--- Returns true if the capture would contain the request of a completion. If the first TLP of its requester was a completion,
--- requests from before the capture may wait until a completion timeout has passed.
+-- Returns true if the capture would contain the request of a completion. If the first TLP of the requester was a
+-- completion, requests from before the capture may be outstanding until a completion timeout has passed.
 local function shows_requests(requester, link, time)
     if time >= TIMEOUT then
         return has_requests[link] or false
@@ -219,10 +221,11 @@ local function keep(number, part, found)
     parts[part][number] = found
 end
 
--- Processes an accepted TLP; stores the result under the frame's number and its index among the datagrams of the frame, from 1.
--- `link` is the number of its link, `time` its time in nanoseconds, and `start` when it was first seen, if it did not arrive then.
--- `blind`: it could have been lost unnoticed. `rcb`: the Read Completion Boundary of a completion's sender, in bytes. Posted
--- requests have no result.
+-- Processes an accepted TLP, and stores the result by the frame's number and the TLP's index among the datagrams of
+-- the frame, from
+-- 1. `link` is the number of its link, and `time` its time in nanoseconds. `start` is the time when it was first
+--   seen without arriving. `blind` is true if a loss of the TLP would not be noticed. `rcb` is the Read Completion
+--   Boundary of a completion's sender in bytes. Posted requests have no result.
 function matcher.see(number, part, time, start, link, h, blind, rcb)
     local class = h.format.class
     if class == "P" then
@@ -242,14 +245,14 @@ function matcher.see(number, part, time, start, link, h, blind, rcb)
     end
 end
 
--- Stores the fate of a TLP that was not accepted: "again", "out of order" or "lost"; the last with the reason.
+-- Stores the result of a TLP that was not accepted: "again", "out of order" or "lost". `how` is the reason of a loss.
 function matcher.not_taken(number, part, kind, how)
     keep(number, part, { kind = kind, how = how })
 end
 
--- Returns the result for a TLP: kind ("request", "repeat", "reuse", "partial", "complete", "unmatched", or one of those not
--- accepted), request, and the data of the kind; nil for posted requests. A request has its frame (number), start, completions (their
--- frames) and whether it still waits.
+-- Returns the result for a TLP; nil for posted requests. It has `kind` ("request", "repeat", "reuse", "partial",
+-- "complete", "unmatched", or the result of a TLP that was not accepted), `request`, and the data of the kind. A
+-- request has its frame (number), start, the frames of its completions, and whether it is still outstanding.
 function matcher.found(number, part)
     return parts[part] and parts[part][number]
 end

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
 -- The specification's names of values: statuses, routings, address types, hints. Names of messages are in
--- tables.lua. Never touches a packet.
+-- tables.lua. Reads no packet.
 
 local names = {}
 
@@ -13,7 +13,7 @@ names.fmt = {
     [4] = "TLP Prefix",
 }
 
--- Completion Status (§2.2.9.1, Table 2-34); reserved values count as Unsupported Request.
+-- Completion Status (§2.2.9.1, Table 2-34). Reserved values count as Unsupported Request.
 names.status = { [0] = "SC", [1] = "UR", [2] = "CRS", [4] = "CA" }
 names.status_text = {
     SC = "success",
@@ -45,7 +45,7 @@ names.routing = {
     [7] = "reserved 0x7",
 }
 
--- HdrScale and DataScale (Table 3-2): unit of a credit.
+-- HdrScale and DataScale (Table 3-2): number of credits per unit of the field.
 names.scale = { [0] = "not scaled", [1] = "x1", [2] = "x4", [3] = "x16" }
 
 return names

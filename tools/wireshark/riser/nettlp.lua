@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- The dissector of NetTLP's encapsulation (NSDI'20, §4.1) and of NetTLP's other formats: messaging, adapter configuration and
--- adapter registers. Passes TLPs, DLLPs and sessions to their dissectors. Never raises an error on foreign bytes.
+-- The dissector of NetTLP's encapsulation (NSDI'20, §4.1), and of messaging, adapter configuration and adapter
+-- registers. Calls the dissectors of TLPs, DLLPs and sessions. Never raises an error, for any bytes.
 --
 --   NetTLP header: u16 sequence number, u32 timestamp, big endian; both 0 from software.
 
@@ -12,7 +12,7 @@ local nettlp = {}
 
 nettlp.HEADER_LEN = 6
 
--- Configuration of adapters up to v0.21; also the port of host-issued tag 1.
+-- Port of configuration in adapters up to v0.21. TLPs with host-issued tag 1 use it too.
 local PORT_CONFIG_OLD = 0x4001
 local PORT_HOST = 0x4000
 
@@ -30,8 +30,8 @@ end
 
 local CUT_SHORT = "header cut short"
 
--- Shows the NetTLP header of a datagram (joined.lua) if it is needed, and returns its error. `what` names the part that
--- follows.
+-- Shows the NetTLP header of a datagram (joined.lua) if it is needed. Returns its error, if there is one. `what` is
+-- the name of the content after the header.
 function nettlp.header(protocol, tvb, pinfo, root, one, what)
     if one.captured >= nettlp.HEADER_LEN and not asked.is_for("nettlp", root) then
         return nil
@@ -47,7 +47,8 @@ function nettlp.header(protocol, tvb, pinfo, root, one, what)
     end
 end
 
--- Shows a datagram of a session. Returns its name if it holds no TLP. `to_adapter`: it goes to the adapter's port.
+-- Shows a datagram of a session. Returns its name if it has no TLP. `to_adapter` is true if it goes to the
+-- adapter's port.
 function nettlp.session(protocol, tvb, root, one, to_adapter)
     local tree = add_header(protocol, tvb, root, one)
     if not tree then
@@ -61,8 +62,8 @@ function nettlp.session(protocol, tvb, root, one, to_adapter)
     end
 end
 
--- Six bytes without a NetTLP header; the adapter's answer is padded with zeros to 18. No TLP is so short, and none has a header
--- of only zeros.
+-- Returns true for old configuration: six bytes without a NetTLP header, or an answer that is padded with zeros to
+-- 18 bytes. No TLP is that short, and no TLP has a header of zeros.
 function nettlp.is_old_configuration(tvb, to)
     if to ~= PORT_CONFIG_OLD then
         return false
@@ -87,7 +88,7 @@ local function begin(protocol, tvb, pinfo, root, what)
     return tree
 end
 
--- command, byte mask and DW address in 16 bits, then 32 bits of data, big endian.
+-- A configuration datagram has 16 bits with command, byte mask and DW address, then 32 bits of data, big endian.
 function nettlp.configuration(protocol, tvb, pinfo, root)
     local tree = begin(protocol, tvb, pinfo, root, "configuration")
     if tvb:len() < 6 then
@@ -107,7 +108,8 @@ local function add_msix_table(tree, tvb)
     end
 end
 
--- Messages are distinguished by length: a request of 4 bytes; answers of 8, 2 and 192. Little endian, like the hosts.
+-- The length tells messages apart: requests have 4 bytes, and answers have 8, 2 or 192 bytes. They are little
+-- endian, like the hosts.
 local MESSAGES = {
     [4] = function(tree, tvb) tree:add_le(fields.nettlp.message, tvb(0, 4)) end,
     [8] = function(tree, tvb) tree:add_le(fields.nettlp.bar4, tvb(0, 8)) end,
@@ -118,7 +120,7 @@ local MESSAGES = {
     [192] = add_msix_table,
 }
 
--- Names of messages: requests, sent to the messaging port, by number; answers by length.
+-- Names of messages: of requests, which go to the messaging port, by number, and of answers by length.
 local PORT_MESSAGING = 0x2fff
 local QUESTIONS = { "where is BAR4?", "which device is it?", "what is in the MSI-X table?" }
 local ANSWERS = { [8] = "where BAR4 is", [2] = "which device it is", [192] = "the MSI-X table" }

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- Checks each rule that depends only on the bytes of a TLP: rules whose violation makes a TLP malformed, and rules for
--- senders that receivers do not enforce. The text and section of each rule are generated (tables.lua).
--- crates/capture/tests/it/dissector.rs compares the checks with riser's own, by behaviour.
+-- Checks the rules that depend only on the bytes of a TLP: rules whose violation makes a TLP malformed, and rules
+-- that bind only senders. The text and section of each rule are generated (tables.lua).
+-- crates/capture/tests/it/dissector.rs compares the results with riser's own checks.
 
 local info = require "riser.info"
 
@@ -18,7 +18,7 @@ local function set(...)
     return members
 end
 
--- An address as text, since a number has only 53 bits. `low` may have a carry into `high`.
+-- Returns an address as text, since a number has only 53 bits. `low` may have a carry into `high`.
 function rules.address(high, low)
     high, low = high + math.floor(low / 0x100000000), low % 0x100000000
     return high == 0 and string.format("0x%x", low) or string.format("0x%x%08x", high, low)
@@ -28,19 +28,19 @@ local function address(h)
     return rules.address(h.address_high, h.address_low)
 end
 
--- Returns the value that was found if the rule is broken, and nil otherwise.
+-- Returns the found value if the rule is broken, otherwise nil.
 local function found_if(broken, value)
     return broken and value or nil
 end
 
--- A rule for a field that must be zero.
+-- Returns the check of a field that must be zero.
 local function not_0(key)
     return function(h)
         return found_if(h[key] ~= 0, h[key])
     end
 end
 
--- Families with a memory address, and so with AT, TH and hints.
+-- Families with a memory address. They also have AT, TH and hints.
 local ADDRESSED = set("memory", "atomic")
 
 -- Prefixes ------------------------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ local function is_end_to_end(prefix)
     return prefix >= EXTENDED_TPH
 end
 
--- Returns the DW of the first prefix for which `is_meant` holds, and their number.
+-- Returns the DW of the first prefix that satisfies `is_meant`, and the number of such prefixes.
 local function prefixes_that(h, is_meant)
     local first, count = nil, 0
     for at, prefix in ipairs(h.prefixes) do
@@ -118,8 +118,8 @@ end
 
 local ENDS_AT_TOP, STARTS_AT_BOTTOM = set(8, 12, 14, 15), set(1, 3, 7, 15)
 
--- With one DW the last field is zero and the first is free; with more neither is zero; holes are allowed only in one
--- DW, or in two that are QW-aligned.
+-- For Length 1, the last field is zero and the first may have any value. For longer requests, neither is zero. Gaps
+-- are legal only in one DW, or in two DWs that form an aligned QW.
 local function byte_enables_legal(h)
     if h.length_dw == 1 then
         return h.last_be == 0
@@ -134,7 +134,7 @@ local function is_within_4k(h)
     return h.address_low % 0x1000 + h.length_dw * 4 <= 0x1000
 end
 
--- The legal values of the clause that illegal byte enables break.
+-- Returns the legal values of the clause that illegal byte enables break.
 local function clause_of_byte_enables(h)
     if h.length_dw == 1 then
         return "Last BE 0000b for Length 1"
@@ -203,7 +203,7 @@ end
 
 -- Messages ------------------------------------------------------------------------------------------------------------
 
--- TC 0 of the messages whose row in the table of messages names the rule.
+-- Returns the check of TC 0, for messages whose row in the table of messages refers to the rule.
 local function message_tc(id)
     return function(h)
         return found_if(h.message and h.message.tc0 == id and h.tc ~= 0, h.tc)
@@ -254,7 +254,8 @@ local function locked_completion(h)
     return found_if(h.format.name == "CplLk" and h.status_bits == 0, h.status_bits)
 end
 
--- Attributes of Ignored Messages are not defined, and those of ATS and of vendors are not reserved.
+-- The attributes of Ignored Messages are not defined, and the attributes of ATS and vendor-defined messages are not
+-- reserved.
 local function message_attr(h)
     local is_reserved = h.message and h.message.tc0 and h.message_code ~= 0x7f
     return found_if(is_reserved and h.attr % 4 ~= 0, h.attr % 4)
@@ -276,10 +277,10 @@ local function reserved_ido(h)
     return found_if(h.ido == 1 and RESERVE_IDO[h.format.family], 1)
 end
 
--- Family and check of each rule, by its id. "all" stands for every family.
+-- Family and check of each rule, by its ID. "all" stands for all families.
 local CHECKS = {
     ["prefix-order"] = { "all", prefix_order },
-    -- tlp.lua counts them, because such a header is not parsed.
+    -- tlp.lua checks this rule, because such a header is not parsed.
     ["prefix-count"] = { "all", function() end },
     ["local-prefix"] = { "all", local_prefix },
     ["end-to-end-count"] = { "all", end_to_end_count },
@@ -344,7 +345,7 @@ rules.tolerated = with_checks(tables.tolerated)
 -- Rules that a TLP without prefixes cannot break.
 local OF_PREFIXES = set("prefix-order", "local-prefix", "end-to-end-count", "extended-tph", "pasid", "pasid-once", "reserved-end-to-end")
 
--- Rules that depend only on the first DW. Headers that share it (header.lua) share the result.
+-- Rules that depend only on the first DW. Headers with the same first DW (header.lua) share the result.
 local OF_FIRST_DW = set("deferrable-length", "io-tc", "io-attr", "io-at", "io-length", "config-tc", "config-attr", "config-at",
     "config-length", "atomic-length", "reserved-at", "translation-request", "locked-tc", "reserved-th", "reserved-ln", "reserved-ido")
 
@@ -362,7 +363,7 @@ local function by_family(rows, is_meant)
     return found
 end
 
--- For each table: all rows, those of the first DW, and the others that a TLP without prefixes may break.
+-- Returns all rows of a table, the rows about the first DW, and the other rows that a TLP without prefixes may break.
 local function prepare(rows)
     return {
         all = by_family(rows, function() return true end),
@@ -382,8 +383,8 @@ local function is_broken(may_break, h)
     return false
 end
 
--- Returns true if no rule of its first DW is broken; checked once for all headers that share that DW, and so their
--- table.
+-- Returns true if no rule about the first DW is broken. Checked once for all headers with the same first DW, which
+-- share a table.
 local function has_sound_first_dw(rows, h, may_break)
     if h[rows] == nil then
         h[rows] = not is_broken(may_break, h)
@@ -409,7 +410,7 @@ local function written(value, unit)
     return string.format(unit, value)
 end
 
--- `legal` are the legal values if they are not those of the row.
+-- `legal` replaces the legal values of the row.
 local function text_of(row, found, expected, legal)
     return string.format("%s %s, expected %s (%s, rule %s)", row.field, written(found, row.unit),
         expected and written(expected, row.unit) or legal or row.legal, row.section, row.id)
@@ -422,13 +423,13 @@ for _, rows in ipairs({ rules.malformed, tables.of_several }) do
     end
 end
 
--- Returns the text of a violation of the rule `id`. Without `expected`, the legal values are those of the rule.
+-- Returns the text of a violation of the rule `id`. Without `expected`, it has the legal values of the rule.
 function rules.text(id, found, expected)
     return text_of(BY_ID[id], found, expected)
 end
 
--- Returns the rows of `rows` that the header breaks, each with its id and a text; nil if there are none, as for nearly
--- all.
+-- Returns the rules of `rows` that the header breaks, each with its ID and a text. Returns nil for nearly all
+-- headers, which break none.
 function rules.broken(rows, h)
     local prepared, family = PREPARED[rows], h.format.family
     if not h.prefixes[1] and has_sound_first_dw(rows, h, prepared.first[family])

@@ -1,14 +1,15 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- Fate of each TLP in the data link layer (PCIe 5.0 §3.6.3.1): accepted, seen before, out of order, or lost on the way; the
--- rules of riser's own crates/capture/src/sequence.rs. Works on the results of marks.lua. Never touches a packet.
+-- The result of each TLP in the data link layer (PCIe 5.0 §3.6.3.1): accepted, seen before, out of order, or lost
+-- on the way. Uses the same rules as crates/capture/src/sequence.rs. Uses the results of marks.lua. Reads no
+-- packet.
 
 local sequence = {}
 
--- Maximum number of early TLPs per direction that are remembered.
+-- Maximum number of early TLPs that are kept per direction.
 local MAX_EARLY = 4096
 
--- The receiver of each direction: `next`, the index of the TLP that it accepts next; `beyond`, one after the highest index
--- seen; `early`, the first time of TLPs that were not accepted, and `early_count`.
+-- The receiver of each direction. `next`: index of the TLP that it accepts next. `beyond`: the highest index seen
+-- plus 1. `early`: first time of each TLP that was not accepted. `early_count`: number of them.
 local receivers
 
 -- Clears everything; runs before a capture is read.
@@ -42,7 +43,7 @@ local function note_early(receiver, place, time)
     receiver.early[place], receiver.early_count = time, receiver.early_count + 1
 end
 
--- Returns when an accepted TLP was first seen.
+-- Returns the time when an accepted TLP was first seen.
 local function first_seen(receiver, place, time)
     local early = receiver.early[place]
     if early then
@@ -51,8 +52,8 @@ local function first_seen(receiver, place, time)
     return early or time
 end
 
--- Processes the TLP at index `place` (nil: unknown) in a direction, lost or not. Returns its fate: "taken" and when it was
--- first seen, "again", "out of order" or "lost".
+-- Processes the TLP with index `place` (nil if unknown) in a direction. Returns "taken" and the time when it was
+-- first seen, or "again", "out of order" or "lost".
 function sequence.tlp(way, place, lost, time)
     if not place then
         return lost and "lost" or "taken", time
@@ -71,7 +72,8 @@ function sequence.tlp(way, place, lost, time)
     return "taken", first_seen(receiver, place, time)
 end
 
--- Processes an Ack or Nak for the TLPs of a direction: acknowledged TLPs have arrived, even if the capture has lost them.
+-- Processes an Ack or Nak for the TLPs of a direction. Acknowledged TLPs have arrived, even if they are not in the
+-- capture.
 function sequence.acknowledged(way, number)
     local receiver = receivers[way]
     if not receiver or receiver.beyond == 0 then
@@ -84,7 +86,8 @@ function sequence.acknowledged(way, number)
     end
 end
 
--- Flow-control initialization of VC0 begins: the link came up, and both directions number their TLPs from 0.
+-- Processes the start of flow-control initialization of VC0. The link came up, and both directions number their
+-- TLPs from 0.
 function sequence.link_came_up(way, back)
     receivers[way], receivers[back] = nil, nil
 end

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- Sessions between riser's peers: a number of 48 bits in place of NetTLP's header, low half first, then a TLP. With bit 47 of
--- the number set, a control record follows, which begins with ffh in place of a TLP's Fmt and Type. A datagram sealed with a
--- key shows neither. Keeps no state. Never raises an error on foreign bytes.
+-- Sessions between two riser processes: a number of 48 bits in place of the NetTLP header, low half first, then a
+-- TLP. If bit 47 of the number is set, a control record follows, which begins with ffh in place of Fmt and Type. A
+-- datagram that is sealed with a key hides both. Keeps no state. Never raises an error, for any bytes.
 
 local fields = require "riser.fields"
 local tlp = require "riser.tlp"
@@ -11,7 +11,7 @@ local session = {}
 session.HEADER_LEN = 6
 local CONTROL = 0xff
 
--- Adds consecutive 16-bit fields, as far as there are bytes; returns where they end.
+-- Adds consecutive 16-bit fields while there are bytes. Returns the offset of their end.
 local function add_words(tree, tvb, at, keys)
     for _, key in ipairs(keys) do
         if at + 2 > tvb:len() then
@@ -23,7 +23,7 @@ local function add_words(tree, tvb, at, keys)
     return at
 end
 
--- Adds a 64-bit field; returns where it ends.
+-- Adds a 64-bit field. Returns the offset of its end.
 local function add_long(tree, tvb, at, key)
     if at + 8 <= tvb:len() then
         tree:add(fields.session[key], tvb(at, 8))
@@ -50,7 +50,7 @@ local function add_ack(tree, tvb, at)
     end
 end
 
--- By kind: name, and the function that shows the body, which begins at byte 16.
+-- Name of each kind, and the function that shows its body, which begins at byte 16.
 local RECORDS = {
     { "Hello", add_offer },
     { "HelloAck", function(tree, tvb, at) add_offer(tree, tvb, add_long(tree, tvb, at, "nonce")) end },
@@ -85,14 +85,14 @@ local function add_number(tree, tvb, at, is_control)
     tree:add(fields.session.is_control, tvb(at + 2, 4), is_control):set_generated()
 end
 
--- A request is issued by its sender; a completion answers the other side's request.
+-- A request is issued by its sender, but a completion answers a request of the other side.
 local function origin(first_byte, to_adapter)
     local is_completion = math.floor(first_byte / 2) % 16 == 5
     return to_adapter ~= is_completion and "device" or "host"
 end
 
--- Shows number and control record of a datagram (joined.lua) below `tree`. Returns its name, and whether it holds a TLP.
--- `to_adapter`: its destination is the port of sessions.
+-- Shows number and control record of a datagram (joined.lua) below `tree`. Returns its name, and whether it has a TLP.
+-- `to_adapter` is true if its destination is the port of sessions.
 function session.show(tree, tvb, one, to_adapter)
     local is_control = session.is_control(tvb, one.at)
     add_number(tree, tvb, one.at, is_control)
@@ -108,7 +108,8 @@ function session.show(tree, tvb, one, to_adapter)
         tree:add(fields.nettlp.origin, origin(first_byte, to_adapter)):set_generated()
         return "TLP", true
     end
-    -- Sealed and malformed datagrams cannot be distinguished: sessions do not lose or alter datagrams.
+    -- Sealed and malformed datagrams look the same. They are called "sealed", because sessions do not lose or alter
+    -- data.
     return "session, sealed or no TLP", false
 end
 

@@ -3,8 +3,9 @@
 
 local tables = {}
 
--- Formats of TLPs (PCIe 5.0 Table 2-3). fmt is Fmt[2:0], type is Type[4:0] where mask is set. class is P (posted),
--- NP (non-posted) or Cpl (completion). family is the layout of the header.
+-- Formats of TLPs (PCIe 5.0 Table 2-3). The column fmt is Fmt[2:0]. The column type is Type[4:0], of which
+-- mask selects the bits. The column class is P (posted), NP (non-posted) or Cpl (completion). The column family is the
+-- layout of the header.
 tables.tlp = {
     { fmt = 0, type = 0x00, mask = 0x1f, name = "MRd", header_dw = 3, data = false, class = "NP", family = "memory" },
     { fmt = 1, type = 0x00, mask = 0x1f, name = "MRd", header_dw = 4, data = false, class = "NP", family = "memory" },
@@ -34,9 +35,10 @@ tables.tlp = {
     { fmt = 2, type = 0x0b, mask = 0x1f, name = "CplDLk", header_dw = 3, data = true, class = "Cpl", family = "completion" },
 }
 
--- Messages (PCIe 5.0 Table F-1) by Message Code. If several have one code, by the subtype of PCI-SIG's
--- Vendor_Defined messages (Vendor ID 0001h, header byte 12), or by data. Bit n of routings is set if routing n is
--- legal. data_dw is the length of the data; "free" if the vendor chooses it. tc0 is the rule that demands TC 0.
+-- Messages (PCIe 5.0 Table F-1) by Message Code. If several messages have the same code, they differ in their data,
+-- or in the subtype of PCI-SIG's Vendor_Defined messages (Vendor ID 0001h, header byte 12). Bit n of the column
+-- routings is set if routing n is legal. The column data_dw is the length of the data, or "free" if the vendor
+-- chooses the length. The column tc0 is the rule that requires TC 0.
 tables.messages = {
     { code = 0x00, name = "Unlock", routings = 0x08, data_dw = 0, tc0 = "unlock-tc" },
     { code = 0x01, name = "Invalidate_Request", routings = 0x04, data_dw = 2 },

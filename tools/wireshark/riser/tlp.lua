@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- The dissector of TLPs: prefixes, header, data, digest, and transaction. header.lua parses the packet, rules.lua judges it.
--- Never raises an error on foreign bytes.
+-- The dissector of TLPs: prefixes, header, data, digest, and transaction. header.lua parses the packet, and
+-- rules.lua checks it. Never raises an error, for any bytes.
 
 local asked = require "riser.asked"
 local crc = require "riser.crc"
@@ -14,7 +14,7 @@ local transactions = require "riser.transactions"
 
 local tlp = {}
 
--- Adds an expert item; without `text`, with its default text.
+-- Adds an expert item. Without a text argument, it has its default text.
 local function expert(tree, key, ...)
     tree:add_proto_expert_info(fields.experts.tlp[key], ...)
 end
@@ -68,7 +68,7 @@ end
 
 -- Header --------------------------------------------------------------------------------------------------------------
 
--- Fields with their own display; all others are bits of their DW.
+-- Fields that need a special display. All others appear as bits of their DW.
 local add_field = {}
 
 local function add_id(tree, key, range, id)
@@ -222,7 +222,7 @@ local function add_digest(tree, tvb, h, settings)
         return
     end
     if h.wire_len <= data_end then
-        -- NetTLP's adapters omit the digest, and leave TD unchanged.
+        -- NetTLP's adapters omit the digest, but leave TD set.
         expert(tree, "no_digest")
     elseif h.captured >= tlp_end then
         local item = tree:add(fields.tlp.ecrc, tvb(h.start + data_end, 4))
@@ -232,7 +232,7 @@ local function add_digest(tree, tvb, h, settings)
     end
 end
 
--- Faults --------------------------------------------------------------------------------------------------------------
+-- Errors --------------------------------------------------------------------------------------------------------------
 
 -- Reports broken rules of receivers. Returns true if no rule is broken.
 local function report_malformed(tree, h)
@@ -244,8 +244,8 @@ local function report_malformed(tree, h)
     return not malformed
 end
 
--- Reports the broken rules for senders. For a completion that answers a request, the request determines the correct amount of
--- data.
+-- Reports the broken rules that bind only senders. If a completion answers a request, the request determines the
+-- correct amount of data.
 local function report_tolerated(tree, h, is_answer)
     for _, rule in ipairs(rules.broken(rules.tolerated, h) or {}) do
         if not is_answer or rule.id ~= "completion-byte-count" then
@@ -255,8 +255,8 @@ local function report_tolerated(tree, h, is_answer)
     end
 end
 
--- Returns true if its datagram is as long as a TLP with this header. LibTLP pads writes of one and two bytes to three, not four;
--- adapters omit the digest and leave TD unchanged.
+-- Returns true if the datagram has the length of a TLP with this header. LibTLP pads writes of one and two bytes to
+-- three bytes, not to four. Adapters omit the digest, but leave TD set.
 function tlp.fits(h)
     local data_end, tlp_end = header.ends(h)
     local may_be_short = h.data_dw == 1 and h.format.name == "MWr"
@@ -331,19 +331,19 @@ function tlp.has_sound_header(h)
     return h.complete and not rules.broken(rules.malformed, h)
 end
 
--- Returns true if, in addition, the TLP is as long as its datagram.
+-- Returns true if the header breaks no rule of receivers, and the TLP is as long as its datagram.
 function tlp.is_sound(h)
     return h.complete and tlp.fits(h) and tlp.has_sound_header(h)
 end
 
--- Processes a TLP, datagram `part` of its frame, in a pass in which nothing is shown.
+-- Processes a TLP in a pass that shows nothing. `part` is the index of its datagram in the frame.
 function tlp.see(pinfo, part, h)
     if tlp.is_sound(h) then
         transactions.see(pinfo, part, h)
     end
 end
 
--- Reports the faults of a TLP, and its transaction. Returns the remark for the end of its line.
+-- Reports the errors of a TLP, and its transaction. Returns the remark for the end of its line.
 local function report(tree, tvb, pinfo, part, h, settings)
     report_cut(tree, h)
     local sound = report_malformed(tree, h)
@@ -362,8 +362,8 @@ local function report(tree, tvb, pinfo, part, h, settings)
     return lost and " [" .. lost .. "]" or ""
 end
 
--- Shows the TLP with this header, datagram `part` of its frame (from 1), below `root`, and returns its line. `settings`:
--- check_ecrc.
+-- Shows the TLP with this header below `root`, and returns its line. `part` is the index of its datagram in the
+-- frame, from 1. `settings` has `check_ecrc`.
 function tlp.dissect(protocol, tvb, pinfo, root, part, h, settings)
     local is_asked_for = asked.is_for("tlp", root)
     -- Expert information is counted even if the fields are not needed.

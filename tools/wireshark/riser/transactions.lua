@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- Shows the transaction of a TLP: its frames, response times, and faults. Passes every TLP to matcher.lua once, when Wireshark
--- reads the capture for the first time. Never reads a packet.
+-- Shows the transaction of a TLP: its frames, response times and errors. Passes every TLP to matcher.lua once, when
+-- Wireshark reads the capture for the first time. Reads no packet.
 
 local asked = require "riser.asked"
 local completions = require "riser.completions"
@@ -13,7 +13,7 @@ local sequence = require "riser.sequence"
 
 local transactions = {}
 
--- Adds an expert item; without `text`, with its default text.
+-- Adds an expert item. Without a text argument, it has its default text.
 local function expert(tree, key, ...)
     tree:add_proto_expert_info(fields.experts.tlp[key], ...)
 end
@@ -24,9 +24,10 @@ local function generated(tree, field, ...)
     end
 end
 
--- Paths of frames, by source and destination: the number of the link, of the direction, and of the opposite direction. A link is a
--- pair of addresses, in either order: riser gives each link two. (Interface names are unavailable: while Wireshark reads a capture
--- for the first time, it may keep no fields of other dissectors.)
+-- Paths of frames by source and destination: the number of the link, of the direction, and of the opposite
+-- direction. A link is a pair of addresses in either order, since riser gives each link two addresses. Names of
+-- interfaces are not used, because Wireshark may not set the fields of other dissectors while it reads a capture
+-- for the first time.
 local ways, way_count
 
 local function place_between(source, destination)
@@ -45,7 +46,8 @@ local function place_of(pinfo)
     return ways[source] and ways[source][destination] or place_between(source, destination)
 end
 
--- Nanoseconds since the first frame: exact for a hundred days, unlike seconds since 1970 in the same number type.
+-- Returns nanoseconds since the first frame. A number holds them exactly for a hundred days, which seconds since
+-- 1970 do not allow.
 local function now(pinfo)
     return math.floor(pinfo.rel_ts * 1e9 + 0.5)
 end
@@ -54,7 +56,7 @@ local function span_of_time(nanoseconds)
     return NSTime.new(math.floor(nanoseconds / 1e9), nanoseconds % 1000000000)
 end
 
--- Adds the completions of a request; they are complete only after the whole capture was read once.
+-- Adds the completions of a request. They are all known only after the whole capture was read once.
 local function add_response(tree, request)
     if #request.completions > 1 then
         for _, number in ipairs(request.completions) do
@@ -77,7 +79,7 @@ local function add_time(tree, field, found)
     end
 end
 
--- Functions by kind of result.
+-- Functions that show a result, by its kind.
 local add_found = {}
 
 function add_found.request() end
@@ -133,8 +135,8 @@ function add_found.complete(tree, found)
     generated(tree, fields.tlp.completions, #found.request.completions)
 end
 
--- Processes a TLP with a sound header, datagram `part` of its frame, for the first time. A TLP quoted by an ICMP message does not
--- count.
+-- Processes a TLP with a valid header for the first time. `part` is the index of its datagram in the frame. A TLP
+-- inside an ICMP message does not count.
 function transactions.see(pinfo, part, h)
     if pinfo.in_error_pkt then
         return
@@ -153,7 +155,7 @@ function transactions.see(pinfo, part, h)
         arrival, start = sequence.tlp(seen.way, place, lost, time)
     end
     if arrival == "taken" then
-        -- The port tells whose request a completion answers: the root complex answers those of a device.
+        -- The port tells which side issued the request. The root complex completes requests of a device.
         local of_device = pinfo.dst_port < 0x4000
         local rcb = of_device and completions.RCB_OF_ROOT or completions.RCB
         matcher.see(pinfo.number, part, time, start, seen.link, h, blind, rcb)
@@ -162,7 +164,7 @@ function transactions.see(pinfo, part, h)
     end
 end
 
--- Returns the transaction of a TLP. If the first pass could not tell that it was lost, this pass may.
+-- Returns the transaction of a TLP. This pass may know that the TLP was lost, even if the first pass did not.
 local function look_up(pinfo, part)
     local found = matcher.found(pinfo.number, part)
     local lost = pinfo.visited and marks.of(pinfo)
@@ -178,7 +180,7 @@ function transactions.is_answer(pinfo, part)
     return found and (found.kind == "partial" or found.kind == "complete")
 end
 
--- Returns true if a DLLP is seen for the first time, and arrived.
+-- Returns true if a DLLP is seen for the first time and was not lost.
 local function is_new_dllp(pinfo)
     return not (pinfo.visited or pinfo.in_error_pkt or marks.is_blind(pinfo) or marks.of(pinfo))
 end
@@ -198,7 +200,7 @@ function transactions.link_came_up(pinfo)
     end
 end
 
--- Shows what is known of a processed TLP's transaction below `tree`. Returns how it was lost, if it was.
+-- Shows the transaction of a TLP below `tree`. If the TLP was lost, returns how.
 function transactions.show(tree, pinfo, part, h)
     local found = not pinfo.in_error_pkt and look_up(pinfo, part)
     if not found then

@@ -9,7 +9,8 @@ use std::fmt::Write;
 
 /// Returns `page` with the text between the marks of `name` replaced by `text`.
 ///
-/// # Errors The page lacks these marks.
+/// # Errors
+/// The page lacks these marks.
 pub fn insert(page: &str, name: &str, text: &str) -> Result<String, BenchError> {
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
     let parts = page.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
@@ -43,8 +44,8 @@ pub fn scores(columns: &[(&str, &[GroupScore])]) -> String {
     out
 }
 
-/// Returns a table of the effect of each mechanism: by how many points a family's error grows without it, in the first
-/// group of scores.
+/// Returns a table of the effect of each mechanism: the growth of each family's error without the mechanism, in
+/// percentage points, in the first group of scores.
 pub fn ablation(all: &[GroupScore], ablations: &[Ablation]) -> String {
     let Some(base) = all.first() else { return String::new() };
     let heads: String = base.mape_percent.keys().map(|family| format!(" {family} |")).collect();

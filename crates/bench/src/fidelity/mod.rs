@@ -23,7 +23,8 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// Ablations simulate one of this many rows. It is coprime to the 12, 13 and 14 windows of the sweeps, so that each window occurs.
+/// Ablations simulate one of this many rows. This number is coprime to the 12, 13 and 14 windows of the sweeps, so that
+/// each window occurs.
 pub const THINNED_ROWS: usize = 11;
 
 /// A mechanism, and the part of a profile that describes it.
@@ -31,7 +32,7 @@ pub const THINNED_ROWS: usize = 11;
 pub struct Mechanism {
     /// Its name.
     pub name: &'static str,
-    /// Kind of the profile that has it: `host` or `device`.
+    /// Kind of the profile that has the mechanism: `host` or `device`.
     pub kind: &'static str,
     /// Keys from the outermost table on, and the new value; `None` removes the part.
     pub edits: &'static [(&'static [&'static str], Option<i64>)],
@@ -40,7 +41,7 @@ pub struct Mechanism {
 /// The mechanisms that are switched off one at a time.
 pub const MECHANISMS: &[Mechanism] = &[
     host("last-level cache", &[(&["llc"], None)]),
-    host("who wrote a line last", &[(&["llc", "core_snoop_latency_ps"], Some(0))]),
+    host("record of the last writer of a line", &[(&["llc", "core_snoop_latency_ps"], Some(0))]),
     host("DDIO's share of the ways", &[(&["llc", "ddio_ways"], Some(15))]),
     host("eviction by device writes", &[(&["llc", "eviction_latency_ps"], Some(0))]),
     host("memory behind the cache", &[(&["dram", "latency_ps"], Some(0))]),
@@ -48,7 +49,7 @@ pub const MECHANISMS: &[Mechanism] = &[
     host("sockets", &[(&["numa"], None)]),
     host("IOMMU", &[(&["iommu"], None)]),
     host("page walks in batches", &[(&["iommu", "walkers"], Some(64))]),
-    host("how completions are cut and spaced", &[(&["completions"], None)]),
+    host("splitting and spacing of completions", &[(&["completions"], None)]),
     card("read slots of the card", &[(&["read_slots"], None)]),
     card("pull engine of the card", &[(&["pull_ps"], None), (&["pull_burst_ps"], None)]),
     card("transmit framer of the card", &[(&["frame_beat_ps"], None), (&["frame_read_ps"], None)]),
@@ -111,15 +112,18 @@ impl Fidelity<'_> {
 
     /// Returns the scores of the shipped profiles.
     ///
-    /// # Errors A row that cannot be simulated.
+    /// # Errors
+    /// A row that cannot be simulated.
     pub fn shipped(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, BenchError> {
         self.scores(&self.targets(), "as shipped", progress)
     }
 
-    /// Returns the scores with each configuration simulated by a profile that was fitted without it. The fit uses the other configurations of the same server.
-    /// A figure that none of them shows comes from a server of the same kind.
+    /// Returns the scores with each configuration simulated by a profile that was fitted without it. The fit uses the
+    /// other configurations of the same server. A figure that no configuration determines comes from a server of the
+    /// same kind.
     ///
-    /// # Errors A row that cannot be simulated, or a file that cannot be written.
+    /// # Errors
+    /// A row that cannot be simulated, or a file that cannot be written.
     pub fn configuration_left_out(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, BenchError> {
         let mut targets = self.targets();
         for (at, (configuration, _)) in self.known().into_iter().enumerate() {
@@ -130,7 +134,7 @@ impl Fidelity<'_> {
             profile.adopt(&own, &DDIO_SHARE)?;
             let inputs = self.inputs(configuration);
             let of = targets.len();
-            // The sister stands in for the server: figures that no row shows come from it.
+            // A sister server replaces the server: figures that no row determines come from it.
             fit::fit(&inputs, &mut profile, Begun::Own, &self.rule, &file, |_| {
                 progress("fits", at, of);
                 Ok(())
@@ -140,10 +144,12 @@ impl Fidelity<'_> {
         self.scores(&targets, "left out", progress)
     }
 
-    /// Returns the scores with each server simulated without its own fitted figures. Only its data sheet and records are used: the cache size, the IOMMU's
-    /// pages, the payload sizes and the sockets. Each fitted figure is the median of the other servers of its kind. All else comes from a sister server.
+    /// Returns the scores with each server simulated without its own fitted figures. Only its data sheet and records
+    /// are used: the cache size, the IOMMU's pages, the payload sizes and the sockets. Each fitted figure is the median
+    /// of the other servers of its kind. All other figures are those of a sister server.
     ///
-    /// # Errors A row that cannot be simulated, or a file that cannot be written.
+    /// # Errors
+    /// A row that cannot be simulated, or a file that cannot be written.
     pub fn server_left_out(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, BenchError> {
         let mut targets = self.targets();
         for target in &mut targets {
@@ -157,7 +163,8 @@ impl Fidelity<'_> {
 
     /// Returns the scores with `mechanism` switched off.
     ///
-    /// # Errors A row that cannot be simulated, or a file that cannot be written.
+    /// # Errors
+    /// A row that cannot be simulated, or a file that cannot be written.
     pub fn without(&self, mechanism: &Mechanism, progress: Progress<'_>) -> Result<Ablation, BenchError> {
         let mut targets = self.targets();
         for target in &mut targets {
@@ -219,7 +226,7 @@ impl Fidelity<'_> {
     }
 }
 
-/// A figure of the server itself that any of its configurations shows: the cache's share for devices.
+/// The cache's share for devices, a figure of the server itself that any of its configurations determines.
 const DDIO_SHARE: [(&str, &str); 1] = [("llc", "ddio_ways")];
 
 /// Returns a profile for `server` that uses only its data sheet, and figures of other servers.
@@ -242,7 +249,8 @@ fn foreign(server: &str) -> Result<Profile, BenchError> {
     Ok(profile)
 }
 
-/// Prefix of the profiles of servers that are similar enough to stand in for each other. It excludes the client chip.
+/// Prefix of the profiles of servers that are similar enough to stand in for each other. The range excludes the client
+/// chip.
 const KIND: &str = "xeon-e5";
 
 /// Returns the profiles of the measured servers, each once.
@@ -251,8 +259,9 @@ fn servers() -> impl Iterator<Item = &'static str> {
     names.into_iter()
 }
 
-/// Returns the profile whose figures replace those of `server` that no row shows: the next older or newer server of its kind. If that one has a single socket,
-/// Broadwell and Ivy Bridge supply the figures of the remote socket for each other.
+/// Returns the profile whose figures replace those of `server` that no row shows: the next older or newer server of its
+/// kind. If that server has a single socket, Broadwell and Ivy Bridge supply the figures of the remote socket for each
+/// other.
 fn sister(server: &str) -> Result<Profile, BenchError> {
     let (next, two_sockets) = match server {
         "xeon-e5-2620v3" => ("xeon-e5-2637v3", "xeon-e5-2630v4"),

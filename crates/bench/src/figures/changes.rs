@@ -11,7 +11,7 @@ use crate::results::Tables;
 const BDW: &str = "bdw-Xeon-E5-2630v4-dell-t430-s0-s0-s0";
 /// Suffix of a configuration's name: the sockets of card, memory and program.
 const LOCAL: &str = "-s0-s0-s0";
-/// Memory of the other socket; the program that warms the cache runs there too.
+/// Memory of the other socket. The program that warms the cache runs on that socket, too.
 const REMOTE: &str = "-s0-s1-s1";
 /// The IOMMU on, without superpages.
 const IOMMU: &str = Iommu::Pages4k.in_names();
@@ -30,8 +30,8 @@ pub(super) fn figure8(sets: &Sets<'_>) -> Figure {
     Figure {
         key: "figure8",
         title: "Figure 8: NUMA: reads of remote memory",
-        text: "Change of the bandwidth of DMA reads if memory is at the other socket instead of the card's own, with the \
-               cache warmed where the memory is.",
+        text: "Change of the bandwidth of DMA reads if memory is at the other socket instead of the card's socket. The \
+               lines are in the cache of the memory's socket.",
         notes,
         plots,
     }

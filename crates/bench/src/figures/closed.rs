@@ -6,7 +6,8 @@ use crate::BenchError;
 use crate::results::sheet::SheetLink;
 use model::{Bandwidth, Form, ModelError, Packeting, Params, SHIPPED, Transfer, ethernet_gbps};
 
-/// Rates of Ethernet in Gb/s (IEEE 802.3). A link is compared with the largest one that its raw rate can carry: as in the paper, a Gen3 x8 link with 40 Gb/s.
+/// Rates of Ethernet in Gb/s (IEEE 802.3). A link is compared with the fastest Ethernet that its raw rate can carry. In
+/// the paper, this is 40 Gb/s for a Gen3 x8 link.
 const ETHERNETS_GBPS: [f64; 7] = [1.0, 10.0, 40.0, 100.0, 200.0, 400.0, 800.0];
 /// Packet sizes of Figure 1 in bytes.
 const PACKETS: std::ops::RangeInclusive<u32> = 64..=1500;
@@ -24,9 +25,9 @@ pub(super) fn figure1(link: Option<SheetLink>) -> Figure {
     let mut figure = Figure {
         key: "figure1",
         title: "Figure 1: PCIe bandwidth and the share that NICs reach",
-        text: "Closed forms of a link with 64-bit addresses (paper, section 3), in their published form: payload per direction \
-               if both directions are in use, and the packets that NICs with their drivers move over the link. The \
-               link is that of the results if all have the same one, or else the paper's. No value here is measured or \
+        text: "Published closed forms of a link with 64-bit addresses (paper, section 3): payload per direction if \
+               both directions are in use, and the packets that NICs with their drivers move. If all results have the \
+               same link, the formulas use it; otherwise they use the paper's link. No value here is measured or \
                simulated; riser model nic shows more.",
         notes: Vec::new(),
         plots: Vec::new(),
@@ -94,7 +95,8 @@ fn ethernet(params: &Params, sizes: impl Iterator<Item = u32>) -> Line {
 
 /// Returns the lines next to the bandwidths of a test over `link`: its closed form, and the Ethernet.
 ///
-/// # Errors An invalid link.
+/// # Errors
+/// An invalid link.
 pub(super) fn beside(link: SheetLink, of: impl Fn(&Bandwidth) -> f64) -> Result<[Line; 2], BenchError> {
     let said = |e: ModelError| BenchError::Unknown(format!("No model for {}: {e}.", in_words(link)));
     let params = params(link).map_err(said)?;

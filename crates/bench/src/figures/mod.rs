@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures from results, as lines and points with their quantities. The caller draws them. Results in riser's own form give one figure for each test and swept
+//! Figures from results, as lines and points with their quantities. The caller draws them. Results in the native format give one figure for each test and swept
 //! setting. Results in pcie-bench's public form give the figures of its paper (SIGCOMM'18). Its Figures 2 and 3 show other devices, and are left out.
 //!
 //! | figure | data | subject |
@@ -12,8 +12,9 @@
 //! | 8 | `bw_dma_win_sweep_rd_*` | NFP6000-BDW, remote memory relative to local memory |
 //! | 9 | `bw_dma_win_sweep_rd_*` | NFP6000-BDW, with the IOMMU relative to without |
 //!
-//! If the results lack the paper's configuration, another one replaces it and the figure notes that. If there is none, the figure notes what it needs. A second
-//! set of results, such as measurements, is drawn as points over the lines of the first. This module reads no files.
+//! If the results lack the paper's configuration, another one replaces it and the figure notes that. If the list is
+//! empty, the figure notes the missing results. A second set of results, such as measurements, is drawn as points over
+//! the lines of the first. This module reads no files.
 
 mod changes;
 mod closed;
@@ -72,7 +73,7 @@ pub enum Quantity {
     ChangePercent,
     /// Difference from the second set of results, in percent of its value.
     DifferencePercent,
-    /// A column of settings of riser's own form, such as `outstanding`, in its own unit.
+    /// A column of settings in the native format, such as `outstanding`, in its own unit.
     Setting(&'static str),
     /// Share of all samples, 0 to 1.
     Share,
@@ -83,7 +84,7 @@ pub enum Quantity {
 pub enum Role {
     /// The first set of results.
     Run,
-    /// The same, as a distribution of many points.
+    /// The first set of results, as a distribution of many points.
     Distribution,
     /// The second set of results, to which the first is compared.
     Reference,
@@ -117,8 +118,8 @@ pub struct Point {
     pub range: Option<(f64, f64)>,
 }
 
-/// Draws all figures from the results of `run`. The results of `reference`, whose name is for the legends, are drawn over them. If all results are in riser's
-/// own form, the paper's figures without results are left out.
+/// Draws all figures from the results of `run`. Draws the results of `reference` over them. The name of `reference` is
+/// for the legends. If all results are in the native format, the paper's figures without results are left out.
 pub fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) -> Vec<Figure> {
     let sets = Sets::new(run, reference);
     let mut figures = tables::figures(run, sets.reference());

@@ -35,7 +35,8 @@ impl<'a> Sets<'a> {
 
     /// Returns the link that a configuration of the run was measured over.
     ///
-    /// # Errors The reason why it is unknown, for the notes of a figure.
+    /// # Errors
+    /// The reason why it is unknown, for the notes of a figure.
     pub(super) fn link(&self, name: &str) -> Result<SheetLink, BenchError> {
         let unknown = |why: String| BenchError::Unknown(format!("No model for {name}: {why}."));
         let (name, tables) =
@@ -51,8 +52,9 @@ impl<'a> Sets<'a> {
         links.all(|link| link == Some(first)).then_some(first)
     }
 
-    /// Chooses subjects to draw from `candidates`, of which the paper shows the first: the first one that the run has. If the reference lacks it, adds the
-    /// first one that both have. A set has a subject if all its configurations have at least one of `experiments`.
+    /// Chooses the subject to draw: the first of `candidates` that the run has. The paper shows the first candidate. If
+    /// the reference lacks this subject, adds the first one that both have. A set has a subject if all its
+    /// configurations have at least one of `experiments`.
     pub(super) fn choose(
         &self,
         candidates: &[Subject],
@@ -112,7 +114,7 @@ impl<'a> Sets<'a> {
     }
 }
 
-/// Adds a note, unless it is there already.
+/// Adds a note, unless it exists already.
 pub(super) fn push_once(notes: &mut Vec<String>, note: String) {
     if !notes.contains(&note) {
         notes.push(note);

@@ -14,7 +14,7 @@ const E3: &str = "hsw-Xeon-E3-1226v3_fujitsu-tx1310";
 /// The row shown: 64 B in a window of 8 KiB.
 const SIZE_BYTES: u32 = 64;
 const WINDOW_BYTES: u64 = 8192;
-/// Limit on the points of a line. More could not be told apart.
+/// Limit on the points of a line. More could not be distinguished.
 const MAX_POINTS: usize = 1000;
 
 pub(super) fn figure6(sets: &Sets<'_>) -> Figure {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures of results in riser's own form, for any swept settings. There is one for each test: its values by transfer size and by each other column that
+//! Figures of results in the native format, for any swept settings. There is one for each test: its values by transfer size and by each other column that
 //! varies, and the difference between two sets. This module does not depend on the paper's experiments.
 
 use super::sets::placed;
@@ -10,7 +10,8 @@ use crate::results::sheet::{Place, varying};
 use crate::results::{ResultRow, ResultSet};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most lines of one set in a plot, which is the number of colours. From more lines, this many are chosen, evenly spread.
+/// Maximum number of lines of one set in a plot, which is the number of colours. From more lines, this many are chosen,
+/// evenly spread.
 const MAX_LINES: usize = 6;
 
 /// A row with its settings.
@@ -27,7 +28,7 @@ enum Across {
     Setting(&'static str),
 }
 
-/// Key of a line: what its rows have in common.
+/// Key of a line: the common settings of its rows.
 type Rest = (Place, Key);
 
 /// The rows of a test in both sets.
@@ -37,7 +38,7 @@ struct Pair<'a> {
     reference: Option<(&'a str, Vec<Sample<'a>>)>,
 }
 
-/// Draws a figure for each test that `run` has in riser's own form. Matching rows of `reference` are drawn over it, and their difference next to it.
+/// Draws a figure for each test that `run` has in the native format. Matching rows of `reference` are drawn over it, and their difference next to it.
 pub(super) fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) -> Vec<Figure> {
     let of = |test| {
         let pair = Pair {
@@ -50,7 +51,7 @@ pub(super) fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) ->
     Test::ALL.into_iter().filter_map(of).collect()
 }
 
-/// Returns the rows of a test in `from`, with their settings in `run`, of each configuration that `run` has in riser's own form.
+/// Returns the rows of a test in `from`, with their settings in `run`, of each configuration that `run` has in the native format.
 fn samples<'a>(run: &'a ResultSet, from: &'a ResultSet, test: Test) -> Vec<Sample<'a>> {
     let mut samples = Vec::new();
     for (name, tables) in &run.configurations {
@@ -72,7 +73,9 @@ const fn named(test: Test) -> (&'static str, &'static str) {
         Test::LatDmaWrRd => ("lat-wrrd", "LAT_WRRD: latency of writes followed by a read"),
         Test::BwDmaRd => ("bw-rd", "BW_RD: bandwidth of reads"),
         Test::BwDmaWr => ("bw-wr", "BW_WR: bandwidth of writes"),
-        Test::BwDmaRw => ("bw-rdwr", "BW_RDWR: bandwidth of alternating reads and writes, one way counted"),
+        Test::BwDmaRw => {
+            ("bw-rdwr", "BW_RDWR: bandwidth of alternating reads and writes, one direction counted")
+        }
     }
 }
 
@@ -91,7 +94,7 @@ impl Pair<'_> {
         Figure { key, title, text, notes, plots }
     }
 
-    /// Returns what varies in the run, or the transfer size if nothing does.
+    /// Returns the settings that vary in the run, or the transfer size if no setting varies.
     fn swept(&self) -> Vec<Across> {
         let several = |of: &dyn Fn(&Key) -> u64| {
             self.run.iter().map(|s| of(&s.row.key)).collect::<BTreeSet<_>>().len() > 1
@@ -202,7 +205,7 @@ fn chosen<'a>(
         return lines;
     }
     notes.push(format!(
-        "By {}: {MAX_LINES} of {count} lines, evenly spread; the tables have all.",
+        "By {}: {MAX_LINES} of {count} lines, evenly spread; the tables have all lines.",
         across.words()
     ));
     (0..MAX_LINES).map(|i| lines[i * (count - 1) / (MAX_LINES - 1)]).collect()

@@ -6,22 +6,24 @@ use super::{Input, Parameter};
 /// Origin of the profile before the fit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Begun {
-    /// The profile is the measured server's own, or stands in for it: figures that no row shows are known.
+    /// The profile belongs to the measured server, or replaces its profile, so figures that no row determines are
+    /// known.
     Own,
-    /// The profile is another server's: figures that no row shows are unknown.
+    /// The profile belongs to another server, so figures that no row determines are unknown.
     Another,
 }
 
-/// Rows that a figure is fitted on, or the reason why it is kept.
+/// The rows on which a figure is fitted, or the reason why it is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Evidence {
-    /// Rows that show it alone.
+    /// Rows that depend on this figure alone.
     Rows,
-    /// Rows that show it together with this figure, which stays as it was: the data have none that show it alone.
+    /// Rows that depend on it together with the named figure, which stays unchanged, because no rows depend on this
+    /// figure alone.
     Together(Parameter),
-    /// Not fitted: no row shows it.
+    /// Not fitted: no row depends on it.
     Missing,
-    /// Not fitted: the rows that show it also show this figure, which the data do not determine.
+    /// Not fitted: its rows also depend on the named figure, which the data do not determine.
     NotApart(Parameter),
     /// Not fitted: the profile has no such figure.
     Absent,
@@ -33,7 +35,8 @@ impl Evidence {
         matches!(self, Evidence::Rows | Evidence::Together(_))
     }
 
-    /// Returns why the figure is kept, or which other figure its rows show; `None` for a figure that rows show alone.
+    /// Returns why the figure is kept, or on which other figure its rows depend; `None` if rows depend on the figure
+    /// alone.
     pub fn reason(self, parameter: Parameter) -> Option<String> {
         match self {
             Evidence::Rows => None,
@@ -58,7 +61,7 @@ impl Evidence {
     }
 }
 
-/// The evidence for each of [`Parameter::ALL`], in its order. `has` says which figures the profile has.
+/// The evidence for each of [`Parameter::ALL`], in its order. `has` returns whether the profile has a figure.
 pub(super) fn of(
     inputs: &[Input],
     begun: Begun,

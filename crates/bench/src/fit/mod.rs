@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Fits the figures of a host profile to measurements in the public pcie-bench format.
 //!
-//! Figures are fitted in order. Some rows show each figure alone, once the earlier ones are known (see [`Parameter`]): nine in latencies, and two more in
-//! bandwidths, if there are any. So no search is needed: those rows are simulated with the current profile, and the figure takes the median difference of a
-//! transfer's time. A second round corrects for the effect of figures on each other. Figures that the rows do not determine keep the profile's value
-//! ([`Evidence`] gives the reason). [`known_range`] returns how much servers differ in them. A physically impossible figure is an error. All other bandwidths
-//! are unused, so they are predictions.
+//! Figures are fitted in order. If the earlier figures are known, some rows depend on only one further figure (see
+//! [`Parameter`]). Nine figures affect latencies, and two more affect bandwidths, if there are any. So no search is
+//! needed: those rows are simulated with the current profile, and the figure takes the median difference of a
+//! transfer's time. A second round corrects for the effect of figures on each other. Figures that the rows do not
+//! determine keep the profile's value ([`Evidence`] gives the reason). [`known_range`] returns the range of each figure
+//! over the known servers. A physically impossible figure is an error. All other bandwidths are unused, so they are
+//! predictions.
 
 mod evidence;
 mod parameters;
@@ -33,12 +35,12 @@ use std::path::Path;
 /// Measurements of one configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// The measured machine. Its host profile is the one to fit.
+    /// The measured machine. The fit changes its host profile.
     pub machine: Machine,
     /// The measured tables.
     pub tables: Tables,
-    /// False if rows of the command path, and those warmed by the device, say nothing about the host (see
-    /// [`crate::configurations::Configuration::cmd_path_valid`]).
+    /// False if rows of the command path, and rows with caches warmed by the device, contain no information on the host
+    /// (see [`crate::configurations::Configuration::cmd_path_valid`]).
     pub cmd_path_valid: bool,
 }
 
@@ -55,7 +57,7 @@ pub struct Fitted {
     pub rows: usize,
     /// Median error of these rows in the last round, in nanoseconds, before the figure was corrected by it.
     pub last_step_ns: f64,
-    /// True if the rows ask for an invalid value. The figure then has the nearest valid one.
+    /// True if an invalid value would match the rows best. The figure then has the nearest valid value.
     pub is_at_bound: bool,
 }
 
@@ -64,7 +66,9 @@ impl Fitted {
     pub fn doubt(&self) -> Option<String> {
         let ns = self.value_ps as f64 / 1000.0;
         if self.is_at_bound {
-            return Some(format!("is at its bound of {ns:.1} ns, but the rows ask for a value beyond it"));
+            return Some(format!(
+                "is at its bound of {ns:.1} ns, but a value beyond it would match the rows better"
+            ));
         }
         let settled = STEP_NS.max(ns * STEP_SHARE);
         let step = self.last_step_ns;
@@ -73,9 +77,9 @@ impl Fitted {
     }
 }
 
-/// Largest last step in nanoseconds that is within the scatter of rows.
+/// Maximum size of the last step of a fit, in nanoseconds, that is within the scatter of rows.
 const STEP_NS: f64 = 1.0;
-/// Largest last step as a share of the figure.
+/// Maximum size of the last step of a fit, relative to the figure.
 const STEP_SHARE: f64 = 0.05;
 
 /// A latency above this multiple of the largest of the known servers is an error.
@@ -93,7 +97,9 @@ const SEED: u64 = 1;
 /// Fits `profile` to `inputs`, and makes their machines use it. `begun` is the origin of the profile. Work copies are written to `file`. `progress` receives
 /// each fitted figure, and can end the fit by an error.
 ///
-/// # Errors A row that cannot be simulated, a physically impossible figure, a file that cannot be written, or the error of `progress`.
+/// # Errors
+/// A row that cannot be simulated, a physically impossible figure, a file that cannot be written, or the error of
+/// `progress`.
 pub fn fit(
     inputs: &[Input],
     profile: &mut Profile,
@@ -125,7 +131,7 @@ pub fn nothing_shown(fitted: &[Fitted]) -> Option<String> {
     let rows =
         Parameter::ALL.map(|parameter| format!("\n  {}: {}", parameter.name(), parameter.needs_rows()));
     Some(format!(
-        "no row of the results shows any figure alone, so nothing is fitted. Figures, and the rows that show them:{}",
+        "no figure can be fitted: no row of the results depends on only one unknown figure. Figures, and the rows that determine them:{}",
         rows.concat()
     ))
 }
@@ -133,7 +139,8 @@ pub fn nothing_shown(fitted: &[Fitted]) -> Option<String> {
 /// Simulates every row of `inputs` with the profile in `file`, and compares the results. `progress` receives the finished and total numbers of rows, and can
 /// end the work by an error.
 ///
-/// # Errors A row that cannot be simulated, or the error of `progress`.
+/// # Errors
+/// A row that cannot be simulated, or the error of `progress`.
 pub fn residuals(
     inputs: &[Input],
     rule: &Rule,
@@ -188,7 +195,9 @@ fn step(
     Ok(Fitted { value_ps, rows, last_step_ns, is_at_bound: asked != value_ps as f64, ..kept })
 }
 
-/// # Errors A latency that is physically impossible. Rows scatter by a tick of the card's clock, so a value slightly below 0 is valid.
+/// # Errors
+/// A latency that is physically impossible. Rows scatter by a tick of the card's clock, so a value slightly below 0 is
+/// valid.
 fn check_physical(parameter: Parameter, asked_ps: f64) -> Result<(), BenchError> {
     let Some((_, known)) = known_range(parameter).filter(|_| !parameter.is_of_bandwidth()) else {
         return Ok(());
@@ -198,14 +207,15 @@ fn check_physical(parameter: Parameter, asked_ps: f64) -> Result<(), BenchError>
         return Ok(());
     }
     Err(format!(
-        "{}: the rows ask for {asked:.1} ns; expected 0 to {most:.1} ns, {FAR} times the largest of the known servers: check the \
-         unit of the latencies, and the options of the measurement (--device, --iommu)",
+        "{}: the rows give {asked:.1} ns; expected 0 to {most:.1} ns, {FAR} times the largest of the known servers. \
+         Check the unit of the latencies, and the options of the measurement (--device, --iommu)",
         parameter.name()
     )
     .into())
 }
 
-/// Returns the median, since single rows include other effects (lines of an earlier experiment in a cache, a stale IOTLB).
+/// Returns the median, because single rows include other effects (lines of an earlier experiment in a cache, a stale
+/// IOTLB).
 pub(crate) fn middle(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
@@ -222,7 +232,7 @@ impl Input {
         Machine { host: file.to_string_lossy().into_owned(), ..self.machine.clone() }
     }
 
-    /// Returns rows that show `parameter`, at most [`ROWS_PER_INPUT`], evenly spread over all of them.
+    /// Returns rows that depend on `parameter`, at most [`ROWS_PER_INPUT`], evenly spread over all of them.
     fn rows_of(&self, parameter: Parameter) -> Vec<&ResultRow> {
         let shows = |row: &&ResultRow| self.is_usable(&row.key) && parameter.shows(&self.machine, &row.key);
         let all: Vec<&ResultRow> = self.tables.experiments.values().flatten().filter(shows).collect();
@@ -235,8 +245,8 @@ impl Input {
     }
 }
 
-/// Returns the smallest and largest value of a figure in the shipped profiles of the measured servers, in picoseconds; `None` if none has it. This is the
-/// uncertainty of a figure that no row shows.
+/// Returns the smallest and largest value of a figure in the shipped profiles of the measured servers, in picoseconds;
+/// `None` if none has it. This is the uncertainty of a figure that no row determines.
 pub fn known_range(parameter: Parameter) -> Option<(u64, u64)> {
     let servers: BTreeSet<&str> = CONFIGURATIONS.iter().map(|c| c.profile).collect();
     let shipped = servers.into_iter().filter_map(|name| HOSTS.get(name));
@@ -247,7 +257,7 @@ pub fn known_range(parameter: Parameter) -> Option<(u64, u64)> {
     })
 }
 
-/// Returns by how many nanoseconds a measured transfer is longer than one simulated on `machine`.
+/// Returns the duration of a measured transfer minus the duration simulated on `machine`, in nanoseconds.
 fn difference(machine: &Machine, row: &ResultRow, rule: &Rule) -> Result<f64, BenchError> {
     let simulated = measure_row(machine, row.key, rule, SEED).map_err(|e| e.at(row.key))?;
     match (&row.figures, &simulated.figures) {
@@ -269,7 +279,7 @@ mod tests {
     use super::middle;
 
     #[test]
-    fn middle_is_the_median() {
+    fn middle_returns_the_median() {
         let rows: [(&[f64], f64); 4] =
             [(&[], 0.0), (&[3.0], 3.0), (&[9.0, 1.0, 2.0], 2.0), (&[4.0, 1.0, 2.0, 900.0], 3.0)];
         for (values, expected) in rows {

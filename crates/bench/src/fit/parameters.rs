@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fitted figures of a server, and the rows of a benchmark that show each. There are eleven: one for each effect that a latency row can show, and two of
-//! bandwidths, if these were measured.
+//! The fitted figures of a server, and the rows of a benchmark that show each. There are eleven: one for each effect on
+//! a latency row, and two for bandwidths, if these were measured.
 
 use crate::configurations::Iommu;
 use crate::experiments::{Cache, Key, Test};
@@ -41,7 +41,7 @@ const SMALL_BYTES: u64 = 256 << 10;
 const LARGE_BYTES: u64 = 16 << 20;
 
 impl Parameter {
-    /// All figures, in the order of the fit: rows show each alone once the earlier ones are known.
+    /// All figures, in the order of the fit. If the earlier figures are known, some rows depend on the next one alone.
     pub const ALL: [Parameter; 11] = [
         Parameter::RootComplex,
         Parameter::CoreSnoop,
@@ -83,7 +83,7 @@ impl Parameter {
         }
     }
 
-    /// Returns true if bandwidths show it. Latencies show all others.
+    /// Returns true if bandwidths determine the figure. Latencies determine all others.
     #[must_use]
     pub const fn is_of_bandwidth(self) -> bool {
         matches!(self, Parameter::CompletionGap | Parameter::RequestGap)
@@ -109,7 +109,7 @@ impl Parameter {
         }
     }
 
-    /// Returns the figures that its rows show too. Its rows show it alone once these are known.
+    /// Returns the figures that also affect these rows. If these are known, its rows depend on the figure alone.
     pub(super) const fn needs(self) -> &'static [Parameter] {
         match self {
             Parameter::RootComplex | Parameter::CompletionGap => &[],
@@ -122,7 +122,8 @@ impl Parameter {
         }
     }
 
-    /// Returns figures whose rows can stand in if no row shows this one alone. These figures keep their value, which is a small part of the latency.
+    /// Returns figures whose rows can be used if no row depends on this figure alone. These figures keep their value,
+    /// which is a small part of the latency.
     pub(super) const fn stand_ins(self) -> &'static [Parameter] {
         match self {
             Parameter::RootComplex => &[Parameter::CoreSnoop, Parameter::Dram],
@@ -130,7 +131,7 @@ impl Parameter {
         }
     }
 
-    /// Returns a description of the rows that show it.
+    /// Returns a description of the rows that determine the figure.
     #[must_use]
     pub const fn shown_by(self) -> &'static str {
         match self {
@@ -173,7 +174,7 @@ impl Parameter {
         format!("{}; transfers{size} at offset 0 ({command})", self.shown_by())
     }
 
-    /// Returns true if a row shows it.
+    /// Returns true if a row depends on the figure.
     pub(super) fn shows(self, machine: &Machine, key: &Key) -> bool {
         let sockets = machine.sockets;
         let (far_memory, far_program) = (sockets.memory != sockets.device, sockets.program != sockets.device);

@@ -25,8 +25,9 @@ pub struct Provenance {
 }
 
 impl Profile {
-    /// Writes the origin of the figures. Figures that were not fitted get the name of the original profile if that is another server's, or if their source
-    /// would pass for a fit to these results. Comments of another server, and its list of what it does not predict, are removed.
+    /// Writes the origin of the figures. Sources of unfitted figures get the name of the original profile if it belongs
+    /// to another server, or if the source looks like a fit to these results. Comments of another server, and its list
+    /// of effects that it does not predict, are removed.
     pub fn attribute(&mut self, of: &Provenance, fitted: &[Fitted]) {
         let table = self.document.as_table_mut();
         if !of.is_own {
@@ -42,7 +43,7 @@ impl Profile {
             && let Some(figure) = table.get_mut(IN_THE_SUM).and_then(Item::as_table_like_mut)
         {
             let source = format!(
-                "fit: with root_complex_latency_ps, since rows show only its sum with twice that; split as {}",
+                "fit: with root_complex_latency_ps: the rows determine only the sum of this figure and twice that latency; this part is as in {}",
                 of.like
             );
             figure.insert("source", value(source));
@@ -69,7 +70,7 @@ impl Provenance {
         let Provenance { results, device, like, .. } = self;
         let others = match self.is_own {
             true => format!(
-                "figures of an earlier fit begin with \"as {like}:\"; the others are looked up, or the same on all servers"
+                "sources of figures of an earlier fit begin with \"as {like}:\"; the other figures are looked up, or equal on all servers"
             ),
             false => format!("the sources of the others name {like}"),
         };
@@ -87,15 +88,16 @@ impl Provenance {
     }
 }
 
-/// Rows show only the sum of this figure and twice the root complex's latency, so fitting one fits the other.
+/// The rows determine only the sum of this figure and twice the root complex's latency, so a fit of that latency also
+/// fits this figure.
 const IN_THE_SUM: &str = "memory_read_latency_ps";
 
 fn value_of(table: &Table, key: &str) -> Option<i64> {
     table.get(key)?.as_table_like()?.get("value")?.as_integer()
 }
 
-/// Records the generation of the links that the kept figures of another server were measured over, if it differs from that of the results. So riser still
-/// reports them as extrapolated.
+/// The kept figures of another server were measured over links of some generation. Records this generation if it
+/// differs from the results' generation, so that riser still reports the figures as extrapolated.
 fn keep_generation(table: &mut Table, of: &Provenance, measured_over: Option<i64>) {
     let Some(kept) = measured_over.filter(|kept| *kept != i64::from(of.link.generation)) else { return };
     let mut figure = toml_edit::InlineTable::new();
@@ -107,7 +109,7 @@ fn keep_generation(table: &mut Table, of: &Provenance, measured_over: Option<i64
 /// The keys of the link.
 const LINK: [&str; 5] = ["gen", "lanes", "mps_bytes", "mrrs_bytes", "kept_gen"];
 
-/// Sets the generation, and those of the other values that the profile has.
+/// Sets the generation, and the other values if the profile has them.
 fn set_link(table: &mut Table, link: SheetLink) {
     let values = [link.generation.into(), link.lanes.into(), link.mps_bytes.into(), link.mrrs_bytes.into()];
     for (key, number) in LINK.into_iter().zip::<[i64; 4]>(values) {
@@ -160,7 +162,7 @@ impl Borrowed<'_> {
         }
     }
 
-    /// Returns true if a source must be marked: in a profile of the same server, only sources that would pass for this fit.
+    /// Returns true if a source must be marked: in a profile of the same server, only sources that look like this fit.
     fn is_borrowed(&self, source: &str) -> bool {
         !self.of.is_own || source.starts_with("fit")
     }
@@ -253,7 +255,7 @@ latency_ps = { value = 7, source = "fit: 3 rows" }
     }
 
     #[test]
-    fn sources_name_the_other_server() {
+    fn sources_name_server_of_kept_figures() {
         assert_eq!(
             attributed(false),
             r#"# SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -267,7 +269,7 @@ lanes = { value = 16, source = "the links of the results" }
 # nfp6000. Figures whose source begins with "fit:" are this server's own; the sources of the others name its-own.
 # Warning: dram.latency_ps: not determined
 root_complex_latency_ps = { value = 6, source = "fit: 2 rows" }
-memory_read_latency_ps = { value = 9, source = "fit: with root_complex_latency_ps, since rows show only its sum with twice that; split as its-own" }
+memory_read_latency_ps = { value = 9, source = "fit: with root_complex_latency_ps: the rows determine only the sum of this figure and twice that latency; this part is as in its-own" }
 rcb_bytes = { value = 64, source = "as its-own: records" }
 kept_gen = { value = 3, source = "the links of its-own" }
 

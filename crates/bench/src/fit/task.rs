@@ -22,7 +22,8 @@ use std::path::PathBuf;
 pub struct Task {
     /// Folders of results, all of one server.
     pub data: Vec<PathBuf>,
-    /// The host profile to start from; `None`: the configuration's, or else one of a server with links of the results' generation.
+    /// The host profile to start from; `None`: the configuration's profile, or otherwise the profile of a server with
+    /// links of the results' generation.
     pub like: Option<String>,
     /// Description of the server, for the profile.
     pub server: Option<String>,
@@ -56,7 +57,8 @@ pub struct Prepared {
 impl Task {
     /// Reads the results.
     ///
-    /// # Errors Results that cannot be read, results of two servers, or unknown names.
+    /// # Errors
+    /// Results that cannot be read, results of two servers, or unknown names.
     pub fn prepare(&self) -> Result<Prepared, AskError> {
         let mut warnings = Vec::new();
         let inputs = inputs(self, read(&self.data)?, &mut warnings)?;
@@ -77,7 +79,8 @@ fn is_own(inputs: &[Input], like: &str) -> bool {
     inputs.iter().all(|input| Configuration::named(&input.machine.name).is_some_and(|c| c.profile == like))
 }
 
-/// Returns the host profile to start from for links of this generation: a measured server's up to Gen3, partly assumed ones for newer links.
+/// Returns the host profile to start from for links of this generation: a profile of a measured server up to Gen3, and
+/// a profile with partly assumed figures for newer links.
 const fn usual_like(generation: u8) -> &'static str {
     match generation {
         0..=3 => "xeon-e5-2637v3",
@@ -110,7 +113,7 @@ struct FigureReport {
     /// Its basis after the fit; absent if the profile has no such figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     basis: Option<Basis>,
-    /// Why it is unchanged, or which figure it was fitted with.
+    /// Reason why it is unchanged, or the figure with which it was fitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     rows: usize,
@@ -259,7 +262,7 @@ fn input(
 /// The card of the published results.
 const PUBLISHED_CARD: &str = "nfp6000";
 
-/// Returns the device profile of the measuring card: the given one, or else the one that a table in riser's own form names.
+/// Returns the device profile of the measuring card: the given one, or else the one that a table in the native format names.
 fn device(
     task: &Task,
     results: &str,

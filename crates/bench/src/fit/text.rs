@@ -20,7 +20,8 @@ pub struct Profile {
 impl Profile {
     /// Parses a profile.
     ///
-    /// # Errors The text is not TOML. The error names the fault and its place.
+    /// # Errors
+    /// The text is not TOML. The error names the fault and its place.
     pub fn parse(text: &str) -> Result<Profile, BenchError> {
         Ok(Profile { document: text.parse::<DocumentMut>().map_err(|e| BenchError::Profile(e.to_string()))? })
     }
@@ -32,7 +33,8 @@ impl Profile {
 
     /// Writes the profile to `file`.
     ///
-    /// # Errors The file could not be written.
+    /// # Errors
+    /// The file could not be written.
     pub fn write(&self, file: &Path) -> Result<(), BenchError> {
         std::fs::write(file, self.text()).map_err(|e| BenchError::Profile(format!("{}: {e}", file.display())))
     }
@@ -58,7 +60,8 @@ impl Profile {
 
     /// Sets a figure and its source.
     ///
-    /// # Errors The profile lacks the figure.
+    /// # Errors
+    /// The profile lacks the figure.
     pub fn set(&mut self, parameter: Parameter, ps: u64, source: &str) -> Result<(), BenchError> {
         let missing = || BenchError::Profile(format!("the profile has no `{}`", parameter.place().1));
         let figure = self.figure(parameter).and_then(Item::as_table_like_mut).ok_or_else(missing)?;
@@ -88,7 +91,8 @@ impl Profile {
 
     /// Copies `figures` (table and key) that both profiles have from the profile of text `other`.
     ///
-    /// # Errors `other` is not TOML.
+    /// # Errors
+    /// `other` is not TOML.
     pub fn adopt(&mut self, other: &str, figures: &[(&str, &str)]) -> Result<(), BenchError> {
         let other = Profile::parse(other)?;
         for &(table, key) in figures {
@@ -103,7 +107,8 @@ impl Profile {
 
     /// Copies whole tables that this profile lacks from the profile of text `other`.
     ///
-    /// # Errors `other` is not TOML.
+    /// # Errors
+    /// `other` is not TOML.
     pub fn complete(&mut self, other: &str) -> Result<(), BenchError> {
         for (name, item) in Profile::parse(other)?.document.iter().filter(|(_, item)| item.is_table()) {
             if !self.document.contains_key(name) {

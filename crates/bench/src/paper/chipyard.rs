@@ -13,10 +13,10 @@ use crate::Row;
 
 /// The lab of Figure 6: its path and its text.
 const LATENCY_LAB: (&str, &str) =
-    ("labs/papers/chipyard-latency.toml", include_str!("../../../../labs/papers/chipyard-latency.toml"));
+    ("labs/papers/chipyard-latency.toml", include_str!("../../labs/papers/chipyard-latency.toml"));
 /// The lab of Figure 7.
 const BANDWIDTH_LAB: (&str, &str) =
-    ("labs/papers/chipyard-bandwidth.toml", include_str!("../../../../labs/papers/chipyard-bandwidth.toml"));
+    ("labs/papers/chipyard-bandwidth.toml", include_str!("../../labs/papers/chipyard-bandwidth.toml"));
 
 /// Link widths of Figure 6.
 const LANES: [u8; 5] = [1, 2, 4, 8, 16];
@@ -91,7 +91,7 @@ pub(super) fn latency(effort: &Effort) -> Result<Report, PaperError> {
         notes: vec![
             format!("Paper: {}.", paper.source),
             "Host profile `chipyard`: its latency is set so that one DW over Gen3 x8 takes 1 us, as in the study. All else follows from the wire.".into(),
-            "A read of 1 B moves one DW, as one of 4 B does: only its byte enables differ.".into(),
+            "A read of 1 B moves one DW, like a read of 4 B: only its byte enables differ.".into(),
             "512 B in three packets take 70 ns more on a Gen3 x8 wire than one DW. The wire alone explains neither the study's 350 ns nor the 250 ns of measured hosts. These include the card's time for each byte and the host's time for each line; the study itself names the design of its root complex as a cause.".into(),
         ],
         chart: Some(Chart { x: "payload (B)", y: "read latency (ns)", lines: own.chain(study).collect() }),
@@ -127,7 +127,7 @@ pub(super) fn bandwidth(effort: &Effort) -> Result<Report, PaperError> {
         tables: vec![Table { title: "DMA writes at Gen3 x16, MPS 256".into(), columns: BANDWIDTH, rows }],
         notes: vec![
             format!("Paper: {}. Its plot prints no numbers. Only the factor to x8 and the saw-tooth after each multiple of 256 B can be compared.", paper.source),
-            "Total counts headers, framing, LCRCs and the DLLPs of this direction; the study also counts an ECRC of 4 B for each TLP, which riser's endpoints do not send by default.".into(),
+            "Total counts headers, framing, LCRCs and the DLLPs of this direction. The study also counts an ECRC of 4 B for each TLP. riser's endpoints send no ECRC by default.".into(),
             "A write moves whole DWs, also if its size is not a multiple of 4 B.".into(),
         ],
         chart: Some(Chart {

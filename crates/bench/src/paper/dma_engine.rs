@@ -14,7 +14,7 @@ use plug::gbps;
 use tlp::Time;
 
 const LAB: &str = "labs/papers/dma-engine.toml";
-const TEXT: &str = include_str!("../../../../labs/papers/dma-engine.toml");
+const TEXT: &str = include_str!("../../labs/papers/dma-engine.toml");
 
 /// Max_Payload_Size and Max_Read_Request_Size of virtual functions on the paper's platform (§V).
 const VF_BYTES: i64 = 128;

@@ -13,7 +13,7 @@ use super::{Effort, PaperError};
 use tlp::Duration;
 
 const LAB: &str = "labs/papers/gem5-mmio.toml";
-const TEXT: &str = include_str!("../../../../labs/papers/gem5-mmio.toml");
+const TEXT: &str = include_str!("../../labs/papers/gem5-mmio.toml");
 
 const COLUMNS: &[Column] = &[
     Column { key: "root_complex_latency_ns", head: "root complex ns" },

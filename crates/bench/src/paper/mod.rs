@@ -10,8 +10,8 @@
 //! - [`figures`]: the papers' figures, from `data/papers`, each with its place in the paper;
 //! - [`setup`]: a lab with varied settings; [`table`]: the results.
 //!
-//! If a paper's figure includes effects outside the interconnect, or does not follow from the paper's own mechanism, the
-//! result notes it. This module prints nothing.
+//! If a paper's figure includes effects outside the interconnect, or does not follow from the paper's own mechanism,
+//! the result notes it. This module does not print.
 
 mod chipyard;
 mod dma_engine;
@@ -78,7 +78,7 @@ impl Default for Effort {
 }
 
 impl Effort {
-    /// Returns the least effort that still shows the effects, for tests.
+    /// Returns the smallest effort at which the effects are visible, for tests.
     pub const fn least() -> Effort {
         Effort {
             sectors: 20,
@@ -120,7 +120,8 @@ pub struct Experiment {
 impl Experiment {
     /// Runs the experiment.
     ///
-    /// # Errors A lab that cannot be built or does not finish.
+    /// # Errors
+    /// A lab that cannot be built or does not finish.
     pub fn run(&self, effort: &Effort) -> Result<Report, PaperError> {
         let mut report = (self.run)(effort)?;
         (report.experiment, report.title, report.source) = (self.name, self.title, self.source);
@@ -240,7 +241,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
 
 /// Returns the experiment `name`.
 ///
-/// # Errors The known names.
+/// # Errors
+/// The known names.
 pub fn experiment(name: &str) -> Result<&'static Experiment, BenchError> {
     let names = || EXPERIMENTS.iter().map(|e| e.name).collect::<Vec<_>>().join(", ");
     EXPERIMENTS

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An NVMe controller over the depth of its queue: where the time of a command goes, and the limit of its rate, from the lab's own
-//! counters.
+//! An NVMe controller by the depth of its queue: the parts of a command's time, and the limit of the rate, from the
+//! lab's own counters.
 
 use super::setup::Setup;
 use super::table::{Cell, Chart, Column, Line, Report, Table};
@@ -11,7 +11,7 @@ use session::TransactionReport;
 use toml::Value;
 
 const LAB: &str = "labs/papers/nvme.toml";
-const TEXT: &str = include_str!("../../../../labs/papers/nvme.toml");
+const TEXT: &str = include_str!("../../labs/papers/nvme.toml");
 /// Tags of the controller in the lab.
 const TAGS: f64 = 256.0;
 const DEPTHS: [i64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
@@ -141,8 +141,8 @@ pub(super) fn queue_depth(effort: &Effort) -> Result<Report, PaperError> {
     }
     let notes = vec![
         "Times are means per command, in ns: from the doorbell until the controller has the command (fetch), data and their pointers, media, and the transfer of its completion. The rest is the transfer of doorbells, completions and interrupts. The time of the host's own instructions is not modelled.".into(),
-        "Tags in use follow from Little's law: reads per second times the time of one read in flight. The limit is a link direction that is busy for 90 % of the time, packets that wait for credits for half of the time, 90 % of the 256 tags in use, or half of a command's time spent in the media, or in reading queue entries, 16 at a time. Otherwise the limit is the round trip, and a deeper queue has more commands in flight.".into(),
-        "An Intel Optane SSD DC P4800X of 375 GB was measured at 108,300 reads per second one at a time, with a mean of 8.9 us, and at 584,800 sixteen at a time (AnandTech, 2017).".into(),
+        "Tags in use follow from Little's law: reads per second times the time of one read in flight. The table names one of these limits: the link, if a direction is busy for 90 % of the time; credits, if packets wait for them half of the time; tags, if 90 % of the 256 are in use. Or half of a command's time is spent in the media, or in reading queue entries, 16 at a time. Otherwise the limit is the round trip, and a deeper queue has more commands in flight.".into(),
+        "For comparison, AnandTech (2017) measured an Intel Optane SSD DC P4800X of 375 GB. It served 108,300 reads per second one at a time, with a mean of 8.9 us, and 584,800 sixteen at a time.".into(),
     ];
     let chart = Some(Chart { x: "queue depth", y: "data (Gb/s)", lines });
     Ok(Report { labs: vec![LAB], tables, notes, chart, ..Report::default() })

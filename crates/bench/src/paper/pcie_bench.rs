@@ -29,19 +29,19 @@ const NICS: [Nic; 3] = [
         name: "simple",
         closed_form: "simple",
         lab: "labs/nic/simple.toml",
-        text: include_str!("../../../../labs/nic/simple.toml"),
+        text: include_str!("../../labs/nic/simple.toml"),
     },
     Nic {
         name: "kernel driver",
         closed_form: "82599-kernel",
         lab: "labs/nic/kernel.toml",
-        text: include_str!("../../../../labs/nic/kernel.toml"),
+        text: include_str!("../../labs/nic/kernel.toml"),
     },
     Nic {
         name: "DPDK driver",
         closed_form: "82599-dpdk",
         lab: "labs/nic/dpdk.toml",
-        text: include_str!("../../../../labs/nic/dpdk.toml"),
+        text: include_str!("../../labs/nic/dpdk.toml"),
     },
 ];
 

@@ -132,7 +132,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Returns a line of riser's results.
+    /// Returns a line of simulated results.
     pub(super) fn riser(name: impl Into<String>, points: Vec<(f64, f64)>) -> Line {
         Line { name: name.into(), paper: false, points }
     }
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fit_needs_two_different_x() {
+    fn line_fit_needs_two_different_x() {
         assert_eq!(fit(&[(0.0, 1.0), (1.0, 3.0), (2.0, 5.0)]), Some((2.0, 1.0)));
         assert_eq!(fit(&[(1.0, 1.0), (1.0, 3.0)]), None);
         assert_eq!(fit(&[]), None);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Results in two forms: the public pcie-bench format, with a folder for each configuration and a CSV file for each experiment; and riser's own form
-//! ([`sheet`]), with one file for any number of sweeps.
+//! Results in two formats. The public pcie-bench format has a folder for each configuration and a CSV file for each
+//! experiment. The native format of riser ([`sheet`]) has one file for any number of sweeps.
 //!
 //! In the public format, a row is its [`Key`] (the columns `Test,PAT,Cache,HO,DO,WinSZ,SZ`) and its figures:
 //!
@@ -13,10 +13,10 @@
 //! NAME_cdf   cycles,ns,cdf                           one series behind the other, in the order of NAME's rows
 //! ```
 //!
-//! For `BW_DMA_RW`, bytes and transfers are those of one direction. The card's latency clock ticks every 16 cycles.
+//! For `BW_DMA_RW`, bytes and transfers count one direction. The card's latency clock ticks every 16 cycles.
 //!
-//! [`ResultSet::read`] accepts untrusted files: faults are errors with file and line, never panics, and sizes are limited. [`mod@write`] writes such files.
-//! Nothing here simulates or compares.
+//! [`ResultSet::read`] accepts untrusted files: faults are errors with file and line, never panics, and sizes are
+//! limited. [`mod@write`] writes such files. This module does not simulate and does not compare.
 
 mod number;
 mod read;
@@ -44,7 +44,7 @@ pub struct Tables {
     pub experiments: BTreeMap<String, Vec<ResultRow>>,
     /// Distributions of the rows of an experiment, in the order of its rows, from its `_cdf` file.
     pub distributions: BTreeMap<String, Vec<Vec<CdfPoint>>>,
-    /// Settings by column, for results in riser's own form. Their experiments are tests.
+    /// Settings by column, for results in the native format. Their experiments are tests.
     pub settings: Option<BTreeMap<&'static str, String>>,
     /// The measured machine, from the [record](RECORD) of a folder that riser wrote in the public form.
     pub machine: Option<BTreeMap<String, String>>,
@@ -106,7 +106,7 @@ pub struct LatencyFigures {
 /// Statistics of latencies, in cycles or in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Spread {
-    /// `TAvg`: time of the whole test divided by samples. It includes the card's work between them.
+    /// `TAvg`: time of the whole test divided by samples. This includes the card's work between samples.
     pub elapsed: f64,
     /// `Avg`.
     pub mean: f64,

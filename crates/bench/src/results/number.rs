@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers in the form of the public files: integers without a point, all others as Python prints a float. Numbers are never rounded.
+//! Numbers in the form of the public files: integers without a point, all others like Python's floats. Numbers are
+//! never rounded.
 
 /// Returns the shortest text that reads back as the same number, in the form of Python's `repr`: with a point or an exponent. Exponents below -4 and from 16 on
 /// are written, with at least two digits.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads files of results in the public format and in riser's own form. The files are untrusted: reading never panics and never guesses. A malformed number is
+//! Reads files of results in the public format and in the native format. The files are untrusted: reading never panics and never guesses. A malformed number is
 //! an error with line and column, a missing column an error of the first line.
 
 use super::number::{parse, parse_integer};
@@ -38,7 +38,7 @@ pub(super) struct Measurable {
 impl Measurable {
     /// Range of a median latency in nanoseconds: from a picosecond to a second, as for profile figures.
     pub(super) const MEDIAN_NS: Measurable = Measurable::new(1e-3, 1e9, "0.001 to 10^9 ns");
-    /// Range of other latencies. They are not compared, and 0 means not measured.
+    /// Range of other latencies. These values are not compared, and 0 means not measured.
     pub(super) const LATENCY_NS: Measurable = Measurable::new(0.0, 1e9, "0 to 10^9 ns");
     /// Range of latencies in cycles, for a card of up to 10 GHz.
     const LATENCY_CYCLES: Measurable = Measurable::new(0.0, 1e10, "0 to 10^10 cycles");
@@ -63,7 +63,7 @@ pub struct ResultsError {
     pub path: PathBuf,
     /// The line, from 1; `None` if the fault concerns the whole file or folder.
     pub line: Option<u64>,
-    /// The fault, and what was expected.
+    /// The fault, and the content that was expected.
     pub message: String,
 }
 
@@ -86,10 +86,12 @@ impl ResultsError {
 }
 
 impl ResultSet {
-    /// Reads `path`: the folder of one configuration, a folder of such folders, a file in riser's own form, or a folder that contains such files. Of the files
-    /// in folders, only `.csv` files are read, without `_hist.csv` and `_ts.csv`, which hold no further results. Folders without results are left out.
+    /// Reads `path`: the folder of one configuration, a folder of such folders, a file in the native format, or a folder
+    /// that contains such files. In folders, only `.csv` files are read. Files `_hist.csv` and `_ts.csv` are skipped,
+    /// because they hold no further results. Folders without results are left out.
     ///
-    /// # Errors The first file that cannot be read or has neither format, or a folder without results.
+    /// # Errors
+    /// The first file that cannot be read or has neither format, or a folder without results.
     pub fn read(path: &Path) -> Result<ResultSet, ResultsError> {
         let mut set = ResultSet::default();
         if path.is_file() {
@@ -116,7 +118,7 @@ impl ResultSet {
         Ok(set)
     }
 
-    /// Adds the configurations of a file in riser's own form.
+    /// Adds the configurations of a file in the native format.
     fn add_sheet(&mut self, path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
         if !is_sheet(&check_header(path, bytes)?) {
             let why = "one experiment of pcie-bench's form: give its folder, whose name is the configuration";
@@ -132,7 +134,7 @@ impl ResultSet {
         Ok(())
     }
 
-    /// Reads the files of one folder. Those of the public form make up one configuration, which may be empty.
+    /// Reads the files of one folder. Files of the public form make up one configuration, which may be empty.
     fn add_folder(&mut self, folder: &Path) -> Result<Tables, ResultsError> {
         let mut tables = Tables::default();
         for path in entries(folder)? {
@@ -224,7 +226,8 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, ResultsError> {
 
 /// Parses the rows of an experiment. `path` is used only in errors.
 ///
-/// # Errors The first line that does not follow the format.
+/// # Errors
+/// The first line that does not follow the format.
 pub fn parse_table(path: &Path, bytes: &[u8]) -> Result<Vec<ResultRow>, ResultsError> {
     let mut rows = Vec::new();
     check_header(path, bytes)?;
@@ -239,7 +242,8 @@ pub fn parse_table(path: &Path, bytes: &[u8]) -> Result<Vec<ResultRow>, ResultsE
 /// Parses the distributions of an experiment's rows, in the order of the rows. `path` is used only in errors. A new distribution starts when the share of
 /// samples falls.
 ///
-/// # Errors The first line that does not follow the format.
+/// # Errors
+/// The first line that does not follow the format.
 pub fn parse_distributions(path: &Path, bytes: &[u8]) -> Result<Vec<Vec<CdfPoint>>, ResultsError> {
     let mut series: Vec<Vec<CdfPoint>> = Vec::new();
     each_line(path, bytes, |line| {
@@ -274,7 +278,7 @@ fn check_header(path: &Path, bytes: &[u8]) -> Result<StringRecord, ResultsError>
     let mut reader = csv::Reader::from_reader(bytes);
     let header = reader.headers().map_err(|e| said(path, bytes, &e))?.clone();
     let (form, missing) = match is_sheet(&header) {
-        true => ("riser's form, as `riser bench -o` writes it", sheet::missing_columns(&header)),
+        true => ("the form of `riser bench -o`", sheet::missing_columns(&header)),
         false => ("pcie-bench's form", published_columns(&header)),
     };
     if missing.is_empty() {
@@ -285,7 +289,8 @@ fn check_header(path: &Path, bytes: &[u8]) -> Result<StringRecord, ResultsError>
     Err(ResultsError { path: path.into(), line: Some(1), message })
 }
 
-/// Returns the columns that a file of the public form lacks. It is taken for latencies if it has any latency column that bandwidths lack.
+/// Returns the columns that a file of the public form lacks. A file with any latency column that bandwidths lack counts
+/// as latencies.
 fn published_columns(header: &StringRecord) -> Vec<&'static str> {
     let figures = |columns: &'static str| lacking(header, columns.split(','));
     let (latency, bandwidth) = (figures(LATENCY), figures(BANDWIDTH));
@@ -330,7 +335,8 @@ fn said(path: &Path, bytes: &[u8], error: &csv::Error) -> ResultsError {
     ResultsError { path: path.into(), line, message }
 }
 
-/// Returns the line of a record, from 1. The reader's own count is one too low for lines that end in CR LF, since it takes LF for the start of the next record.
+/// Returns the line of a record, from 1. The reader's own count is one too low for lines that end in CR LF, because it
+/// counts LF as the start of the next record.
 fn line_number(bytes: &[u8], position: Option<&csv::Position>) -> Option<u64> {
     let before = usize::try_from(position?.byte()).ok()?;
     let ends = bytes.get(before..)?.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
@@ -348,7 +354,8 @@ impl Line<'_> {
         self.fields == self.header
     }
 
-    /// # Errors The file has more rows than allowed.
+    /// # Errors
+    /// The file has more rows than allowed.
     pub(super) fn check_rows(&self, rows: usize) -> Result<(), ResultsError> {
         match rows < MAX_ROWS {
             true => Ok(()),
@@ -388,7 +395,7 @@ impl Line<'_> {
         Ok(self.has(column) && !self.text(column)?.is_empty())
     }
 
-    /// Returns a figure that is within the range of plausible ones.
+    /// Returns the figure in a column. Figures outside of the range `legal` are errors.
     pub(super) fn measured(&self, column: &str, legal: Measurable) -> Result<f64, ResultsError> {
         let text = self.text(column)?;
         let found = parse(text).filter(|figure| (legal.least..=legal.most).contains(figure));

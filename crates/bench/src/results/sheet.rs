@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Results in riser's own form, which `riser bench -o` writes: one CSV file for any number of sweeps. Every row holds all settings of its measurement, so that
+//! Results in the native format, which `riser bench -o` writes: one CSV file for any number of sweeps. Every row holds all settings of its measurement, so that
 //! files can be concatenated. Measurements of real hardware fit into it too.
 //!
 //! ```text
@@ -10,7 +10,8 @@
 //! basis                                                       how the figures of the profiles are known that this rests on
 //! ```
 //!
-//! Rows with different values in the first columns belong to different configurations. Nothing is written to disk here.
+//! Rows with different values in the first columns belong to different configurations. This module does not write to
+//! disk.
 
 use super::read::{Line, Measurable, ResultsError, each_line, lacking};
 use super::{BandwidthFigures, Figures, LatencyFigures, ResultRow, Spread, Tables};
@@ -99,15 +100,16 @@ impl Tables {
         Ok(self.link()?.or_else(|| Configuration::named(name).map(Configuration::link)))
     }
 
-    /// Returns a property of the machine: a column of riser's own form, or an entry of riser's record.
+    /// Returns a property of the machine: a column of the native format, or an entry of the record.
     pub(crate) fn said(&self, word: &str) -> Option<&str> {
         let own = self.settings.as_ref().and_then(|settings| settings.get(word));
         own.or_else(|| self.machine.as_ref()?.get(word)).map(String::as_str)
     }
 
-    /// Returns the link of results in riser's own form, or in a folder with riser's record; `None` for other results of the public form.
+    /// Returns the link of results in the native format, or in a folder with riser's record; `None` for other results of the public form.
     ///
-    /// # Errors A column of the link that is not a number.
+    /// # Errors
+    /// A column of the link that is not a number.
     pub fn link(&self) -> Result<Option<SheetLink>, BenchError> {
         if self.settings.is_none() && self.machine.is_none() {
             return Ok(None);
@@ -201,7 +203,8 @@ fn field(entry: &Value, column: &str) -> String {
 
 /// Returns the file of `entries`.
 ///
-/// # Errors The entries cannot be written as CSV.
+/// # Errors
+/// The entries cannot be written as CSV.
 pub fn write(entries: &[Entry]) -> Result<String, BenchError> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let said = |e: csv::Error| BenchError::Run(e.to_string());
@@ -234,7 +237,8 @@ pub(crate) type Place = BTreeMap<&'static str, String>;
 
 /// Parses the configurations of a file, by name. `path` is used only in errors. Repeated headers of concatenated files are skipped.
 ///
-/// # Errors The first line that does not follow the format.
+/// # Errors
+/// The first line that does not follow the format.
 pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, Tables>, ResultsError> {
     let mut rows: Vec<(Place, ResultRow, Option<Basis>)> = Vec::new();
     each_line(path, bytes, |line| {

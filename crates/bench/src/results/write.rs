@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Text of files in the public format. Names, order and number formats of the columns are those of the published files,
-//! and lines end in CR LF. Nothing is written to disk here.
+//! and lines end in CR LF. This module does not write to disk.
 
 use super::number::float;
 use super::{BandwidthFigures, CdfPoint, Figures, LatencyFigures, ResultRow, Spread};

@@ -2,7 +2,7 @@
 //! A folder of results: the suite's own files, their parameters, and how they are written.
 //!
 //! The record is written before the files that it lists. A run that ends in between leaves a record of missing files,
-//! which the next run measures. There is never a file without a record.
+//! which the next run measures. So every file has a record.
 
 use super::Machine;
 use crate::BenchError;
@@ -28,7 +28,7 @@ pub enum SuiteError {
     InTheWay {
         /// The first such file.
         path: PathBuf,
-        /// Why it may not be replaced, and which option allows it.
+        /// Reason why it may not be replaced, and the option that allows it.
         why: &'static str,
     },
     /// The suite names an unknown or invalid profile.
@@ -123,7 +123,8 @@ impl Folder {
 
     /// Returns true if all files of the experiment exist with the same parameters and may stay.
     ///
-    /// # Errors A file that may not be replaced.
+    /// # Errors
+    /// A file that may not be replaced.
     pub(super) fn has(
         &self,
         experiment: &str,

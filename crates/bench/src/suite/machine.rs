@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The machine of a suite: a host profile with an IOMMU mode, a card, and their link; and the lab of a row on it. Nothing is run here.
+//! The machine of a suite: a host profile with an IOMMU mode, a card, and their link; and the lab of a row on it. This
+//! module runs no simulation.
 
 use crate::BenchError;
 use crate::configurations::{Configuration, GENERATION, Iommu, LANES, Sockets};
@@ -101,7 +102,8 @@ impl Machine {
 
     /// Returns the text of both profiles, so that changes are detected.
     ///
-    /// # Errors An unknown or invalid profile.
+    /// # Errors
+    /// An unknown or invalid profile.
     pub(super) fn profile_texts(&self) -> Result<[String; 2], BenchError> {
         let here = Folder::default();
         profile::host(&self.host, Path::new(""))?;
@@ -111,7 +113,8 @@ impl Machine {
 
     /// Returns the lab of a row.
     ///
-    /// # Errors An invalid setting of the link.
+    /// # Errors
+    /// An invalid setting of the link.
     pub(super) fn lab(
         &self,
         key: &Key,

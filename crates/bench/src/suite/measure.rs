@@ -41,7 +41,8 @@ pub(super) struct Task<'a> {
 impl Task<'_> {
     /// Measures the row. Returns `None` if `cancel` was set before the end.
     ///
-    /// # Errors The lab cannot be built, or its run failed.
+    /// # Errors
+    /// The lab cannot be built, or its run failed.
     pub(super) fn measure(&self, cancel: &AtomicBool) -> Result<Option<Measured>, BenchError> {
         if cancel.load(Ordering::Relaxed) {
             return Ok(None);
@@ -60,7 +61,7 @@ impl Task<'_> {
         let options = BuildOptions { host: Some(host), ..BuildOptions::default() };
         let mut session = Session::with(&LabFile { lab, base: ".".into() }, options)?;
         let results = session.measured().ok_or("no device of the lab measures transfers")?;
-        // The card measures all that is written, so the ledger is not needed.
+        // The card measures all written figures, so the ledger is not needed.
         session.fabric.keep_accounts(false);
         let mut run = Run { session: &mut session, results: &results, cancel };
         match self.key.test.is_latency() {
@@ -109,9 +110,10 @@ impl Task<'_> {
             }
         }
         let results = run.results.get();
-        // Counted as the card does: of 8,388,608 transfers, every other one is a read, and the published files have 4,194,304 transfers with the bytes of
-        // these. In the long run both directions move equal amounts. Half of the sum is nearer to that than either count: the counts differ by the transfers
-        // that were in flight when the first and the last one ended.
+        // Transfers are counted like on the card: of 8,388,608 transfers, every second transfer is a read, and the
+        // published files have 4,194,304 transfers with the bytes of these. In the long run both directions move equal
+        // amounts. Half of the sum is closer to this than either count, because the counts differ by the transfers in
+        // flight when the first and the last one ended.
         let one_way = if self.key.test == Test::BwDmaRw { results.transfers / 2 } else { results.transfers };
         let figures = figures::bandwidth(one_way, self.key.size_bytes, results.elapsed().as_ps());
         let row = ResultRow { key: self.key, figures: Figures::Bandwidth(figures) };

@@ -27,7 +27,8 @@ use std::sync::atomic::AtomicBool;
 
 /// Measures one row on `machine`, without a suite.
 ///
-/// # Errors The lab cannot be built, or its run failed.
+/// # Errors
+/// The lab cannot be built, or its run failed.
 pub fn measure_row(machine: &Machine, key: Key, rule: &Rule, seed: u64) -> Result<ResultRow, BenchError> {
     let task = measure::Task { machine, key, rule, detail: false, seed };
     let measured = task.measure(&AtomicBool::new(false))?;

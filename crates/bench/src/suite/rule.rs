@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rule that ends the measurement of a row. The card takes millions of samples per row. A simulation has no noise except that of its host profile, and
-//! needs fewer. Rows record their number of samples.
+//! The rule that ends the measurement of a row. The card takes millions of samples per row. A simulation has only the
+//! noise of its host profile, and needs fewer samples. Rows record their number of samples.
 
 use crate::experiments::{Key, Test};
 
@@ -23,10 +23,10 @@ pub struct Rule {
     pub bandwidth_batches: u64,
     /// Consecutive batches without a change that end a row.
     pub stable_batches: u64,
-    /// Largest change of a bandwidth that counts as none, in parts per million.
+    /// Maximum change of a bandwidth that is treated as no change, in parts per million.
     pub tolerance_ppm: u64,
-    /// Cache lines that a test has written to a large window before its first transfer. After that many, lines leave the share of the cache that device writes
-    /// may use as fast as they enter it.
+    /// Cache lines that a test has written to a large window before its first transfer. Device writes may use only a
+    /// share of the cache. After this number of lines, lines leave that share at the same rate at which they enter it.
     pub seen_lines: u64,
 }
 
@@ -78,7 +78,8 @@ impl Rule {
         }
     }
 
-    /// Returns the transfers before the counted ones: two batches to fill the queues for a bandwidth, a few samples for a latency.
+    /// Returns the number of transfers before the counted transfers: two batches for a bandwidth, to fill the queues; a
+    /// few samples for a latency.
     pub fn warm_up(&self, key: &Key) -> u64 {
         if key.test.is_latency() { 64 } else { 2 * self.batch(key, false) }
     }

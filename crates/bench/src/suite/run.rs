@@ -98,10 +98,11 @@ struct Files<'a> {
 type Done = ((usize, usize), Result<Option<Measured>, BenchError>);
 
 impl Suite {
-    /// Measures and writes what does not exist yet. Ends soon after `cancel` is set, with all complete files written.
+    /// Measures and writes the missing experiments. Ends soon after `cancel` is set, with all complete files written.
     ///
-    /// # Errors Before the first measurement: an invalid profile, or a file that may not be replaced. Later: a file that cannot be written, or the first row
-    /// that cannot be measured. Files that are complete by then stay.
+    /// # Errors
+    /// Before the first measurement: an invalid profile, or a file that may not be replaced. Later: a file that cannot
+    /// be written, or the first row that cannot be measured. Files that are already complete stay.
     pub fn run(
         &self,
         cancel: &AtomicBool,
@@ -154,7 +155,7 @@ impl Suite {
         self.machines.iter().map(open).collect()
     }
 
-    /// Returns the experiments to measure. Counts those that exist already.
+    /// Returns the experiments to measure. Counts the experiments that exist already.
     fn items<'a>(&'a self, folders: &[Folder], outcome: &mut Outcome) -> Result<Vec<Item<'a>>, SuiteError> {
         let leave = Leave { fresh: self.fresh, force: self.force };
         let mut items = Vec::new();
@@ -205,7 +206,8 @@ impl Suite {
         }
     }
 
-    /// Takes the result of a row. Writes its experiment if it was the last row. Returns the item if the row was measured.
+    /// Takes the result of a row. Writes the experiment if this was its last row. Returns the item if the row was
+    /// measured.
     fn take(
         &self,
         ((at, row), result): Done,

@@ -25,8 +25,8 @@ fn rows(generation: i64, lanes: i64) -> String {
     let mut table = String::new();
     for mps in [128, 256, 512] {
         for test in [Test::BwRd, Test::BwWr, Test::BwRdWr] {
-            // With alternating transfers, one kind gets ahead until the other's queue is full: a short queue fills
-            // sooner.
+            // With alternating transfers, one kind advances further until the other's queue is full. A short queue
+            // fills sooner.
             let in_turn = test == Test::BwRdWr;
             let plan = Plan {
                 link: link(generation, lanes, mps),

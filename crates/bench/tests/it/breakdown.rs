@@ -33,7 +33,7 @@ fn card_and_fabric_measure_the_same_read_latency() {
 /// A row has exactly the requests that complete while transfers are counted: as many as TLPs went up, except those in
 /// flight at the start and the end.
 #[test]
-fn row_counts_requests_of_its_own_transfers() {
+fn row_counts_only_requests_of_its_transfers() {
     let row = measure(Test::BwWr, 256);
     let writes = of(&row, "dma_write").requests;
     assert!(writes.abs_diff(row.upstream.tlps) <= 64, "{writes} of {}", row.upstream.tlps);

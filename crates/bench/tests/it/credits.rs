@@ -35,7 +35,7 @@ fn gbps(posted_data: u16) -> f64 {
 }
 
 #[test]
-fn credits_bound_the_bandwidth() {
+fn credits_limit_the_bandwidth() {
     // The write with its framing, its flight, a symbol time, the UpdateFC, and its flight.
     let round_trip_ps = (280.0 + 8.0 + 8.0) * BYTE_PS + 2.0 * FLIGHT_PS as f64;
     let mut table = format!(

@@ -49,7 +49,7 @@ fn megabyte_transfers_fill_the_link() {
 
 /// The window never exceeds what the round trip needs. If there are fewer tags, they limit it.
 #[test]
-fn window_covers_the_round_trip() {
+fn round_trip_or_tags_determine_the_window() {
     let link = "gen = 5\nlanes = 16";
     let of = |keys: &str| {
         let (rates, window) = run(link, "xeon-platinum-8480", &format!("{keys}\ndirections = 'h2d'"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Agreement of the shipped profiles with measurements, as a reviewed snapshot: on one of [`STEP`] rows of the published data,
-//! if available, and on a small set that a simulated server of another kind produced.
+//! Agreement of the shipped profiles with measurements, as a reviewed snapshot. It covers one of [`STEP`] rows of the
+//! published data, if available, and a small set that a simulated server of another kind produced.
 
 use insta::assert_snapshot;
 use riser_bench::configurations::Configuration;
@@ -26,7 +26,8 @@ fn scores_a_sample_of_the_published_data() {
     assert_snapshot!(table(&data));
 }
 
-/// One server is taken for another. The resulting error is known and must not change.
+/// The results of one server are scored against the profile of another. The resulting error is known and must not
+/// change.
 #[test]
 fn scores_a_simulated_server() {
     let known = Configuration::named("hsw-Xeon-E5-2620v3_dell-t630-iommu-nosp").unwrap();

@@ -99,7 +99,7 @@ fn fit_finds_gaps_in_bandwidths() {
 /// Host-warm reads alone cannot separate the core's latency from the root complex's. The data determine the sum, the core's
 /// latency is kept, and predictions are still right.
 #[test]
-fn fits_the_sum_without_device_written_lines() {
+fn fits_latency_sum_without_device_written_rows() {
     let keep = |key: &Key| {
         key.window_bytes == 65_536
             && key.test.is_latency()
@@ -133,13 +133,13 @@ fn fits_the_sum_without_device_written_lines() {
     assert!(warned.iter().any(|line| line.starts_with("root_complex_latency_ps: fitted on")), "{warned:?}");
 }
 
-/// One set is a thousand times too long, as if picoseconds were read as nanoseconds; the other is shorter than the card alone
-/// takes.
+/// One set is a thousand times too long, as if picoseconds were read as nanoseconds; the other has latencies below the
+/// time of the card alone.
 #[test]
 fn rejects_impossible_latencies() {
     let keep = |key: &Key| key.window_bytes == 65_536 && key.cache == Cache::HostWarm;
     let made = made_by("xeon-e5-2630v4", Iommu::Off, Sockets::default(), keep);
-    for (factor, asked) in [(1000.0, "expected 0 to"), (0.2, "the rows ask for -")] {
+    for (factor, asked) in [(1000.0, "expected 0 to"), (0.2, "the rows give -")] {
         let mut input = made.clone();
         for row in input.tables.experiments.values_mut().flatten() {
             if let Figures::Latency(figures) = &mut row.figures {
@@ -150,6 +150,6 @@ fn rejects_impossible_latencies() {
         let mut profile = Profile::parse(text("xeon-e5-2637v3")).unwrap();
         let why =
             fit(&[input], &mut profile, Begun::Another, &rule(), &file, |_| Ok(())).unwrap_err().to_string();
-        assert!(why.starts_with("root_complex_latency_ps: the rows ask for") && why.contains(asked), "{why}");
+        assert!(why.starts_with("root_complex_latency_ps: the rows give") && why.contains(asked), "{why}");
     }
 }

@@ -126,7 +126,7 @@ fn plan(name: &str) -> Plan {
 }
 
 #[test]
-fn measures_transfers_of_own_model() {
+fn measures_transfers_of_a_user_model() {
     let plan = plan("reader");
     assert_eq!(plan.tests, [Test::LatRd, Test::BwRd]);
     plan.check().unwrap();
@@ -156,7 +156,7 @@ fn measures_transfers_of_own_model() {
 }
 
 #[test]
-fn rejects_what_the_model_does_not_offer() {
+fn rejects_transfers_that_the_model_does_not_offer() {
     for (name, says) in [
         ("memory", "no transfers of model `memory`: expected dma-engine, pcie-bench, reader"),
         ("none", "no model `none`: expected dma-engine, pcie-bench, reader"),

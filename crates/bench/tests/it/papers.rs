@@ -76,7 +76,8 @@ fn register_reads_cross_the_root_complex_twice() {
     assert_snapshot!(text(&report));
 }
 
-/// IISWC'18, Figure 9(d): timeouts with buffers of 16 and 20, none with 24 and 28; with credits there are no replays.
+/// IISWC'18, Figure 9(d): timeouts with buffers of 16 and 20, but not with 24 and 28. With credits there are no
+/// replays.
 #[test]
 fn larger_port_buffers_or_credits_prevent_timeouts() {
     let report = run("gem5-port-buffer");
@@ -90,7 +91,8 @@ fn larger_port_buffers_or_credits_prevent_timeouts() {
     assert_snapshot!(text(&report));
 }
 
-/// Figure 9(c): a replay buffer of 1 throttles the disk so that no TLP times out, and one of 2 almost; 3 and 4 do not.
+/// Figure 9(c): a replay buffer of 1 throttles the disk so that no TLP times out, and a buffer of 2 almost does.
+/// Buffers of 3 and 4 do not.
 #[test]
 fn small_replay_buffers_throttle_the_sender() {
     let report = run("gem5-replay-buffer");
@@ -254,7 +256,7 @@ fn pci_express_share_falls_with_frame_size() {
 /// §2 and §7: with fewer reads than the least latency divided by the packet time, the NIC does not reach the Ethernet's rate; with 64 it does.
 /// A read is never in flight for less than its latency.
 #[test]
-fn nic_needs_latency_by_packet_time_reads() {
+fn nic_needs_latency_divided_by_packet_time_reads() {
     let report = run("pcie-bench-in-flight");
     let [budget, rates] = &report.tables[..] else { panic!("{}", text(&report)) };
     assert_eq!(column(budget, "needed")[..3], [30.0, 19.0, 23.0]);
@@ -272,7 +274,7 @@ fn nic_needs_latency_by_packet_time_reads() {
     }
 }
 
-/// ReConFig'15, §V: two settings are fitted. The figures that follow from them are near the paper's.
+/// ReConFig'15, §V: two settings are fitted. The resulting figures are close to the paper's.
 #[test]
 fn dma_engine_predicts_unfitted_figures() {
     let [d2h, h2d] = ["dma-engine-figure6", "dma-engine-figure7"].map(run);
@@ -285,9 +287,9 @@ fn dma_engine_predicts_unfitted_figures() {
     assert_snapshot!(text(&d2h) + &text(&h2d));
 }
 
-/// Consequences of the model's own rules, for any host.
+/// These results follow from the model's own rules, for any host.
 #[test]
-fn dma_engine_beyond_its_paper_obeys_its_limits() {
+fn dma_engine_obeys_model_limits_beyond_the_paper() {
     let report = run("dma-engine-beyond");
     let [shared, reads, pages, small, generations] = &report.tables[..] else { panic!("{}", text(&report)) };
     assert!(column(shared, "spread_percent").iter().all(|spread| *spread <= 15.0), "{}", text(&report));
@@ -304,7 +306,7 @@ fn dma_engine_beyond_its_paper_obeys_its_limits() {
 
 /// The limit of an NVMe controller follows from its queue, its link and its media. Media of a data sheet reach the measured rates.
 #[test]
-fn nvme_names_the_right_limit() {
+fn nvme_names_the_correct_limit() {
     let report = run("nvme-queue-depth");
     for table in &report.tables {
         let (iops, up, down) =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every seed of the fuzz target `results_read` passes the target's checks, and is what its name says.
+//! Every seed of the fuzz target `results_read` passes the target's checks, and has the contents that its name states.
 
 use crate::checks_results as checks;
 use testkit::seeds;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rows are measured in a steady state, never above what the wire can carry, and report why they are below it.
+//! Rows are measured in a steady state, never above what the wire can carry, and report the reason if they are below.
 
 use lab::schema::Link;
 use plug::MemoryKind;

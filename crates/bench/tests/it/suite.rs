@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Every published file has the rows of its experiment, in order, and there are no other files.
 #[test]
-fn rows_are_those_of_the_published_files() {
+fn rows_match_published_files() {
     let Some(path) = testkit::shared_data("pcie-bench") else { return };
     let data = ResultSet::read(&path).unwrap();
     assert_eq!(data.configurations.len(), 17);
@@ -135,7 +135,7 @@ fn files(folder: &Path) -> Vec<(String, String)> {
 }
 
 #[test]
-fn results_do_not_depend_on_jobs_and_are_kept() {
+fn results_are_equal_for_any_number_of_jobs_and_are_reused() {
     let (one, two) = (folder("one-job"), folder("two-jobs"));
     let names = ["lat_cmd_sizes", "lat_cmd_details"];
     let first = suite(&two, &names);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rules that relate a completion to its request (`PCIe 5.0 §2.2.9`, §2.3.1.1).
+//! The rules about a completion and its request (`PCIe 5.0 §2.2.9`, §2.3.1.1).
 
 use super::outstanding::Waiting;
 use tlp::{Asked, Attributes, Body, Completion, MemoryOp, Rcb, Repr, RuleId, Status, Violation};
@@ -9,9 +9,9 @@ const TYPES: [u64; 2] = [0b01010, 0b01011];
 /// Fmt of a completion without data and with data.
 const FMTS: [u64; 2] = [0b000, 0b010];
 
-/// Judges a completion by its request. Returns true if no completion can follow.
+/// Checks a completion against its request. Returns true if no further completion can follow.
 ///
-/// An unsuccessful completion has the Byte Count of all that remains (`PCIe 5.0 §2.3.2`).
+/// The Byte Count of an unsuccessful completion covers all remaining bytes (`PCIe 5.0 §2.3.2`).
 pub(super) fn judge(
     waiting: &mut Waiting,
     repr: &Repr,
@@ -31,7 +31,8 @@ pub(super) fn judge(
         report(Violation::new(RuleId::CompletionRetry, 0b010));
     }
     let is_memory_read = matches!(body, Body::Memory(m) if m.op.is_read());
-    // Lower Address is reserved in completions of AtomicOps, and not judged in unsuccessful completions of memory reads.
+    // Lower Address is reserved in completions of AtomicOps, and not checked in unsuccessful completions of memory
+    // reads.
     let has_lower_address_0 = !is_memory_read && !matches!(body, Body::Atomic(_));
     if completion.status != Status::Success {
         // With BCM, which only PCI-X completers set, Byte Count of a read has another meaning.
@@ -56,14 +57,14 @@ pub(super) fn judge(
     true
 }
 
-/// Returns true if `completion` ends an ATS translation request: it reports an error, or has all translations that remain
-/// (`PCIe 5.0 §10.2.3`). A completer may return fewer translations than the request asks for.
+/// Returns true if `completion` ends an ATS translation request: it reports an error, or has all remaining
+/// translations (`PCIe 5.0 §10.2.3`). A completer may return fewer translations than requested.
 pub(super) fn ends_translation(completion: &Completion) -> bool {
     let bytes = completion.length_dw.map_or(u32::MAX, |dw| u32::from(dw) * 4);
     completion.status != Status::Success || u32::from(completion.byte_count) <= bytes
 }
 
-/// Judges the fields that a completion copies from its request.
+/// Checks the fields that a completion copies from its request.
 fn judge_copies(asked: &Asked, repr: &Repr, completion: &Completion, report: &mut impl FnMut(Violation)) {
     if repr.tc != asked.tc {
         report(Violation::expecting(RuleId::CompletionTc, repr.tc.bits().into(), asked.tc.bits().into()));
@@ -78,7 +79,7 @@ fn judge_copies(asked: &Asked, repr: &Repr, completion: &Completion, report: &mu
     }
 }
 
-/// Judges Byte Count and Lower Address of any completion but a successful one of a memory read.
+/// Checks Byte Count and Lower Address of any completion except a successful one of a memory read.
 fn judge_fixed(
     byte_count: u32,
     has_lower_address_0: bool,
@@ -94,7 +95,7 @@ fn judge_fixed(
     }
 }
 
-/// Judges a successful completion of a memory read, with data. Returns true if it is the last one.
+/// Checks a successful completion of a memory read. Returns true if it is the last one.
 fn judge_read(
     waiting: &mut Waiting,
     completion: &Completion,
@@ -103,10 +104,10 @@ fn judge_read(
 ) -> bool {
     let byte_count = u32::from(completion.byte_count);
     let remaining = waiting.rest.byte_count;
-    // With BCM, which only PCI-X completers set, Byte Count is that of the completion alone.
+    // With BCM, which only PCI-X completers set, Byte Count covers only this completion.
     if !completion.bcm && byte_count != remaining {
         report(Violation::expecting(RuleId::ByteCount, byte_count.into(), remaining.into()));
-        // Lower Address tells a completion after a missing one from a wrong Byte Count.
+        // If Lower Address fits this Byte Count, an earlier completion is missing. Otherwise Byte Count is wrong.
         let skipped = remaining.checked_sub(byte_count).map(|missing| waiting.rest.behind(missing));
         let is_after = |rest: &tlp::Awaited| {
             completion.lower_address == rest.lower_address()

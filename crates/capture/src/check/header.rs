@@ -6,7 +6,7 @@ use tlp::{
     AddressType, Body, Completion, Header, MemoryOp, ParseError, RuleId, Status, Violation, crc, rules,
 };
 
-/// Reports the rules of one TLP that it breaks. Returns false if the capture holds too little of the TLP.
+/// Reports each rule of one TLP that it breaks. Returns false if not enough of the TLP was captured.
 pub(crate) fn judge(record: &Record<'_>, report: &mut impl FnMut(Violation)) -> bool {
     match &record.kind {
         Kind::Tlp(tlp) => {
@@ -46,7 +46,7 @@ pub(crate) fn judge(record: &Record<'_>, report: &mut impl FnMut(Violation)) -> 
     true
 }
 
-/// Judges the number of bytes of a TLP by its header.
+/// Compares the size of a TLP with its header.
 fn judge_size(header: &Header<'_>, have: usize, report: &mut impl FnMut(Violation)) {
     let needed = header.tlp_len();
     if have < needed {
@@ -56,7 +56,7 @@ fn judge_size(header: &Header<'_>, have: usize, report: &mut impl FnMut(Violatio
     }
 }
 
-/// Returns true if a few fields show that a TLP breaks no rule. This holds for most TLPs of most traces.
+/// Returns true if a quick check of a few fields shows that a TLP breaks no rule, as for most TLPs of most traces.
 fn is_plain(tlp: &TlpRecord<'_>, bytes: &[u8]) -> bool {
     let repr = &tlp.repr;
     if !tlp.prefixes.is_empty() || repr.at != AddressType::Untranslated {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The settings that rules depend on, and where they come from: given by the user or by the file, configured in the capture, the
-//! default of the specification, or inferred from the TLPs.
+//! The settings that rules depend on, and their origin: the user, the file, a configuration request in the capture,
+//! the default of the specification, or the TLPs themselves.
 
 use super::Broken;
 use crate::names::Names;
@@ -35,7 +35,7 @@ pub enum SettingError {
     /// There is no such setting.
     #[error("unknown setting {0:?}; known settings: rcb, mps, mrrs, tags")]
     Name(String),
-    /// The value is no number.
+    /// The value is not a number.
     #[error("{name} {value:?}: expected a decimal number")]
     Number {
         /// The setting.
@@ -55,7 +55,7 @@ impl Settings {
     /// Names of the settings that [`set`](Self::set) knows.
     pub const NAMES: [&str; 4] = ["rcb", "mps", "mrrs", "tags"];
 
-    /// Sets one setting from text: `rcb`, `mps`, `mrrs` in bytes, or `tags`.
+    /// Sets one setting from text: `rcb`, `mps` or `mrrs` in bytes, or `tags`.
     ///
     /// # Errors
     /// An unknown name or an illegal value.
@@ -79,7 +79,7 @@ impl Settings {
     }
 }
 
-/// `mps=256 tags=32`; the completion timeout is left out.
+/// `mps=256 tags=32`; without the completion timeout.
 impl std::fmt::Display for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let values = [
@@ -99,15 +99,15 @@ impl std::fmt::Display for Settings {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// The user gave it.
+    /// The user specified the limit.
     Option,
     /// A comment of the file gives it.
     File,
     /// A configuration request in the capture set it.
     Capture,
-    /// The specification names it.
+    /// The specification defines it.
     Default,
-    /// The smallest value that explains the TLPs. No TLP can break it.
+    /// The smallest value with which the TLPs break no rule, since the real value is unknown.
     Inferred,
 }
 
@@ -185,7 +185,7 @@ pub(super) struct Limits {
     /// Settings that the file gives.
     of_file: Settings,
     functions: BTreeMap<Bdf, DeviceControl>,
-    /// The longest data of a TLP, the longest read and the largest tag of functions whose setting is unknown.
+    /// The longest data of a TLP, the longest read and the highest tag, of functions whose setting is unknown.
     data_bytes: Option<u32>,
     read_bytes: Option<u32>,
     tag: Option<u16>,
@@ -196,7 +196,7 @@ impl Limits {
         Limits { given, ..Limits::default() }
     }
 
-    /// Takes the settings that the file gives. Settings of the user override them.
+    /// Stores the settings of the file. Settings of the user override them.
     pub(super) const fn take(&mut self, of_file: Settings) {
         self.of_file = of_file;
     }
@@ -207,7 +207,7 @@ impl Limits {
         of(&self.given).map(|value| (value, Origin::Option)).or_else(of_file)
     }
 
-    /// Learns the settings of a function after a configuration request to it.
+    /// Stores the settings of a function after a configuration request to it.
     pub(super) fn learn(&mut self, function: Bdf, names: &Names) {
         if let Some(control) = names.device_control(function)
             && (self.functions.len() < MAX_FUNCTIONS || self.functions.contains_key(&function))
@@ -235,7 +235,7 @@ impl Limits {
         (rcb, Applied { setting, value: rcb.bytes().into(), origin })
     }
 
-    /// Judges the size of a TLP and its tag.
+    /// Checks the size and the tag of a TLP.
     pub(super) fn judge(&mut self, repr: &Repr, report: &mut impl FnMut(Broken)) {
         let data = repr.data_dw() * 4;
         if data > 0 {
@@ -268,7 +268,7 @@ impl Limits {
         let mut known = self.known(given, requester, mps);
         if let Body::Completion(c) = &repr.body {
             let sender = self.known(given, c.completer, mps);
-            // The receiver's setting binds the sender too.
+            // A sender must not exceed the setting of the receiver either.
             known = match (known, sender) {
                 (Some(receiver), Some(sender)) => Some(receiver.min(sender)),
                 (receiver, sender) => receiver.or(sender),

@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Judges a trace by the rules of [`tlp::rules`]: rules of one TLP, and rules that relate several.
+//! Checks a trace against the rules of [`tlp::rules`]: rules of one TLP, and rules that relate several.
 //!
-//! | rules | judged |
+//! | rules | checked for |
 //! |---|---|
 //! | prefixes, header, size | every TLP of which enough was captured |
-//! | Max_Payload_Size, Max_Read_Request_Size, tag range | if the setting is given, or configured in the capture |
+//! | Max_Payload_Size, Max_Read_Request_Size, tag range | every TLP, if the setting is given or configured in the capture |
 //! | completions, tags in use | every TLP that arrived, on each link |
 //! | order of posted requests | memory writes that a capture shows on several links |
 //! | credits | links whose DLLPs were captured from the start |
 //!
 //! A trace may begin and end at any time:
 //!
-//! - If the first TLP of a requester is a completion, its requests began before the trace. Completions with tags
-//!   that the trace has not shown are then not judged during the first completion timeout of the trace.
-//! - A trace without times has no completion timeout. At its end, a completion breaks a rule if the trace has no request of its
-//!   requester, and a request of another requester with its tag still waits.
-//! - A request without its last completion breaks a rule if the trace goes on for a completion timeout after it. A trace
-//!   without times cannot show that.
-//! - After an unreadable part of the file, and after a link came up again, links are judged as at the start of a trace.
+//! - If the first TLP of a requester is a completion, its requests began before the trace. During the first
+//!   completion timeout of the trace, completions with tags that the trace has not shown are then not checked.
+//! - A trace without times has no completion timeout. Such completions are checked at its end. A completion breaks
+//!   a rule if the trace has no request of its requester, and a request of another requester with its tag is still
+//!   outstanding.
+//! - A request without its last completion breaks a rule if the trace continues for a completion timeout after it.
+//!   A trace without times cannot show this.
+//! - After an unreadable part of the file, and after a link came up again, links are checked as at the start of a
+//!   trace.
 //!
 //! Memory is bounded by the number of outstanding requests, at most
-//! [`MAX_OUTSTANDING`](crate::matcher::MAX_OUTSTANDING). A request beyond this limit is counted, and
-//! neither it nor its completions are judged.
+//! [`MAX_OUTSTANDING`](crate::matcher::MAX_OUTSTANDING). Requests above this limit are only counted. They and their
+//! completions are not checked.
 
 mod completion;
 pub(crate) mod header;
@@ -68,11 +70,12 @@ pub struct Finding {
     pub digits: u8,
     /// Line number in a text file.
     pub line: Option<u64>,
-    /// The link and the direction; empty if the capture does not name them.
+    /// The link and the direction; empty if the capture does not have them.
     pub place: Arc<str>,
     /// The TLP in one line.
     pub tlp: String,
-    /// Record number of the request that the TLP answers, that already uses its tag, or that passed it.
+    /// Record number of a related request: the one that the TLP answers, the one that already uses its tag, or the
+    /// one that passed it.
     pub request: Option<u64>,
 }
 
@@ -94,10 +97,10 @@ impl Broken {
     }
 }
 
-/// Maximum number of completions that are judged at the end of a trace without times.
+/// Maximum number of completions that are checked at the end of a trace without times.
 const MAX_DOUBTFUL: usize = 4096;
 
-/// Judges the records of a trace in their order.
+/// Checks the records of a trace in order.
 ///
 /// Pass each record to [`see`](Self::see). Then take its findings with [`next_finding`](Self::next_finding). Call
 /// [`finish`](Self::finish) at the end of the trace, and take the rest.
@@ -115,18 +118,18 @@ pub struct Checker {
     ignored: BTreeSet<RuleId>,
     /// Rules that the user selected.
     asked: BTreeSet<RuleId>,
-    /// The trace has TLPs whose credits are known.
+    /// True if the trace has TLPs whose credits are known.
     has_credits: bool,
-    /// The trace has memory writes of several links.
+    /// True if the trace has memory writes on several links.
     has_links: bool,
     by_rule: BTreeMap<RuleId, u64>,
-    /// Completions without a time whose requester has sent no request so far.
+    /// Completions without a time, whose requester has not sent a request so far.
     doubtful: Vec<(Key, Finding)>,
     tlps: u64,
     not_judged: BTreeMap<NotJudged, u64>,
-    /// When requests from before the trace have timed out; `None` before the first record.
+    /// Time at which requests from before the trace have timed out; `None` before the first record.
     beginning_ends: Option<Timestamp>,
-    /// When requests were last searched for timeouts.
+    /// Time of the last search for timed-out requests.
     searched: Option<Timestamp>,
     end: Timestamp,
 }
@@ -158,18 +161,18 @@ impl Checker {
         }
     }
 
-    /// Leaves out the violations of a rule.
+    /// Excludes the violations of a rule.
     pub fn ignore(&mut self, rule: RuleId) {
         self.ignored.insert(rule);
     }
 
-    /// Keeps only the violations of these rules. The summary names the rules among them that the trace cannot show.
+    /// Keeps only the violations of these rules. The summary lists those among them that the trace cannot show.
     pub fn only(&mut self, rules: &[RuleId]) {
         self.asked = rules.iter().copied().collect();
         self.ignored.extend(RULES.iter().map(|rule| rule.id).filter(|id| !rules.contains(id)));
     }
 
-    /// Judges a record.
+    /// Checks a record.
     pub fn see(&mut self, record: &Record<'_>) {
         match &record.kind {
             Kind::Tlp(tlp) => self.tlp(record, tlp),
@@ -190,7 +193,7 @@ impl Checker {
         self.found.pop_front()
     }
 
-    /// Ends the trace: judges the requests that are still outstanding.
+    /// Ends the trace, and checks the requests that are still outstanding.
     pub fn finish(&mut self) {
         self.judge_doubtful();
         let mut unjudged = 0;
@@ -251,7 +254,7 @@ impl Checker {
         }
     }
 
-    /// A TLP that its receiver drops.
+    /// Processes a TLP that its receiver drops.
     fn malformed(&mut self, record: &Record<'_>) {
         self.begin(record);
         if record.truncated || !matches!(self.sequences.tlp(record), Arrival::Taken { .. }) {
@@ -261,7 +264,7 @@ impl Checker {
         if !header::judge(record, &mut |violation| broken.push(Broken::new(violation))) {
             return self.skip(NotJudged::CutShort, 1);
         }
-        // Its completer may answer it all the same.
+        // Some completers answer a malformed request.
         if let Some((requester, tag)) = non_posted(record.tlp_bytes) {
             let way = self.ways.number(record);
             self.outstanding.skip(Key::new(way, requester, tag));
@@ -279,7 +282,7 @@ impl Checker {
         self.end = self.end.max(record.timestamp);
     }
 
-    /// The trace, or a link, begins at `time`.
+    /// Starts the first completion timeout of the trace or of a link at `time`.
     fn restart(&mut self, time: Timestamp) {
         let timeout = u128::from(self.limits.timeout_ps());
         self.beginning_ends = Some(Timestamp::from_ps(time.as_ps().saturating_add(timeout)));
@@ -303,7 +306,7 @@ impl Checker {
                     }
                     dropped => self.skip(NotJudged::Untracked, dropped.map_or(0, |_| 1)),
                 }
-                // A requester may use a tag again after a completion timeout (`PCIe 5.0 §2.8`).
+                // A requester may reuse a tag after a completion timeout (`PCIe 5.0 §2.8`).
                 if self.has_timed_out(since, record.timestamp) {
                     let earlier = self.outstanding.take_earlier(key);
                     earlier.iter().for_each(|earlier| self.unanswered(key, earlier));
@@ -317,7 +320,7 @@ impl Checker {
 
     fn completion(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>, completion: &Completion, way: u32) {
         let key = Key::new(self.ways.opposite(way), completion.requester, completion.tag);
-        // Without directions, the port says who completes.
+        // Without a direction, the UDP port tells which side completes.
         let is_of_device = match record.direction {
             Some(direction) => direction == Direction::Upstream,
             None => tlp.origin == crate::encap::Origin::Host,
@@ -348,7 +351,7 @@ impl Checker {
         });
         if answered.is_some() {
             self.broken[first..].iter_mut().for_each(|broken| broken.request = answered);
-            // The request says how much data is right.
+            // The request determines the expected length of the data, so this rule is not needed.
             self.broken.retain(|broken| broken.violation.rule != RuleId::CompletionByteCount);
             if is_translation {
                 self.outstanding.skip(key);
@@ -365,8 +368,9 @@ impl Checker {
         }
     }
 
-    /// Judges the completions of a trace without times that came before any request of their requester: one breaks a rule if no
-    /// request of the requester came later, and a request of another requester still waits for it.
+    /// Checks the completions of a trace without times that came before any request of their requester. A
+    /// completion breaks a rule if the requester sent no request later either, and a request of another requester
+    /// waits for this completion.
     fn judge_doubtful(&mut self) {
         for (key, finding) in std::mem::take(&mut self.doubtful) {
             if self.outstanding.is_misdirected(key, finding.number) {
@@ -401,7 +405,7 @@ impl Checker {
         }
     }
 
-    /// Judges the credits of a TLP.
+    /// Checks the credits of a TLP.
     fn credits(&mut self, record: &Record<'_>) {
         let Some(took) = self.ledgers.see(record) else { return };
         self.has_credits |= matches!(took.header_before, Available::Credits(_));
@@ -422,7 +426,7 @@ impl Checker {
         }
     }
 
-    /// Part of the file could not be read.
+    /// Processes an unreadable part of the file.
     fn hole(&mut self, record: &Record<'_>) {
         self.skip(NotJudged::Unread, 1);
         self.ledgers.see(record);
@@ -439,10 +443,10 @@ impl Checker {
         now.since_ps(since) >= u128::from(self.limits.timeout_ps())
     }
 
-    /// Judges the requests that have timed out by `now`. Returns whether there were any.
+    /// Reports the requests that have timed out by `now`. Returns whether there were any.
     fn expire(&mut self, now: Timestamp) -> bool {
         let timeout = u128::from(self.limits.timeout_ps());
-        // A search that found too little is not repeated at once.
+        // After a search, the next one waits for a completion timeout.
         let is_due = self.searched.is_none_or(|searched| now.since_ps(searched) >= timeout);
         let Some(limit) = now.as_ps().checked_sub(timeout).filter(|_| is_due) else { return false };
         self.searched = Some(now);
@@ -451,7 +455,7 @@ impl Checker {
         !expired.is_empty()
     }
 
-    /// Reports a request whose last completion did not come.
+    /// Reports a request whose last completion did not arrive.
     fn unanswered(&mut self, key: Key, waiting: &Waiting) {
         if self.ignored.contains(&RuleId::CompletionTimeout) {
             return;
@@ -504,12 +508,12 @@ impl Checker {
     }
 }
 
-/// Fractional digits of the time of a record; 0 if it has no time.
+/// Decimal places of the time of a record; 0 if it has no time.
 fn digits(record: &Record<'_>) -> u8 {
     record.interface.filter(|_| record.has_time).map_or(0, |interface| interface.resolution.digits())
 }
 
-/// Requester and tag of a non-posted request, from its header, which may be malformed.
+/// Requester ID and tag of a non-posted request, read from its header, which may be malformed.
 fn non_posted(bytes: &[u8]) -> Option<(tlp::Bdf, tlp::Tag)> {
     let header = tlp::Header::new(bytes).ok()?;
     let requester = u16::from_be_bytes(*header.bytes()[4..].first_chunk()?);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The order of posted requests across a switch (`PCIe 5.0 §2.4.1`). Requests that enter on one link and leave on another keep
-//! their order, unless Relaxed Ordering or ID-Based Ordering allows a write to pass another. Compares memory writes of one Traffic Class.
-//! Memory is bounded by [`MAX_WRITES`].
+//! Checks the order of posted requests across a switch (`PCIe 5.0 §2.4.1`). Requests that enter on one link and
+//! leave on another keep their order. Only Relaxed Ordering or ID-Based Ordering allows a write to pass another.
+//! The module compares memory writes of one Traffic Class. Memory is bounded by [`MAX_WRITES`].
 //!
-//! A write on a second link is matched with a write on a first link that has the same header and data: with the oldest one that
-//! keeps the order, else with the oldest one.
+//! A write on a second link is matched with a write on a first link that has the same header and data. Of several
+//! such writes, the oldest one that keeps the order is used; without such a write, the oldest one.
 
 use std::collections::{BTreeMap, VecDeque};
 use tlp::{Attributes, Bdf, Repr};
@@ -17,24 +17,24 @@ const MAX_EQUAL: usize = 64;
 const MAX_LINKS: usize = 8;
 /// Maximum number of paths whose order is kept.
 const MAX_PATHS: usize = 65_536;
-/// Bytes of data that are compared.
+/// Number of bytes of data that are compared.
 const DATA_BYTES: usize = 32;
-/// Lists of writes, chosen by content.
+/// Number of lists of writes. The content of a write determines its list.
 const LISTS: usize = MAX_WRITES;
 
 /// Header and data of a write, as a hash.
 pub(super) type Content = u64;
 
-/// A write, and where it was seen last.
+/// A write, and the links that have shown it.
 #[derive(Clone, Copy, Debug)]
 struct Write {
     content: Content,
-    /// Number of the write before it in its list.
+    /// Number of the previous write in its list.
     older: Option<u64>,
-    /// Directions of links that have shown it, the first `count` of these.
+    /// The directions of links that have shown it. Only the first `count` entries are used.
     ways: [u32; MAX_LINKS],
     count: usize,
-    /// Its place among the writes of the last of them.
+    /// Its place among the writes of the last of these directions.
     place: u64,
 }
 
@@ -43,7 +43,7 @@ impl Write {
         &self.ways[..self.count]
     }
 
-    /// The direction of the link that showed it last.
+    /// The direction that showed it last.
     fn last_way(&self) -> u32 {
         self.ways[self.count - 1]
     }
@@ -54,14 +54,14 @@ impl Write {
     }
 }
 
-/// Ingress direction, egress direction, Traffic Class, and requester; `None` for all requesters.
+/// Ingress direction, egress direction, Traffic Class and requester; `None` stands for all requesters.
 type Path = (u32, u32, u8, Option<Bdf>);
 
-/// Writes by content, the latest [`MAX_WRITES`]. Each has a number, from 0.
+/// The latest [`MAX_WRITES`] writes, by content. Each has a number, from 0.
 #[derive(Clone, Debug, Default)]
 struct Writes {
     all: VecDeque<Write>,
-    /// Number of the first of them. Lists end at a write that was dropped.
+    /// Number of the oldest write that is kept. A list ends before the first write that was dropped.
     first: u64,
     /// Number of the latest write of each list; empty before the first.
     latest: Vec<Option<u64>>,
@@ -107,21 +107,21 @@ pub(super) struct Order {
     writes: Writes,
     /// Number of writes by direction of a link.
     counts: BTreeMap<u32, u64>,
-    /// By path: of the writes that have left, the one that was the latest on the first link. Writes with Relaxed Ordering are not kept, and
-    /// those with ID-Based Ordering only for their requester.
+    /// For each path: of the writes that have left, the one with the highest place on the ingress link. Writes with
+    /// Relaxed Ordering are not kept, and writes with ID-Based Ordering only for their requester.
     left: BTreeMap<Path, Left>,
 }
 
-/// A write that leaves after a later one.
+/// A write that left after a later one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Passed {
-    /// Its place among the writes of the ingress link, from 0.
+    /// Place of the write among the writes of the ingress link, from 0.
     pub(super) place: u64,
-    /// Number of the record of the later one, on the egress link.
+    /// Record number of the later write on the egress link.
     pub(super) by: u64,
 }
 
-/// A write that left.
+/// A write that has left.
 #[derive(Clone, Copy, Debug, Default)]
 struct Left {
     /// Its place on the ingress link, plus 1.
@@ -131,7 +131,7 @@ struct Left {
 }
 
 impl Order {
-    /// Records a write on `way`. Returns the later write that passed it, if that was not allowed.
+    /// Processes a write on `way`. Returns a later write if it passed this write, and passing was not allowed.
     pub(super) fn see(&mut self, way: u32, number: u64, repr: &Repr, content: Content) -> Option<Passed> {
         let place = *self.counts.entry(way).and_modify(|count| *count += 1).or_insert(0);
         let tc = repr.tc.bits();
@@ -145,8 +145,8 @@ impl Order {
         self.leave((from, way, tc), repr, Left { end: entered + 1, number })
     }
 
-    /// Returns the write of another link that appears on `way` now: the oldest that keeps the order, else the oldest. `None` if no write
-    /// is due, or if too many are equal.
+    /// Returns the write of another link that now appears on `way`: the oldest that keeps the order, or else the
+    /// oldest. `None` if there is no such write, or if too many are equal.
     fn forwarded(&self, content: Content, way: u32, tc: u8, requester: Bdf) -> Option<u64> {
         let is_due = |write: &Write| write.count < MAX_LINKS && !write.ways().contains(&way);
         let keeps_order =
@@ -169,7 +169,7 @@ impl Order {
         if of_one.end > of_all.end { of_one } else { of_all }
     }
 
-    /// Records that a write leaves. Returns the write that it should have followed.
+    /// Records that a write leaves. Returns the later write that passed this write, if there is one.
     fn leave(&mut self, path: (u32, u32, u8), repr: &Repr, write: Left) -> Option<Passed> {
         let (requester, _) = repr.transaction();
         let last = self.last_left(path, requester);
@@ -177,7 +177,7 @@ impl Order {
             return Some(Passed { place: write.end - 1, by: last.number });
         }
         let (from, to, tc) = path;
-        // With ID-Based Ordering a write may pass those of other requesters.
+        // With ID-Based Ordering, a write may pass writes of other requesters.
         let bound_to = match repr.attr {
             attr if attr.contains(Attributes::RELAXED_ORDERING) => return None,
             attr if attr.contains(Attributes::ID_BASED_ORDERING) => Some(requester),
@@ -190,13 +190,13 @@ impl Order {
         None
     }
 
-    /// Drops all, after a hole in the file.
+    /// Removes all writes, after an unreadable part of the file.
     pub(super) fn clear(&mut self) {
         *self = Order::default();
     }
 }
 
-/// A hash of header and data. EP and TD are left out, as they may change on the way.
+/// A hash of header and data, without EP and TD, which may change on the way.
 pub(super) fn content(header: &[u8], data: &[u8]) -> Content {
     let mut masked = [0; 16];
     masked[..header.len().min(16)].copy_from_slice(&header[..header.len().min(16)]);
@@ -205,7 +205,7 @@ pub(super) fn content(header: &[u8], data: &[u8]) -> Content {
     masked.chunks(8).chain(data.chunks(8)).fold(0, |hash, bytes| {
         let mut word = [0; 8];
         word[..bytes.len()].copy_from_slice(bytes);
-        // A finalizer of MurmurHash3 per word.
+        // The finalizer of MurmurHash3, for each word.
         let hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(0xff51_afd7_ed55_8ccd);
         hash ^ hash >> 33
     })

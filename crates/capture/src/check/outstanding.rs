@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requests that wait for completions, by direction of a link, requester and tag. Memory is bounded by
-//! [`MAX_OUTSTANDING`] requests and [`MAX_REQUESTERS`] requesters. A tag that is used again needs no allocation.
+//! The outstanding requests, by direction of a link, requester and tag. Memory is bounded by [`MAX_OUTSTANDING`]
+//! requests and [`MAX_REQUESTERS`] requesters. Reusing a tag allocates nothing.
 
 use crate::decode::Record;
 use crate::matcher::{MAX_OUTSTANDING, MAX_REQUESTERS};
@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use tlp::{Asked, Awaited, Bdf, Completion, Repr, Status, Tag};
 
-/// Maximum number of tags that are kept, tags without a request included.
+/// Maximum number of tags that are kept, including tags without a request.
 const MAX_PLACES: usize = 2 * MAX_OUTSTANDING;
 
 /// A request without its last completion.
@@ -18,11 +18,11 @@ pub(super) struct Waiting {
     pub(super) number: u64,
     pub(super) time: Timestamp,
     pub(super) repr: Repr,
-    /// Fractional digits of its time; 0 if the trace has no time.
+    /// Decimal places of its time; 0 if the trace has no time.
     pub(super) digits: u8,
     /// Line number in a text file.
     pub(super) line: Option<u64>,
-    /// The bytes that its completions have not brought yet.
+    /// The bytes that its completions have not returned yet.
     pub(super) rest: Awaited,
     pub(super) completions: u32,
 }
@@ -40,13 +40,13 @@ impl Waiting {
         }
     }
 
-    /// Returns true if `completion` is the next one of this request, as its Byte Count says.
+    /// Returns true if `completion` fits as the next one of this request, by its Byte Count.
     fn expects(&self, completion: &Completion) -> bool {
         completion.status != Status::Success || u32::from(completion.byte_count) == self.rest.byte_count
     }
 }
 
-/// A tag of a requester on one direction of a link: direction, Requester ID and tag, from bits 32, 16 and 0 on.
+/// A tag of a requester on one direction of a link: direction from bit 32, Requester ID from bit 16, tag from bit 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Key(u64);
 
@@ -70,34 +70,35 @@ impl Key {
     }
 }
 
-/// The outstanding requests of one tag. An earlier request keeps waiting if its tag is used again.
+/// The outstanding requests of one tag. An earlier request stays outstanding if its tag is used again.
 #[derive(Clone, Debug, Default)]
 struct Place {
     newest: Option<Waiting>,
     earlier: Option<Box<Waiting>>,
-    /// A request was not tracked, or its completions are not judged. If set, a completion without a request breaks no rule.
+    /// True if a request was not tracked, or if its completions are not checked. Then a completion without a
+    /// request breaks no rule.
     is_untracked: bool,
 }
 
 /// A requester on one direction of a link.
 #[derive(Clone, Copy, Debug)]
 struct Requester {
-    /// Its first TLP was a completion: its first requests are not in the trace.
+    /// True if its first TLP was a completion, so that its first requests are not in the trace.
     began_before: bool,
-    /// The trace has requests of it.
+    /// True if the trace has requests from it.
     has_requests: bool,
 }
 
 /// The state of the tag of a new request.
 pub(super) enum Found {
     Free,
-    /// There is no room to track it.
+    /// There is no room for the request.
     NoRoom,
     InUse {
-        /// The request that waits.
+        /// Record number of the outstanding request.
         number: u64,
         since: Timestamp,
-        /// A third request with the tag, which is no longer tracked.
+        /// An older request with this tag, which is no longer tracked.
         dropped: Option<Waiting>,
     },
 }
@@ -132,21 +133,21 @@ impl Outstanding {
         Found::InUse { number, since, dropped }
     }
 
-    /// Notes a request that is not tracked: its completions are not judged.
+    /// Records that a request is not tracked, so that its completions are not checked.
     pub(super) fn skip(&mut self, key: Key) {
         if self.places.len() < MAX_PLACES {
             self.places.entry(key).or_default().is_untracked = true;
         }
     }
 
-    /// Removes the request that waits under `key` since before its tag was used again.
+    /// Removes the request that was outstanding before its tag was used again.
     pub(super) fn take_earlier(&mut self, key: Key) -> Option<Waiting> {
         let earlier = self.places.get_mut(&key)?.earlier.take()?;
         self.count -= 1;
         Some(*earlier)
     }
 
-    /// Removes and returns the requests from before `limit`.
+    /// Removes and returns the requests from `limit` or before.
     pub(super) fn expire(&mut self, limit: Timestamp) -> Vec<(Key, Waiting)> {
         let mut expired = Vec::new();
         for (key, place) in &mut self.places {
@@ -162,8 +163,8 @@ impl Outstanding {
         expired
     }
 
-    /// Calls `judge` with the request that `completion` answers. `judge` returns whether it is the last completion. Returns
-    /// `None` if no request waits.
+    /// Calls `judge` with the request that `completion` answers. `judge` returns true for the last completion.
+    /// Returns the record number of the request; `None` if no request is outstanding.
     pub(super) fn complete(
         &mut self,
         key: Key,
@@ -185,8 +186,8 @@ impl Outstanding {
         Some(number)
     }
 
-    /// Returns true if a completion without a request is a violation, because the trace would show the request. `is_beginning` is true while
-    /// requests from before the trace may be outstanding.
+    /// Returns true if a completion without a request is a violation, because the trace would show the request.
+    /// `is_beginning` is true as long as requests from before the trace may be outstanding.
     pub(super) fn shows_requests(&mut self, key: Key, is_beginning: bool) -> bool {
         if !self.knows_requester(key, false) {
             return false;
@@ -201,8 +202,9 @@ impl Outstanding {
         self.requesters.get(&key.requester()).is_some_and(shows)
     }
 
-    /// Returns true if a completion, of which this is the key and the record's number, names the wrong requester: that requester has sent no
-    /// request, and a request of another one with the tag was sent before the completion and still waits.
+    /// Returns true if a completion with this key and record number has the wrong requester: this requester has
+    /// sent no request, and a request of another one with the same tag came before the completion and is still
+    /// outstanding.
     pub(super) fn is_misdirected(&self, key: Key, number: u64) -> bool {
         if self.requesters.get(&key.requester()).is_none_or(|requester| requester.has_requests) {
             return false;
@@ -216,14 +218,14 @@ impl Outstanding {
         })
     }
 
-    /// Returns true if the trace has a request in this direction, of any requester.
+    /// Returns true if the trace has a request in this direction.
     fn has_requests(&self, way: u32) -> bool {
         let [first, end] = [way, way + 1].map(|way| u64::from(way) << 16);
         self.requesters.range(first..end).any(|(_, requester)| requester.has_requests)
     }
 
-    /// Drops the state of these directions after an unreadable part of the file, or after their link went down. Returns the number of
-    /// outstanding requests.
+    /// Drops the state of the selected directions after an unreadable part of the file, or after their link went
+    /// down. Returns the number of outstanding requests that were dropped.
     pub(super) fn forget(&mut self, is_meant: impl Fn(u32) -> bool) -> u64 {
         let before = self.count;
         for (_, place) in self.places.iter_mut().filter(|(key, _)| is_meant(key.way())) {

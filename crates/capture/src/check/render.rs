@@ -3,7 +3,7 @@
 //!
 //! # The JSON object of a violation
 //!
-//! | field | unit, form | where |
+//! | field | unit, form | present |
 //! |---|---|---|
 //! | `rule` | name of the rule, such as `lower-address` | all |
 //! | `section` | section of PCIe 5.0; §2.2.9.1 is of 6.0 | all |
@@ -11,12 +11,12 @@
 //! | `expected` | the one legal value | if there is one |
 //! | `legal` | the legal values, as a phrase | all |
 //! | `text` | field, value and expected value as a sentence with units | all |
-//! | `number` | place of the TLP among the frames of the file, from 1 | all |
+//! | `number` | number of the TLP's frame in the file, from 1 | all |
 //! | `timestamp_ps` | picoseconds since 1970, in riser's captures since the start of the run | if the trace has times |
 //! | `line` | line of the file, from 1 | text |
 //! | `place` | link and direction | if the capture names them |
 //! | `tlp` | the TLP in one line | all |
-//! | `request` | number of the request that the TLP answers, that has its tag, or that passed it | if there is one |
+//! | `request` | number of the request that the TLP answers, that already uses its tag, or that passed it | if there is one |
 //! | `setting` | object: `setting`, `value`, `origin` (`option`, `file`, `capture`, `default`, `inferred`) | rules that depend on a setting |
 
 use super::Finding;
@@ -27,7 +27,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::fmt::Write;
 use tlp::RuleId;
 
-/// Maximum number of DWs shown of an unreadable TLP.
+/// Maximum number of DWs that are printed of an unreadable TLP.
 const MAX_DWS: usize = 8;
 
 /// Appends one line for `finding` to `out`, without a line end.
@@ -61,7 +61,7 @@ fn write_rest(finding: &Finding, out: &mut String) -> std::fmt::Result {
     finding.applied.map_or(Ok(()), |applied| write!(out, "; {applied}"))
 }
 
-/// The TLP of a record in one line; its first DWs if it cannot be read.
+/// The TLP of a record in one line; its first DWs if it is unreadable.
 pub(super) fn tlp_line(record: &Record<'_>) -> String {
     let mut line = String::new();
     if let Kind::Tlp(tlp) = &record.kind {
@@ -82,7 +82,7 @@ pub fn append_json(finding: &Finding, out: &mut String) {
     object::append(&JsonFinding(finding), out);
 }
 
-/// The JSON object of a finding; its fields are in the head of this module.
+/// The JSON object of a finding. The documentation of this module lists its fields.
 #[derive(Clone, Copy)]
 pub struct JsonFinding<'a>(pub &'a Finding);
 

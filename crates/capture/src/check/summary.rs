@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The summary of a check: counts, settings with their origin, and the TLPs that were not judged.
+//! The summary of a check: counts, settings with their origin, and the number of TLPs that were not checked.
 
 use super::limits::{Applied, Origin};
 use crate::render::Count;
@@ -9,15 +9,15 @@ use std::fmt;
 use tlp::RuleId;
 use tlp::rules::Rule;
 
-/// Reason why something was not judged.
+/// Reason why a TLP or record was not checked.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotJudged {
-    /// A TLP that did not arrive, or had arrived before.
+    /// A TLP that did not arrive, or that had already arrived before.
     NotTaken,
-    /// A TLP of which too little was captured.
+    /// A TLP of which not enough was captured.
     CutShort,
-    /// A header in an error log. The log has no other TLPs of the link, so only the rules of one TLP were judged.
+    /// A header in an error log. The log has no other TLPs of the link, so only the rules of one TLP were checked.
     Logged,
     /// A record that could not be read.
     Unread,
@@ -29,7 +29,7 @@ pub enum NotJudged {
     Translation,
     /// A request that was outstanding at an unreadable part of the file, or when its link came up again.
     LinkDown,
-    /// A request beyond the limit of outstanding requests: in total, or two with one tag.
+    /// A request above a limit: too many were outstanding in total, or more than two with one tag.
     Untracked,
     /// A request that was outstanding at the end of the trace and had not timed out.
     OutstandingAtEnd,
@@ -71,7 +71,7 @@ pub struct InForce {
     pub functions: usize,
 }
 
-/// The number of TLPs that were not judged for one reason.
+/// The number of TLPs that were not checked for one reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Unjudged {
     /// The reason.
@@ -91,7 +91,7 @@ pub struct Summary {
     pub by_rule: Vec<OfRule>,
     /// The settings that rules depend on.
     pub settings: Vec<InForce>,
-    /// TLPs that were not judged, by reason.
+    /// TLPs that were not checked, by reason.
     pub not_judged: Vec<Unjudged>,
     /// Names of the rules that the user selected and that the trace cannot show.
     pub cannot_be_judged: Vec<&'static str>,

@@ -78,7 +78,7 @@ impl Ways {
     }
 
     fn add(&mut self, way: Way) -> u32 {
-        // A reader tells at most 65,535 links apart.
+        // A reader distinguishes at most 65,535 links.
         let number = self.all.len() as u32;
         self.numbers.insert(way, number);
         self.all.push(Known { opposite: number, name: Arc::default() });

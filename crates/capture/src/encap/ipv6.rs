@@ -73,7 +73,7 @@ fn fragment(offset: u32, ports: Option<(u16, u16)>) -> EncapError {
 fn skip_extensions(packet: &[u8]) -> Result<Reached, EncapError> {
     let (mut next, mut at, mut is_fragment) = (packet[6], IPV6_LEN, false);
     for _ in 0..=MAX_EXTENSIONS {
-        // Header length: 8 bytes, plus the second byte times a unit.
+        // A header has 8 bytes, plus the second byte times a unit.
         let unit = match next {
             PROTOCOL_UDP => return Ok(Reached::Udp { at, is_fragment }),
             HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS | MOBILITY => 8,
@@ -97,7 +97,8 @@ fn skip_extensions(packet: &[u8]) -> Result<Reached, EncapError> {
     Err(EncapError::Ipv6Extensions)
 }
 
-// The header of type Next Header is in the first fragment. If it is an extension header, UDP may follow it.
+// Next Header in a later fragment is the type of the first header in the fragmented part. UDP may follow extension
+// headers.
 fn later_fragment(next: u8, offset: u32) -> Reached {
     match next {
         PROTOCOL_UDP | HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS | AUTHENTICATION | MOBILITY => {

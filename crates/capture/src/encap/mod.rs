@@ -7,11 +7,13 @@
 //!                                                           | u16 seq, u32 ts  |
 //! ```
 //!
-//! IPv6 has 40 bytes, and extension headers, in place of IPv4. All fields are big endian. The NetTLP header is that of the NetTLP paper (NSDI'20, section 4.1): a sequence number and
-//! a timestamp, both zero from software; the adapter's clock ticks every 6.4 ns.
+//! IPv6 has 40 bytes and extension headers in place of IPv4. All fields are big endian. The NetTLP header (NSDI'20,
+//! section 4.1) has a sequence number and a timestamp, which are both zero from software. The clock of the adapter
+//! has ticks of 6.4 ns.
 //!
-//! [`parse`] copies nothing and never panics; [`emit_header`] writes into the caller's buffer and never allocates.
-//! Checksums are written, but never checked: with checksum offload, a capture taken at the sender has wrong ones.
+//! [`parse`] copies nothing and never panics. [`emit_header`] writes into the caller's buffer and allocates
+//! nothing. Checksums are written, but never checked: with checksum offload, a capture at the sender has wrong
+//! checksums.
 
 mod ipv6;
 
@@ -19,11 +21,11 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use tlp::Tag;
 
-/// Bytes that [`emit_header`] writes: Ethernet 14, IPv4 20, UDP 8, NetTLP 6.
+/// Number of bytes that [`emit_header`] writes: Ethernet 14, IPv4 20, UDP 8, NetTLP 6.
 pub const HEADER_LEN: usize = ETHERNET_LEN + IPV4_LEN + UDP_LEN + NETTLP_LEN;
-/// Bytes of the NetTLP header.
+/// Length of the NetTLP header in bytes.
 pub const NETTLP_LEN: usize = 6;
-/// Picoseconds of one tick of the NetTLP timestamp: 156.25 MHz, the clock of 10 Gb Ethernet.
+/// Picoseconds per tick of the NetTLP timestamp. The clock has 156.25 MHz, as in 10 Gb Ethernet.
 pub const TICK_PS: u64 = 6_400;
 
 /// First UDP port of transactions that a device issued: `0x3000 + tag`, tags 0 to 1023.
@@ -36,9 +38,9 @@ pub(crate) const MESSAGING: &str = "messaging";
 pub const PORT_MESSAGING: u16 = 0x2fff;
 /// UDP port of DLLPs, an extension of riser.
 pub const PORT_DLLP: u16 = 0x2ffe;
-/// UDP port of sessions between riser's peers, with many tags on one port; an extension of riser.
+/// UDP port of sessions between two riser processes, with many tags on one port; an extension of riser.
 pub const PORT_SESSION: u16 = 0x2ffd;
-/// UDP port of configuration requests to an adapter up to v0.21; also that of host-issued tag 1.
+/// UDP port of configuration requests to an adapter up to v0.21. Transactions with host-issued tag 1 use it too.
 pub const PORT_CONFIG_OLD: u16 = 0x4001;
 /// UDP port of configuration requests to an adapter from v0.22 on.
 pub const PORT_CONFIG: u16 = 0x5001;
@@ -55,7 +57,7 @@ const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_SERVICE_VLAN: u16 = 0x88a8;
 const PROTOCOL_UDP: u8 = 17;
 
-/// Issuer of a request: of the TLP itself, or of the request that it completes.
+/// The side that issued the request: this TLP, or the request that this completion answers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -76,10 +78,10 @@ impl Origin {
     }
 }
 
-/// Rule for the UDP port of a tag.
+/// The rule that assigns a UDP port to a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PortScheme {
-    /// Rule of the paper and its captures: `0x3000 + (tag & 0xf)` for both issuers.
+    /// Rule of the paper and its captures: `0x3000 + (tag & 0xf)` for requests of both sides.
     Paper,
     /// Current rule: [`PORT_DEVICE`] `+ tag` and [`PORT_HOST`] `+ (tag & 0xf)`.
     Tagged,
@@ -100,21 +102,22 @@ impl PortScheme {
 /// Use of a UDP port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PortUse {
-    /// A TLP. The issuer is certain only from [`PORT_HOST`] on, because the paper's scheme has one base for both.
+    /// A TLP. The side is certain only for ports from [`PORT_HOST`] on, because the paper's scheme has one base for
+    /// both.
     Tlp(Origin),
     /// A DLLP.
     Dllp,
-    /// A session between riser's peers: TLPs and control records, see [`peer_session`](crate::peer_session).
+    /// A session between two riser processes: TLPs and control records, see [`peer_session`](crate::peer_session).
     Session,
-    /// Requests and answers of NetTLP messaging, adapter configuration or adapter registers, which are not TLPs.
+    /// A request or answer of NetTLP messaging, adapter configuration or adapter registers, which is not a TLP.
     Nettlp(&'static str),
     /// A datagram of another protocol.
     Foreign,
 }
 
 impl PortUse {
-    /// Returns the use of a datagram between these ports. In sessions, messaging and configuration the client may have any port, so the
-    /// adapter's datagrams are recognized by their source port.
+    /// Returns the use of a datagram between these ports. In sessions, messaging and configuration, the client may
+    /// use any port, so datagrams from the adapter are recognized by their source port.
     pub const fn between(source: u16, destination: u16) -> PortUse {
         match (PortUse::of(destination), PortUse::of(source)) {
             (PortUse::Foreign, from @ (PortUse::Session | PortUse::Nettlp(_))) => from,
@@ -122,7 +125,7 @@ impl PortUse {
         }
     }
 
-    /// Returns the use of destination port `port`.
+    /// Returns the use of a datagram to this destination port.
     pub const fn of(port: u16) -> PortUse {
         match port {
             0x3000..=0x33ff => PortUse::Tlp(Origin::Device),
@@ -221,7 +224,7 @@ pub enum EncapError {
     /// IHL is below 5.
     #[error("IPv4: header length of {0} DW, expected 5 to 15")]
     IpHeaderLength(u8),
-    /// Total Length is shorter than the headers, or exceeds the frame.
+    /// Total Length is shorter than the headers, or longer than the frame.
     #[error("IPv4: total length {total}, expected {min} to {max} bytes")]
     IpTotalLength {
         /// Total Length, bytes.
@@ -234,7 +237,7 @@ pub enum EncapError {
     /// Version is not 6.
     #[error("IPv6: version {0}, expected 6")]
     Ipv6Version(u8),
-    /// Payload Length exceeds the frame.
+    /// Payload Length is longer than the frame.
     #[error("IPv6: payload length {length}, expected 0 to {max} bytes")]
     Ipv6PayloadLength {
         /// Payload Length, bytes.
@@ -255,7 +258,7 @@ pub enum EncapError {
         /// Source and destination UDP ports; only the first fragment has them.
         ports: Option<(u16, u16)>,
     },
-    /// UDP Length does not fit the IP packet.
+    /// UDP Length is longer than the IP packet, or shorter than the UDP header.
     #[error("UDP: length {length}, expected 8 to {max} bytes")]
     UdpLength {
         /// UDP Length, bytes.
@@ -266,7 +269,7 @@ pub enum EncapError {
 }
 
 impl EncapError {
-    /// The layer at fault.
+    /// The layer with the fault.
     pub const fn layer(&self) -> Layer {
         match self {
             EncapError::Short { layer, .. } | EncapError::Fragment { layer, .. } => *layer,
@@ -281,7 +284,7 @@ impl EncapError {
         }
     }
 
-    /// A short name of the kind of fault, for counting.
+    /// A short name of the kind of fault, for statistics.
     pub const fn kind(&self) -> &'static str {
         match self {
             EncapError::Short { .. } => "header cut short",
@@ -321,7 +324,7 @@ impl Vlans {
     }
 }
 
-/// A UDP datagram, as far as it was captured.
+/// The captured part of a UDP datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Datagram<'a> {
     /// 802.1Q tags.
@@ -336,11 +339,11 @@ pub struct Datagram<'a> {
     pub destination_port: u16,
     /// Byte offset of the payload in the frame.
     pub payload_at: usize,
-    /// The payload's captured bytes.
+    /// The captured bytes of the payload.
     pub payload: &'a [u8],
     /// Length of the payload on the wire, at least the captured length.
     pub payload_len: usize,
-    /// The error if the frame on the wire was shorter than the IP length. `payload_len` is then the UDP length.
+    /// The error if the frame on the wire was shorter than its IP length. `payload_len` is then the length from UDP.
     pub truncated: Option<EncapError>,
 }
 
@@ -353,19 +356,20 @@ pub enum Foreign {
     Protocol(u8),
 }
 
-/// Content of a frame.
+/// The content of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parsed<'a> {
     /// A UDP datagram over IPv4 or IPv6.
     Datagram(Datagram<'a>),
-    /// Something else.
+    /// A frame of another protocol.
     Foreign(Foreign),
 }
 
-/// Parses an Ethernet frame down to the UDP payload. `original_len` is its length on the wire in bytes; `frame`
-/// holds its first bytes.
+/// Parses an Ethernet frame up to the UDP payload. `frame` has the captured bytes. `original_len` is the length on
+/// the wire in bytes.
 ///
 /// # Errors
+/// If a header is truncated or inconsistent. The error contains the layer.
 /// If a header is truncated or inconsistent; the error names the layer.
 pub fn parse(frame: &[u8], original_len: usize) -> Result<Parsed<'_>, EncapError> {
     let (vlans, ethertype, at) = parse_ethernet(frame)?;
@@ -424,8 +428,8 @@ fn parse_ipv4(vlans: Vlans, frame: &[u8], ip: usize, wire_len: usize) -> Result<
     parse_udp(vlans, addresses, &frame[..end], ip + header_len, total - header_len, truncated)
 }
 
-/// Parses UDP at `at`. `frame` ends with the IP packet; the wire had `wire_len` bytes from `at`. If the packet was too short on
-/// the wire and UDP is invalid, returns the error of the packet.
+/// Parses UDP at `at`. `frame` ends with the IP packet, and the wire had `wire_len` bytes from `at` on. If UDP is
+/// invalid and the packet was too short on the wire, returns the error of the packet.
 fn parse_udp(
     vlans: Vlans,
     (source, destination): (IpAddr, IpAddr),
@@ -475,10 +479,10 @@ pub struct NettlpHeader {
 }
 
 impl NettlpHeader {
-    /// Parses the header at the start of a UDP payload; returns it and the rest.
+    /// Parses the header at the start of a UDP payload. Returns the header and the remaining bytes.
     ///
     /// # Errors
-    /// If there are fewer than six bytes.
+    /// If the payload has fewer than six bytes.
     pub fn parse(payload: &[u8]) -> Result<(NettlpHeader, &[u8]), EncapError> {
         let Some((head, rest)) = payload.split_first_chunk::<NETTLP_LEN>() else {
             return Err(EncapError::Short { layer: Layer::Nettlp, need: NETTLP_LEN, have: payload.len() });
@@ -507,11 +511,11 @@ pub struct Addresses {
     pub destination: Host,
 }
 
-/// Writes the headers for `payload_len` bytes of TLP or DLLP into `out`: both UDP ports `port`, a valid IPv4 checksum, UDP
-/// checksum zero ("not computed", RFC 768).
+/// Writes the headers for `payload_len` bytes of TLP or DLLP into `out`. Both UDP ports are `port`. The IPv4
+/// checksum is valid; the UDP checksum is zero, which stands for "not computed" (RFC 768).
 ///
 /// # Panics
-/// If `payload_len` exceeds 65,501 bytes, the limit of an IPv4 packet; a TLP has at most 4,116.
+/// If `payload_len` is more than 65,501 bytes, the limit of an IPv4 packet. A TLP has at most 4,116 bytes.
 pub fn emit_header(
     out: &mut [u8; HEADER_LEN],
     addresses: &Addresses,
@@ -541,14 +545,15 @@ pub fn emit_header(
     udp[10..14].copy_from_slice(&nettlp.timestamp.to_be_bytes());
 }
 
-/// Returns the Internet checksum (RFC 1071) of bytes; pads an odd length with a zero byte. The result over a header with a valid
-/// checksum is 0.
+/// Returns the Internet checksum (RFC 1071) of bytes. An odd length is padded with a zero byte. The result for a
+/// header with a valid checksum is 0.
 pub fn internet_checksum(bytes: &[u8]) -> u16 {
     !fold(sum_words(bytes))
 }
 
-/// Returns the checksum of UDP over IPv6 for a segment whose checksum field is 0 (RFC 8200, section 8.1). Never 0: that means
-/// "not computed", which IPv6 does not allow. `addresses` are the 32 bytes of source and destination.
+/// Returns the checksum of UDP over IPv6 for a segment whose checksum field is 0 (RFC 8200, section 8.1).
+/// `addresses` are the 32 bytes of source and destination. The result is never 0, because 0 stands for "not
+/// computed", which IPv6 forbids.
 pub(crate) fn udp_checksum_ipv6(addresses: &[u8], segment: &[u8]) -> u16 {
     let pseudo = sum_words(addresses) + segment.len() as u64 + u64::from(PROTOCOL_UDP);
     match !fold(pseudo + sum_words(segment)) {

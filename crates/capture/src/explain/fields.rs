@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fields of a header, as they stand in it.
+//! The fields of a header, in the order of their position.
 
 use super::FieldValue;
 use crate::render::{prefix_name, status_name};
@@ -11,7 +11,7 @@ use tlp::{AddressType, Attributes, Bdf, Header, MessageRouting, ProcessingHint, 
 
 type Fields = Vec<FieldValue>;
 
-/// The fields of a header, prefixes first.
+/// The fields of the prefixes and of the header.
 pub(super) fn of(header: &Header<'_>) -> Fields {
     let mut fields = Fields::new();
     for prefix in header.prefixes() {
@@ -27,7 +27,7 @@ pub(super) fn of(header: &Header<'_>) -> Fields {
     fields
 }
 
-/// Appends the type and the fields of a header in one line. Fields that say nothing beside these are left out: Fmt, and flags that
+/// Appends the type and the fields of a header in one line. Leaves out Fmt, which the type implies, and flags that
 /// are 0.
 pub(super) fn append_line(header: &Header<'_>, out: &mut String) {
     const IF_SET: [&str; 8] = ["TC", "Attr", "LN", "TH", "TD", "EP", "AT", "BCM"];

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Headers of flit mode. A field has a name if at least two published sources agree on its place. All other dwords are shown
-//! as numbers.
+//! Headers of flit mode. A field has a name if at least two published sources agree on its position. All other DWs
+//! are printed as numbers.
 
 use super::fields::{attributes, flag, function, put};
 use super::{Explanation, FieldValue};
 use tlp::Attributes;
 
-/// Layout of the dwords after the first.
+/// Layout of the DWs after the first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
-    /// Requester and tag, then an address of this many DW.
+    /// Requester and tag, then an address with this many DWs.
     Address(usize),
-    /// Requester and tag, then dwords that are not decoded.
+    /// Requester and tag, then DWs that are not decoded.
     Request,
-    /// Dwords that are not decoded.
+    /// DWs that are not decoded.
     Other,
 }
 
-/// Type, name, DW of the base header, and its layout.
+/// Type, name, number of DWs of the base header, and layout.
 type Row = (u8, &'static str, usize, Layout);
 
 const ROWS: [Row; 34] = [
@@ -86,7 +86,7 @@ pub(super) fn explain(bytes: &[u8]) -> Explanation {
     }
     let error = match (row, dwords.first()) {
         (Some((_, name, base, _)), _) if dwords.len() < *base => {
-            Some(format!("{name} of flit mode has a header of {base} DW, there are {}", dwords.len()))
+            Some(format!("{name} of flit mode has a header of {base} DW, but the line has {}", dwords.len()))
         }
         (None, Some(first)) => Some(format!("type {:#04x} of flit mode, which is not decoded", first >> 24)),
         _ => None,

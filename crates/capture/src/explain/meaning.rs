@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The meaning of one TLP: latencies, interrupts, errors. [`names`](crate::names) has the meanings that other TLPs of a capture
-//! tell.
+//! The meaning of one TLP by itself: latencies, interrupts, errors. Meanings that depend on other TLPs of a capture
+//! are in [`names`](crate::names).
 
 use crate::decode::TlpRecord;
 use tlp::format::Family;
@@ -22,7 +22,7 @@ fn latencies(tlp: &TlpRecord<'_>) -> Option<String> {
     ))
 }
 
-/// Appends the meaning, one sentence each.
+/// Appends the meaning of a TLP, in one or more sentences.
 pub(super) fn append(header: &Header<'_>, tlp: Option<&TlpRecord<'_>>, means: &mut Vec<String>) {
     match header.format().family {
         Family::Memory => means.extend(memory(header, tlp.map_or(&[], |tlp| tlp.data))),

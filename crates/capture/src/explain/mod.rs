@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One TLP explained: its header field by field, what it means, and the rules that it breaks.
+//! Explains one TLP: the fields of its header, its meaning, and the rules that it breaks.
 //!
-//! An explanation needs only the bytes of a record. A TLP that breaks a rule is explained as a legal one is. Fields of headers of
-//! flit mode have names only if two published sources agree on their place.
+//! An explanation needs only the bytes of a record. A TLP that breaks a rule is explained in the same way. In
+//! headers of flit mode, only fields have names whose position at least two published sources agree on.
 
 mod fields;
 mod flit;
@@ -20,13 +20,13 @@ use tlp::{Header, ParseError};
 pub struct FieldValue {
     /// The specification's name.
     pub name: &'static str,
-    /// Its value.
+    /// The value of the field.
     pub value: u64,
     /// The value as text, and its meaning.
     pub text: String,
 }
 
-/// Appends the type and the fields of a header that breaks a rule, as one line; nothing for other records.
+/// Appends the type and the fields of a malformed header in one line. Appends nothing for other records.
 pub fn append_broken_header(record: &Record<'_>, out: &mut String) {
     let is_broken =
         matches!(record.kind, Kind::Bad(Bad::Tlp(ParseError::Malformed(_)) | Bad::TlpLength { .. }));
@@ -37,21 +37,21 @@ pub fn append_broken_header(record: &Record<'_>, out: &mut String) {
     }
 }
 
-/// A TLP explained.
+/// The explanation of a TLP.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Explanation {
-    /// The fields of prefixes and header, in their order.
+    /// The fields of prefixes and header, in order.
     pub fields: Vec<FieldValue>,
-    /// The meaning, one sentence each.
+    /// The meaning, in sentences.
     pub means: Vec<String>,
     /// The rules that prefixes, header and length break.
     pub broken: Vec<Violation>,
-    /// Reason why the header has no fields, or not all of them.
+    /// Reason why some or all fields are missing.
     pub error: Option<String>,
 }
 
 impl Explanation {
-    /// Explains a record; `None` if it is no TLP. `meaning` comes from [`Names`](crate::Names).
+    /// Explains a record; `None` if it is not a TLP. `meaning` comes from [`Names`](crate::Names).
     pub fn of(record: &Record<'_>, meaning: Option<&Meaning>) -> Option<Explanation> {
         let bytes = record.tlp_bytes;
         if bytes.is_empty() {

@@ -9,11 +9,12 @@
 //! operator    = "=" | "==" | "!=" | "<" | "<=" | ">" | ">="
 //! ```
 //!
-//! [`terms::FIELDS`] lists fields and flags. A term holds for a record that has the field with a matching value.
-//! If the field is missing, neither `=` nor `!=` holds, but `not` negates the result. For a transaction, a term holds
-//! if it holds for its request or for any of its completions; `time` and `latency` apply to the whole transaction.
+//! [`terms::FIELDS`] lists fields and flags. A term matches a record that has the field with a matching value. If
+//! the record does not have the field, neither `=` nor `!=` matches, but `not` negates the result. A term matches a
+//! transaction if it matches its request or one of its completions. `time` and `latency` refer to the whole
+//! transaction.
 //!
-//! [`terms::FIELDS`] defines each field once; the trace page takes it as JSON.
+//! [`terms::FIELDS`] defines each field only once; the trace page uses it as JSON.
 //!
 //! An expression is compiled to a tree of at most [`MAX_TERMS`] terms. Evaluation never allocates. Parsing never panics.
 
@@ -61,11 +62,11 @@ pub struct FilterError {
     pub expression: String,
     /// Column of the error, in characters from 1.
     pub column: usize,
-    /// The error, and the expected text.
+    /// The error, and what was expected.
     pub what: String,
 }
 
-/// The message, then the expression with a mark below the column.
+/// The message, then the expression with a mark under the column.
 impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let FilterError { expression, column, what } = self;
@@ -86,8 +87,8 @@ impl FromStr for Filter {
 }
 
 impl Filter {
-    /// Returns true if the filter holds for a record. `outcome` is the record's effect on the transactions of the capture
-    /// ([`Tracker::see`](crate::transactions::Tracker::see)).
+    /// Returns true if the filter matches a record. `outcome` is the record's effect on the transactions of the
+    /// capture ([`Tracker::see`](crate::transactions::Tracker::see)).
     pub fn holds(&self, record: &Record<'_>, outcome: &Outcome) -> bool {
         self.root.holds(&|n| self.terms[n].holds(record, outcome))
     }
@@ -97,7 +98,8 @@ impl Filter {
         self.terms.iter().any(Term::asks_for_outcome)
     }
 
-    /// Returns one bit for each term that holds for the record by itself. Bits of terms that need the whole transaction are 0.
+    /// Returns one bit for each term that matches the record by itself. Bits of terms that need the whole
+    /// transaction are 0.
     pub fn terms(&self, record: &Record<'_>) -> u64 {
         let outcome = Outcome::default();
         let holds = |term: &Term| !term.asks_for_outcome() && term.holds(record, &outcome);
@@ -105,12 +107,12 @@ impl Filter {
         self.terms.iter().enumerate().map(bit).sum()
     }
 
-    /// Returns one line for each term whose slot, link or interface is missing in `known`.
+    /// Returns a message for each term whose slot, link or interface is not in `known`.
     pub fn unknown_names(&self, known: &[Interface]) -> Vec<String> {
         self.terms.iter().filter_map(|term| term.unknown_name(known)).collect()
     }
 
-    /// Returns true if the filter holds for a transaction whose TLPs were seen with their [`terms`](Self::terms).
+    /// Returns true if the filter matches a transaction. The transaction has the [`terms`](Self::terms) of its TLPs.
     pub fn holds_for(&self, transaction: &Transaction) -> bool {
         self.root.holds(&|n| transaction.terms >> n & 1 == 1 || self.terms[n].holds_for(transaction))
     }
@@ -127,7 +129,7 @@ impl Node {
     }
 }
 
-/// The expression with every part in parentheses; parsing it returns the same filter.
+/// The expression with parentheses around each part. Parsing it returns the same filter.
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.fmt_node(&self.root, f)

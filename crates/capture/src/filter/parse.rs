@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parses the text of an expression into a tree. Never looks at a record.
+//! Parses the text of an expression into a tree.
 
 use super::terms::{self, Field, Op, Term};
 use super::{FilterError, MAX_DEPTH, MAX_TERMS, Node};
@@ -19,7 +19,7 @@ enum Token {
 
 struct Parser<'a> {
     expression: &'a str,
-    /// Tokens with their columns, from 1; the last one is the end.
+    /// Tokens with their columns, from 1; the last token is the end.
     tokens: Vec<(usize, Token)>,
     at: usize,
     depth: usize,
@@ -109,7 +109,7 @@ fn word(chars: &[char]) -> (Token, usize) {
 
 impl Parser<'_> {
     fn peek(&self) -> &Token {
-        // The end is never passed.
+        // `next` stays at the end token.
         self.tokens.get(self.at).map_or(&Token::End, |(_, token)| token)
     }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Applies a filter to the records of a capture, with the state that it needs from earlier records. Never prints.
+//! Applies a filter to the records of a capture, and keeps the state from earlier records that the filter needs.
 
 use super::Filter;
 use crate::decode::Record;
 use crate::transactions::{Outcome, Tracker};
 
-/// Decides for each record of a capture, in order, if a filter holds for it.
+/// Decides for each record of a capture whether a filter matches it. Records must come in order.
 #[derive(Clone, Debug, Default)]
 pub struct Sieve {
     filter: Option<Filter>,
@@ -19,7 +19,7 @@ impl Sieve {
         Sieve { filter, tracker }
     }
 
-    /// Returns true if the filter holds for the next record.
+    /// Returns true if the filter matches the next record.
     pub fn keeps(&mut self, record: &Record<'_>) -> bool {
         let Some(filter) = &self.filter else { return true };
         let outcome = self.tracker.as_mut().map_or_else(Outcome::default, |tracker| {

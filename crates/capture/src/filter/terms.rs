@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The terms of a filter: meaning and valid values of each field, and its evaluation. Never parses an expression.
+//! The terms of a filter: meaning and legal values of each field, and how they match records.
 //!
-//! [`FIELDS`] defines all of them as data. The trace page takes it as JSON for its own fields, flags, legal values and messages.
+//! [`FIELDS`] defines all terms as data. The trace page reads it as JSON, so its fields, flags, legal values and
+//! messages are the same.
 
 use super::values::{self, duration_ps, integer};
 use crate::decode::{Kind as What, Record, TlpRecord};
@@ -20,26 +21,26 @@ use tlp::{Bdf, Body, Dllp, Repr, Status};
 /// A field or flag.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Its name.
+    /// The name in expressions.
     pub name: &'static str,
     /// Its legal values; empty for a flag.
     pub legal: &'static str,
-    /// Description of the field, or of the records that the flag holds for.
+    /// Description of the field, or of the records that the flag matches.
     pub what: &'static str,
     /// Type of its value; `None` for a flag.
     value: Option<Value>,
-    /// Meaning of the name without a value; `None` if it needs a value.
+    /// Meaning of the name alone; `None` if the field needs a value.
     flag: Option<Flag>,
 }
 
-/// How the text of a value is read.
+/// The type of a value, which determines how its text is parsed.
 #[derive(Clone, Copy, Debug)]
 enum Value {
     /// A number, with its maximum.
     Number(Number, u128),
     /// An address, or a range of addresses.
     Address,
-    /// Number of a link, or name of the slot or switch that it leads to.
+    /// Number of a link, or name of the slot or switch at its end.
     Link,
     /// A word, which supports only `=` and `!=`.
     Word(Word),
@@ -65,25 +66,25 @@ const fn flag(name: &'static str, what: &'static str, flag: Flag) -> Field {
 }
 
 impl Field {
-    /// Returns the field, which may then also stand alone.
+    /// Returns the field, which then may also be used without a value.
     const fn or(self, flag: Flag) -> Field {
         Field { flag: Some(flag), ..self }
     }
 }
 
-/// The longest time, in picoseconds.
+/// The maximum time in picoseconds.
 const MAX_PS: u128 = u128::MAX >> 1;
 
-/// Every field and flag.
+/// All fields and flags.
 pub const FIELDS: [Field; 36] = [
-    word("type", "a type of TLP, dllp, other or error", "what the record is", Word::Type),
+    word("type", "a type of TLP, dllp, other or error", "type of the record", Word::Type),
     number("tag", "0 to 1023, or a range such as 0..32", "tag of a TLP", Number::Tag, 1023),
     id("requester", "Requester ID of a TLP", Id::Requester),
     id("completer", "Completer ID of a completion or configuration request", Id::Completer),
     Field {
         name: "addr",
         legal: "an address, or a range without its end such as 0x1000..0x2000",
-        what: "memory, I/O and atomic requests that touch it; with < and others, their first byte",
+        what: "memory, I/O and atomic requests that access it; with <, <=, > and >=, address of their first byte",
         value: Some(Value::Address),
         flag: None,
     },
@@ -91,98 +92,110 @@ pub const FIELDS: [Field; 36] = [
     number(
         "time",
         "a duration such as 1us: ps, ns, us, ms or s",
-        "response time: from the first request to the last completion, of which it is a field",
+        "time from the first request of a transaction to its last completion; only the last completion has this field",
         Number::Time,
         MAX_PS,
     ),
     number(
         "latency",
         "a duration such as 600ns: ps, ns, us, ms or s",
-        "from the first request to the first data, likewise",
+        "time from the first request of a transaction to its first data; only the last completion has this field",
         Number::Latency,
         MAX_PS,
     ),
     number(
         "timestamp",
         "a duration such as 10us: ps, ns, us, ms or s",
-        "since the start of the run, in captures of others since 1970",
+        "time since the start of the run; in captures of other programs, since 1970",
         Number::Timestamp,
         MAX_PS,
     ),
-    word("dir", "up or down", "upstream, or downstream, where the capture says", Word::Direction),
-    number("len", "DW, 0 to 1024, or a range", "Length of a TLP with one", Number::Len, 1024),
+    word("dir", "up or down", "direction, if the capture has it", Word::Direction),
+    number("len", "DW, 0 to 1024, or a range", "Length of a TLP that has one", Number::Len, 1024),
     number(
         "bytes",
         "bytes, or a range",
-        "bytes that a request names; data of a completion",
+        "number of bytes that a request accesses, or that a completion returns",
         Number::Bytes,
         4096,
     ),
     number("tc", "0 to 7, or a range", "Traffic Class of a TLP", Number::Tc, 7),
     number("vc", "0 to 7, or a range", "virtual channel of a flow-control DLLP", Number::Vc, 7),
-    number("pasid", "0 to 1048575, or a range", "PASID of a TLP with that prefix", Number::Pasid, 0xf_ffff),
+    number(
+        "pasid",
+        "0 to 1048575, or a range",
+        "PASID of a TLP with a PASID prefix",
+        Number::Pasid,
+        0xf_ffff,
+    ),
     number("code", "0 to 255, or a range", "Message Code of a message", Number::Code, 255),
     word("class", "P, NP or Cpl", "flow-control class of a TLP, or of a flow-control DLLP", Word::Class),
     word(
         "origin",
         "device or host",
-        "who issued the request that a TLP is, or answers, by its UDP port",
+        "side that issued the request, or the request of this completion, as the UDP port shows",
         Word::Origin,
     ),
-    word("interface", "a name such as link0:upstream", "interface that saw it", Word::Interface),
+    word("interface", "a name such as link0:upstream", "interface of the record", Word::Interface),
     Field {
         name: "link",
         legal: "a number, a range, or the name of a slot or switch",
-        what: "link that it was seen on: its number from 0 on, or what it leads to",
+        what: "link of the record: its number from 0, or the slot or switch at its end",
         value: Some(Value::Link),
         flag: None,
     },
-    word("slot", "the name of a slot or switch", "what the link leads to that it was seen on", Word::Slot),
-    word("end", "root or device", "end of the link at which it was seen", Word::End),
+    word(
+        "slot",
+        "the name of a slot or switch",
+        "slot or switch at the end of the record's link",
+        Word::Slot,
+    ),
+    word("end", "root or device", "end of the link at which the record was captured", Word::End),
     number(
         "number",
         "a number, or a range",
-        "place among the frames of the file, from 1 on",
+        "number of the frame in the file, from 1",
         Number::Frame,
         u64::MAX as u128,
     ),
     word(
         "dllp",
-        "Ack, Nak, InitFC1, InitFC2, UpdateFC, NOP or another name; none for any",
+        "Ack, Nak, InitFC1, InitFC2, UpdateFC, NOP or another name; without a value, any DLLP",
         "a DLLP",
         Word::Dllp,
     )
     .or(Flag::Dllp),
     flag("tlp", "a TLP", Flag::Tlp),
-    flag("request", "a TLP that is no completion", Flag::Request),
+    flag("request", "a TLP that is not a completion", Flag::Request),
     flag("completion", "a completion", Flag::Completion),
     flag(
         "error",
-        "cannot be read; failed, poisoned, bad ECRC, damaged, dropped, unexpected or duplicate tag; no bus probe",
+        "unreadable, failed, poisoned, bad ECRC, damaged, dropped, unexpected, wrong Byte Count or duplicate tag; not a bus probe",
         Flag::Error,
     ),
     flag(
         "probe",
-        "Unsupported Request to a read of the Vendor ID of a function that is not there: enumeration",
+        "Unsupported Request for a read of the Vendor ID of a function that does not exist, as in enumeration",
         Flag::Probe,
     ),
     flag("poisoned", "EP is set", Flag::Poisoned),
-    word("ecrc", "good or bad; none for any", "a TLP whose ECRC was checked", Word::Ecrc).or(Flag::Ecrc),
+    word("ecrc", "good or bad; without a value, both", "a TLP whose ECRC was checked", Word::Ecrc)
+        .or(Flag::Ecrc),
     flag("prefix", "a TLP with prefixes", Flag::Prefix),
-    flag("damaged", "bits were flipped on the way", Flag::Damaged),
-    flag("dropped", "vanished on the way", Flag::Dropped),
+    flag("damaged", "bits were flipped on the link", Flag::Damaged),
+    flag("dropped", "lost on the link", Flag::Dropped),
     flag("lost", "damaged or dropped", Flag::Lost),
-    flag("replay", "a TLP seen before", Flag::Replay),
+    flag("replay", "a TLP that was seen before", Flag::Replay),
 ];
 
-/// A field as the trace page reads it.
+/// A field as JSON for the trace page.
 ///
 /// - `name`, `legal`, `what`: as in [`Field`].
-/// - `kind`: how its value is read: `number`, `duration` (picoseconds between two records), `instant` (picoseconds since the
-///   start of the capture's clock), `address`, `id`, `link` or `word`; `null` for a flag.
-/// - `max`: the largest number, if it has at most 32 bits.
-/// - `words`: pairs of a legal word, in any case, and the value in records; `null` if any text is legal.
-/// - `is_flag`: the field may stand alone.
+/// - `kind`: type of its value: `number`, `duration` (picoseconds between two records), `instant` (picoseconds
+///   since the start of the capture's clock), `address`, `id`, `link` or `word`; `null` for a flag.
+/// - `max`: the largest number, if it fits into 32 bits.
+/// - `words`: pairs of a legal word in any case and its value in records; `null` if any text is legal.
+/// - `is_flag`: true if the name may be used without a value.
 impl Serialize for Field {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (kind, max, words) = match self.value {
@@ -205,7 +218,7 @@ impl Serialize for Field {
     }
 }
 
-/// How a field compares with a value.
+/// The operator of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Op {
     Eq,
@@ -232,7 +245,8 @@ impl Op {
         matches!(self, Op::Eq | Op::Ne)
     }
 
-    /// Returns the numbers that satisfy the comparison with `value`; for `!=` those of `=`, which the term negates.
+    /// Returns the numbers that match a comparison with `value`. For `!=`, returns those of `=`, because the term
+    /// negates the result.
     const fn numbers(self, value: u128) -> Range<u128> {
         match self {
             Op::Eq | Op::Ne => value..value + 1,
@@ -248,7 +262,7 @@ impl Op {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Number {
     Tag,
-    /// Length, DW.
+    /// Length in DW.
     Len,
     Bytes,
     /// Address of the first byte.
@@ -260,7 +274,7 @@ enum Number {
     Link,
     /// Frame number in the file, from 1.
     Frame,
-    /// Picoseconds, as for the next two.
+    /// Picoseconds, like the next two.
     Time,
     Latency,
     Timestamp,
@@ -284,7 +298,7 @@ enum Flag {
     Replay,
 }
 
-/// A field that is a word, as in the lines of records.
+/// A field with words as values, as in the lines of records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Word {
     Slot,
@@ -299,24 +313,24 @@ enum Word {
     Ecrc,
 }
 
-/// A field that names a function.
+/// A field with a function as value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Id {
     Requester,
     Completer,
 }
 
-/// The comparison of a term.
+/// The condition of a term.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Test {
     Flag(Flag),
-    /// A number lies in a range.
+    /// A number is in a range.
     Number(Number, Range<u128>),
     /// The bytes of a request overlap a range.
     Touches(Range<u128>),
-    /// A word is this one.
+    /// A word has this value.
     Word(Word, String),
-    /// An ID is this one.
+    /// An ID has this value.
     Id(Id, Bdf),
 }
 
@@ -324,21 +338,22 @@ enum Test {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Term {
     test: Test,
-    /// True for `!=`, for records that have the field.
+    /// True for `!=`. Only matches records that have the field.
     negated: bool,
     /// Text of the term.
     text: String,
 }
 
-/// Maximum number of names of a capture that a message lists.
+/// Maximum number of names of a capture that a message contains.
 const MAX_NAMES: usize = 20;
 
-/// Every name, for messages.
+/// All names, for messages.
 pub(super) fn names() -> String {
     FIELDS.map(|field| field.name).join(", ")
 }
 
-/// Suggests the field that abbreviates `name`, as `dir` does `direction`, or that `name` abbreviates.
+/// Suggests a field if its name is an abbreviation of `name` (as `dir` is of `direction`), or `name` is one of its
+/// name.
 fn suggestion(name: &str) -> String {
     let is_near =
         |field: &&Field| name.len() >= 2 && (name.starts_with(field.name) || field.name.starts_with(name));
@@ -351,27 +366,27 @@ impl Field {
         FIELDS.into_iter().find(|field| field.name == name)
     }
 
-    /// Returns the field of this name, to be compared with a value.
+    /// Returns the field of this name, for a comparison with a value.
     ///
     /// # Errors
-    /// If the name is unknown or a flag, as a sentence.
+    /// A message if the name is unknown or a flag.
     pub(super) fn compared(name: &str) -> Result<Field, String> {
         match Field::named(name) {
             Some(field) if field.value.is_some() => Ok(field),
-            Some(_) => Err(format!("{name} stands alone: it has no value")),
+            Some(_) => Err(format!("{name} is a flag: it has no value")),
             None => Err(format!("unknown field {name:?}: expected {}{}", names(), suggestion(name))),
         }
     }
 
-    /// Its legal values.
+    /// The legal values.
     pub(super) const fn legal(&self) -> &'static str {
         self.legal
     }
 
-    /// Checks that the field supports an operator.
+    /// Checks that an operator is legal for the field.
     ///
     /// # Errors
-    /// If it does not, as a sentence with the supported operators.
+    /// A message with the legal operators.
     pub(super) fn check(&self, op: Op) -> Result<(), String> {
         match self.value {
             Some(Value::Word(_) | Value::Id(_)) if !op.is_equality() => {
@@ -462,7 +477,7 @@ impl Word {
     fn of<'a>(self, record: &'a Record<'_>) -> Option<&'a str> {
         let tlp = record.tlp();
         Some(match (self, &record.kind) {
-            // Records other than TLPs have a type too.
+            // All records have a type, not only TLPs.
             (Word::Type, kind) => kind.type_name(),
             (Word::Direction, _) => record.direction?.name(),
             (Word::Interface, _) => &record.interface?.name,
@@ -488,7 +503,7 @@ impl Word {
         words.into_iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, name)| name)
     }
 
-    /// Legal words, each with its value in records; `None` if any text is legal.
+    /// Legal words with their values in records; `None` if any text is legal.
     fn legal(self) -> Option<Vec<(&'static str, &'static str)>> {
         let words: &[(&str, &str)] = match self {
             Word::Type => return Some(values::types().map(|name| (name, name)).collect()),
@@ -531,7 +546,7 @@ impl Term {
     /// Returns the flag of this name.
     ///
     /// # Errors
-    /// If the name is unknown or needs a value, as a sentence with the valid names or values.
+    /// A message with the legal names or values, if the name is unknown or needs a value.
     pub(super) fn flag(name: &str) -> Result<Term, String> {
         let field = Field::named(name)
             .ok_or_else(|| format!("unknown term {name:?}: expected {}{}", names(), suggestion(name)))?;
@@ -542,7 +557,7 @@ impl Term {
     /// Returns the comparison of a field with a value.
     ///
     /// # Errors
-    /// If the value is invalid, as a sentence with the valid values.
+    /// A message with the legal values, if the value is not legal.
     pub(super) fn compare(field: &Field, op: Op, value: &str) -> Result<Term, String> {
         let Field { name, legal, .. } = field;
         let illegal = || format!("{value:?} is not a value of {name}: expected {legal}");
@@ -550,12 +565,13 @@ impl Term {
         Ok(Term { test, negated: op == Op::Ne, text: format!("{name}{}\"{value}\"", op.sign()) })
     }
 
-    /// Returns true if the term holds for a record.
+    /// Returns true if the term matches a record.
     pub(super) fn holds(&self, record: &Record<'_>, outcome: &Outcome) -> bool {
         self.test.holds(record, outcome).is_some_and(|holds| holds != self.negated)
     }
 
-    /// Returns a line with the names in `known`, if the term compares with another slot, link or interface.
+    /// Returns a message with the names in `known`, if the term compares with a slot, link or interface that is not
+    /// in it.
     pub(super) fn unknown_name(&self, known: &[Interface]) -> Option<String> {
         let is_known = |interface: &Interface| match &self.test {
             Test::Word(Word::Slot, slot) => *interface.slot == **slot,
@@ -577,7 +593,7 @@ impl Term {
         Some(format!("{}: not in the capture, which has {names}", self.text))
     }
 
-    /// Returns true if the term holds for a transaction as a whole.
+    /// Returns true if the term matches a transaction as a whole.
     pub(super) fn holds_for(&self, transaction: &Transaction) -> bool {
         let within = |ps: Option<u128>, range: &Range<u128>| ps.map(|ps| range.contains(&ps));
         let holds = match &self.test {
@@ -607,7 +623,7 @@ impl fmt::Display for Term {
 }
 
 impl Test {
-    /// `None` if the record does not have the field.
+    /// Returns the result for a record; `None` if the record does not have the field.
     fn holds(&self, record: &Record<'_>, outcome: &Outcome) -> Option<bool> {
         match self {
             Test::Flag(flag) => Some(flag.holds(record, outcome)),
@@ -655,8 +671,8 @@ impl Flag {
     }
 }
 
-/// Returns true if a record is an error; `outcome` is its effect on the transactions. The status of a completion counts only if the
-/// completion was taken and does not end a bus probe.
+/// Returns true if a record is an error. `outcome` is its effect on the transactions. The status of a completion
+/// counts only if the receiver took the completion and it does not end a bus probe.
 pub(crate) fn is_error(record: &Record<'_>, outcome: &Outcome) -> bool {
     let fails = outcome.taken && !outcome.probe;
     let failed = |t: &TlpRecord<'_>| {

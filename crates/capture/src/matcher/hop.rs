@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One transaction on several links: a switch or root complex forwards a request, with its Requester ID and tag
-//! (`PCIe 5.0 §2.2.6.2`), and the completions. The link that shows the request first has the transaction; each further one is
-//! a hop of it.
+//! One transaction on several links. A switch or root complex forwards a request with its Requester ID and tag
+//! (`PCIe 5.0 §2.2.6.2`), and its completions. The transaction belongs to the link that shows the request first. On
+//! each further link it is a hop of this transaction.
 
 use super::Transaction;
 use crate::reader::Direction;
@@ -22,27 +22,29 @@ pub(crate) struct Root {
 pub struct Hop {
     /// Number of the link.
     pub link: u16,
-    /// The slot or switch that the link leads to; empty if the capture does not name it.
+    /// The slot or switch at the end of the link; empty if the capture does not name it.
     pub slot: Arc<str>,
     /// Direction of the request there.
     pub direction: Option<Direction>,
     /// Number of the request's record.
     pub request_number: u64,
-    /// Time when the request was seen there first.
+    /// Time when the request was first seen on this link.
     pub start: Timestamp,
-    /// Time when the last completion was seen there; without one, when the request was.
+    /// Time of the last completion on this link; without completions, time of the request.
     pub end: Timestamp,
-    /// Its TLPs there, each once.
+    /// Number of its TLPs on this link, without replays.
     pub packets: u32,
 }
 
-/// The part of a transaction's way from one of its links to the next and back.
+/// The part of a transaction between one of its links and the next.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Leg {
     /// The transaction on the link where the leg begins.
     pub hop: Hop,
-    /// Picoseconds from here to the next link; for an answered transaction, of both ways. On the last link: until its answer.
-    /// `None` if there is neither an answer nor a next link, or if the file has no times. The legs of an answered transaction sum up to its response time.
+    /// Latency from this link to the next one, in picoseconds. For a completed transaction, it includes the way
+    /// back. On the last link, it is the time from the request to the last completion. `None` if there is neither a
+    /// completion nor a next link, or if the file has no times. The latencies of a completed transaction add up to
+    /// its response time.
     pub latency_ps: Option<u128>,
 }
 
@@ -62,7 +64,7 @@ impl Hop {
 }
 
 impl Transaction {
-    /// Returns its way, link by link, from the first that shows it. A transaction on one link has one leg.
+    /// The legs of the transaction, starting at the link that shows it first. A transaction on one link has one leg.
     pub fn legs(&self) -> Vec<Leg> {
         let first = Hop::of(self);
         let nexts = self.hops.iter().map(Some).chain([None]);
@@ -80,9 +82,9 @@ impl Transaction {
         std::iter::once(&first).chain(&self.hops).zip(nexts).map(leg).collect()
     }
 
-    /// Returns true if `request`, on another link, is this request, forwarded. It is the same request, except that a bridge may turn a
-    /// configuration request of Type 1 into Type 0. A request of Type 0 is never forwarded (`PCIe 5.0 §7.3.3`), and a request
-    /// that does not go upstream never turns upstream.
+    /// Returns true if `request`, on another link, is this request after forwarding. Forwarding keeps a request
+    /// unchanged, except that a bridge may turn a configuration request of Type 1 into Type 0. A request of Type 0
+    /// is never forwarded (`PCIe 5.0 §7.3.3`). A request that goes downstream never turns upstream.
     pub(super) fn is_forwarded_as(&self, request: &Transaction) -> bool {
         let kept = |t: &Transaction| (t.target, t.bytes, t.tc);
         let goes_up_again =
@@ -99,14 +101,14 @@ impl Transaction {
             }
     }
 
-    /// Adds the same transaction on a further link.
+    /// Adds this transaction's part on a further link.
     pub(crate) fn add_hop(&mut self, hop: &Transaction) {
         self.errors |= hop.errors;
         self.has_times &= hop.has_times;
         self.terms |= hop.terms;
         self.retries += hop.retries;
         let new = Hop::of(hop);
-        // Inner links end first, and stand last.
+        // The requests on inner links come later, but their transactions end first.
         let at = self.hops.partition_point(|known| known.request_number < new.request_number);
         self.hops.insert(at, new);
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The transaction matcher: finds the request of a completion, by link, requester and tag. Memory is bounded by
-//! [`MAX_REQUESTERS`] and [`MAX_OUTSTANDING`], beyond which the oldest request is given up. Never allocates once its maps
-//! have grown: a tag keeps its entry after its request has ended, because tags are reused.
+//! The transaction matcher: finds the request of a completion by link, requester and tag. Memory is bounded by
+//! [`MAX_REQUESTERS`] and [`MAX_OUTSTANDING`]. Above these limits, the oldest request is given up. The matcher
+//! allocates nothing once its maps have grown: tags are reused, so a tag keeps its entry after its request has
+//! ended.
 //!
-//! Captures taken from a mirroring switch may show a tag's next request before the last completion of the one before,
-//! as NetTLP's `p4600-write-64blk.pcap` does. So each tag keeps one earlier request besides the newest. The earlier one does
-//! not count as outstanding, because its requester has released the tag.
+//! In a capture from a mirroring switch, the next request of a tag may come before the last completion of its
+//! previous request, as in NetTLP's `p4600-write-64blk.pcap`. So each tag keeps one earlier request in addition to
+//! the newest. The earlier one does not count as outstanding, because its requester has released the tag.
 
 mod hop;
 mod posted;
@@ -31,29 +32,29 @@ use tlp::{Bdf, Body, Class, Completion, Repr, Status, Tag};
 pub const MAX_OUTSTANDING: usize = 65_536;
 /// Maximum number of entries for tags, including those without a request.
 const MAX_PLACES: usize = 2 * MAX_OUTSTANDING;
-/// Number of outstanding requests from which their order is tracked, until the number falls to half.
+/// Number of busy tags from which the order of requests is tracked, until the number falls to half.
 const MANY: usize = MAX_OUTSTANDING / 2;
-/// Offset of the Vendor ID, by which a bus is probed (`PCIe 5.0 §7.5.1.1.1`).
+/// Offset of the Vendor ID. Software reads it to probe a bus for functions (`PCIe 5.0 §7.5.1.1.1`).
 const VENDOR_ID: u16 = 0;
-/// Most requesters, by link, whose outstanding requests are counted apart.
+/// Maximum number of requesters on all links whose outstanding requests are counted.
 pub const MAX_REQUESTERS: usize = 65_536;
 
 /// Effect of a TLP on the outstanding transactions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "it is taken apart at once and never kept; a box would be one a transaction"
+    reason = "it is matched at once and never stored; a box would cost an allocation per transaction"
 )]
 pub enum Match {
     /// A posted request, which has no completion.
     Posted,
     /// A request, now outstanding.
     Request,
-    /// The same TLP again: a replay, or the same TLP seen at a second place.
+    /// The same TLP again: a replay, or a copy that was captured at a second place.
     Repeat,
-    /// A request with a tag whose earlier request still lacks completions.
+    /// A request whose tag has an earlier request without all completions.
     TagReuse,
-    /// A request of a requester beyond [`MAX_REQUESTERS`]: its completions will be unmatched.
+    /// A request of a requester above [`MAX_REQUESTERS`]. Its completions will not be matched.
     Untracked,
     /// A completion that is not the last one.
     Partial,
@@ -68,19 +69,19 @@ pub enum Match {
 pub struct Counts {
     /// Posted requests.
     pub posted: u64,
-    /// Non-posted requests, those counted below included.
+    /// Non-posted requests, including those that are counted in fields below.
     pub requests: u64,
-    /// Requests seen again on a further link, as they are forwarded.
+    /// Requests seen again on a further link, after forwarding.
     pub forwarded: u64,
-    /// TLPs seen again.
+    /// TLPs seen again: replays and copies.
     pub repeats: u64,
     /// Requests with a tag whose earlier request was still outstanding.
     pub tag_reuses: u64,
-    /// Requests given up because their tag was used twice more.
+    /// Requests given up because two later requests used their tag.
     pub given_up: u64,
-    /// Requests given up, the oldest of more than [`MAX_OUTSTANDING`].
+    /// Requests given up because more than [`MAX_OUTSTANDING`] were outstanding and they were the oldest.
     pub expired: u64,
-    /// Requests of requesters beyond [`MAX_REQUESTERS`].
+    /// Requests of requesters above [`MAX_REQUESTERS`].
     pub untracked: u64,
     /// Transactions that ended.
     pub completed: u64,
@@ -90,50 +91,50 @@ pub struct Counts {
     pub probes: u64,
     /// Completions without a request.
     pub unmatched: u64,
-    /// Matched completions whose Byte Count is not what remained.
+    /// Matched completions whose Byte Count differs from the remaining bytes.
     pub byte_count_mismatches: u64,
 }
 
 /// Number of outstanding requests of a requester.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outstanding {
-    /// At present.
+    /// Current number.
     pub now: u32,
-    /// Maximum so far.
+    /// Maximum number so far.
     pub max: u32,
 }
 
-/// A TLP as the matcher sees it.
+/// A TLP with the information that the matcher needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Packet<'a> {
     /// Number of its record.
     pub(crate) number: u64,
-    /// When it was seen.
+    /// Time when it was seen.
     pub(crate) time: Timestamp,
     /// True if the file has a time for it.
     pub(crate) has_time: bool,
     /// Its line in a text.
     pub(crate) line: Option<u64>,
-    /// Time when it was seen first; earlier if it did not arrive then.
+    /// Time when it was first seen. It is earlier than `time` if the first TLP did not arrive.
     pub(crate) first_seen: Timestamp,
-    /// Number of times that it was seen before without arriving.
+    /// How often it was seen before without arriving.
     pub(crate) retries: u32,
     /// Number of the link.
     pub(crate) link: u16,
-    /// The slot or switch that the link leads to, if the capture has interfaces.
+    /// The slot or switch at the end of the link, if the capture has interfaces.
     pub(crate) slot: Option<&'a Arc<str>>,
-    /// Which way it goes.
+    /// Direction of the TLP.
     pub(crate) direction: Option<Direction>,
-    /// Its header.
+    /// The header.
     pub(crate) repr: &'a Repr,
-    /// Its own errors.
+    /// Errors of the TLP itself.
     pub(crate) errors: Errors,
-    /// The terms of a filter that hold for it.
+    /// Bits of the filter terms that match it.
     pub(crate) terms: u64,
 }
 
-/// A tag of a requester: Requester ID, tag and link, 16 bits each from bit 32 down. It is compared as one integer, and the
-/// places of one tag on all links are adjacent.
+/// A tag of a requester on a link: Requester ID in bits 47:32, tag in bits 31:16, link in bits 15:0. It is compared
+/// as one integer, so the places of one tag on all links are adjacent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Place(u64);
 
@@ -166,21 +167,21 @@ pub struct Matcher {
     waiting: BTreeMap<Place, Slot>,
     /// Number of tags with outstanding requests.
     busy_tags: usize,
-    /// Requests in their order, to find the oldest where [`MANY`] wait, else empty; those that have ended are cleared away
-    /// now and then.
+    /// Requests in order, to find the oldest one; empty unless [`MANY`] tags are busy. Ended requests are removed
+    /// from time to time.
     order: VecDeque<(u64, Place)>,
     outstanding: BTreeMap<Requester, Outstanding>,
-    /// Functions that have answered a configuration read.
+    /// Functions that have completed a configuration read successfully.
     present: BTreeSet<Bdf>,
     counts: Counts,
     given_up: VecDeque<Transaction>,
     keeps_given_up: bool,
-    /// Number of the request that the latest completion answered.
+    /// Record number of the request that the latest completion answered.
     answered: Option<u64>,
     /// If the latest TLP is a forwarded request, the first record of its transaction.
     forwards: Option<Root>,
     posted: Posted,
-    /// The link of the first TLP, and whether there was one on another.
+    /// The link of the first TLP. `has_links` tells whether a TLP was on another link.
     first_link: Option<u16>,
     has_links: bool,
 }
@@ -191,12 +192,12 @@ impl Matcher {
         Matcher::default()
     }
 
-    /// A matcher that keeps what it gives up, for [`next_given_up`](Self::next_given_up).
+    /// A matcher that keeps the requests it gives up, for [`next_given_up`](Self::next_given_up).
     pub(crate) fn that_keeps_given_up() -> Matcher {
         Matcher { keeps_given_up: true, ..Matcher::default() }
     }
 
-    /// Processes a TLP on a link in a direction. `number` and `time` are those of its record.
+    /// Processes a TLP on a link in a direction. `number` and `time` are the number and time of the record.
     pub fn see(&mut self, number: u64, time: Timestamp, (link, direction): Way, repr: &Repr) -> Match {
         let (errors, terms) = (Errors::empty(), 0);
         self.packet(&Packet {
@@ -229,7 +230,7 @@ impl Matcher {
         }
     }
 
-    /// Counts a TLP whose place shows that it was seen before.
+    /// Counts a TLP whose place in the sequence shows that it was seen before.
     pub(crate) fn count_repeat(&mut self) {
         self.counts.repeats += 1;
     }
@@ -239,7 +240,7 @@ impl Matcher {
         self.counts
     }
 
-    /// Number of the request that the latest matched completion answered.
+    /// Record number of the request that the latest matched completion answered.
     pub(crate) const fn answered(&self) -> Option<u64> {
         self.answered
     }
@@ -254,17 +255,17 @@ impl Matcher {
         self.waiting.values().flat_map(Slot::all).filter(|waiting| waiting.hop_of.is_none())
     }
 
-    /// Outstanding requests by requester.
+    /// Numbers of outstanding requests by requester.
     pub fn outstanding(&self) -> impl Iterator<Item = (Requester, Outstanding)> {
         self.outstanding.iter().map(|(requester, outstanding)| (*requester, *outstanding))
     }
 
-    /// Outstanding requests of one requester.
+    /// Number of outstanding requests of one requester.
     pub fn outstanding_of(&self, requester: Requester) -> Outstanding {
         self.outstanding.get(&requester).copied().unwrap_or_default()
     }
 
-    /// The request with this number, where it waits.
+    /// The outstanding request with this record number.
     pub(crate) fn waiting_mut(
         &mut self,
         requester: Requester,
@@ -275,7 +276,7 @@ impl Matcher {
         [&mut slot.newest, &mut slot.earlier].into_iter().flatten().find(|t| t.request_number == number)
     }
 
-    /// The request that waits under a tag: the newest, or the only one, where `only` is true.
+    /// The outstanding request of a tag. If the tag has two requests, returns the newest, or `None` with `only`.
     pub(crate) fn waiting_under(
         &mut self,
         requester: Requester,
@@ -289,7 +290,7 @@ impl Matcher {
         }
     }
 
-    /// A request given up, once.
+    /// Removes and returns a request that was given up.
     pub(crate) fn next_given_up(&mut self) -> Option<Transaction> {
         self.given_up.pop_front()
     }
@@ -305,7 +306,7 @@ impl Matcher {
         left
     }
 
-    /// Counts the latest request by `kind`, or as forwarded if another link showed it before.
+    /// Counts the latest request in the field that `kind` selects, or as forwarded if another link showed it before.
     fn count_request(&mut self, kind: impl Fn(&mut Counts) -> &mut u64) {
         let counts = &mut self.counts;
         *(if self.forwards.is_some() { &mut counts.forwarded } else { kind(counts) }) += 1;
@@ -375,7 +376,7 @@ impl Matcher {
         true
     }
 
-    /// Notes the place of a request, the newest, in the order; where most of the order has ended, clears it away.
+    /// Adds the newest request to the order. Removes ended requests if they are the majority.
     fn remember(&mut self, number: u64, place: Place) {
         if self.order.is_empty() {
             if self.busy_tags >= MANY {
@@ -399,7 +400,7 @@ impl Matcher {
         self.order.push_back((number, place));
     }
 
-    /// Gives the oldest request up, with all else that waits under its tag.
+    /// Gives up the oldest request, and the other request of its tag.
     fn expire_oldest(&mut self) {
         while let Some((number, place)) = self.order.pop_front() {
             let Some(slot) = self.waiting.get_mut(&place).filter(|slot| slot.holds(number)) else { continue };
@@ -473,7 +474,7 @@ impl Matcher {
 }
 
 impl Slot {
-    // The earlier one first, unless the completion fits the newest alone.
+    // Prefers the earlier request, unless the completion fits only the newest.
     fn newest_answers(&self, completion: &Completion) -> bool {
         match (&self.newest, &self.earlier) {
             (Some(newest), Some(earlier)) => !earlier.expects(completion) && newest.expects(completion),

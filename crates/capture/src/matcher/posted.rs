@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Recognizes posted requests that another link showed before. A posted request has no completion, and its tag identifies
-//! nothing, so requests are compared by header. Switches forward posted requests with equal headers in order
-//! (`PCIe 5.0 §2.4.1`): the next one on a link is the oldest that the link has not shown.
+//! Recognizes posted requests that another link showed before. A posted request has no completion, and its tag
+//! identifies nothing, so headers are compared. Switches forward posted requests with equal headers in order (`PCIe
+//! 5.0 §2.4.1`), so the next one on a link is the oldest that the link has not shown yet.
 //!
 //! Memory is bounded by [`MAX_POSTED`]. Headers are compared only if a capture has more than one link.
 
@@ -10,7 +10,8 @@ use crate::reader::Direction;
 use std::collections::{BTreeMap, VecDeque};
 use tlp::{Bdf, Body, MessageRouting};
 
-/// Maximum number of posted requests that may still come on a further link. If there are more, the oldest is dropped.
+/// Maximum number of posted requests that may still appear on a further link. If there are more, the oldest is
+/// dropped.
 pub(crate) const MAX_POSTED: usize = 4096;
 
 /// Fields of a posted request that forwarding keeps: requester, format, target, bytes and Traffic Class.
@@ -29,12 +30,12 @@ struct Sight {
 pub(super) struct Posted {
     /// In order of their first records.
     latest: VecDeque<(Header, Sight)>,
-    /// By header, in their order; empty while there is one link.
+    /// The requests by header, in order; empty while the capture has one link.
     by_header: BTreeMap<Header, VecDeque<Sight>>,
 }
 
 impl Posted {
-    /// Sees a posted request. Returns its first record if another link showed it before.
+    /// Processes a posted request. Returns its first record if another link showed it before.
     pub(super) fn see(&mut self, packet: &Packet<'_>, has_links: bool) -> Option<Root> {
         // A local message is never forwarded (`PCIe 5.0 §2.2.8`).
         if matches!(&packet.repr.body, Body::Message(m) if m.routing == MessageRouting::Local) {
@@ -60,8 +61,8 @@ impl Posted {
         }
     }
 
-    /// Returns the oldest request with this header that may come on the packet's link now. A request that does not go upstream
-    /// never turns upstream.
+    /// Returns the oldest request with this header that the packet's link may show now. A request that goes
+    /// downstream never turns upstream.
     fn forwarded(&mut self, header: &Header, packet: &Packet<'_>) -> Option<Root> {
         let link = packet.link;
         let goes_up = packet.direction == Some(Direction::Upstream);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A request with its completions. Never looks at other transactions.
+//! A request with its completions. This module handles each transaction by itself.
 
 use super::{Hop, Packet, Root};
 use crate::reader::Direction;
@@ -20,7 +20,7 @@ bitflags::bitflags! {
     /// Errors of a transaction.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct Errors: u16 {
-        /// No completion by the end of the capture, or until it was given up.
+        /// No completion until the end of the capture, or until the request was given up.
         const NO_COMPLETION = 1;
         /// Some data is missing.
         const INCOMPLETE = 1 << 1;
@@ -30,7 +30,7 @@ bitflags::bitflags! {
         const COMPLETER_ABORT = 1 << 3;
         /// Completed with Configuration Request Retry Status.
         const CONFIG_RETRY = 1 << 4;
-        /// A completion that no request waits for.
+        /// A completion without an outstanding request.
         const UNEXPECTED_COMPLETION = 1 << 5;
         /// One of its TLPs is poisoned (EP).
         const POISONED = 1 << 6;
@@ -40,7 +40,7 @@ bitflags::bitflags! {
         const DUPLICATE_TAG = 1 << 8;
         /// A completion's Byte Count differs from the remaining bytes.
         const BYTE_COUNT = 1 << 9;
-        /// Given up by the matcher for lack of room.
+        /// The matcher gave it up because too many requests were outstanding.
         const EXPIRED = 1 << 10;
     }
 }
@@ -81,16 +81,16 @@ impl Errors {
 /// The Ack or Nak that acknowledges a TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ack {
-    /// Unknown: the capture has no DLLPs of the link, or no places of its TLPs.
+    /// Unknown: the capture has no DLLPs of the link, or no sequence positions of its TLPs.
     #[default]
     Unknown,
-    /// None so far; the capture would show it.
+    /// The capture shows Acks, but not yet one for this TLP.
     None,
-    /// The first Ack or Nak that covers it.
+    /// The first Ack or Nak that covers the TLP.
     Seen {
         /// Number of its record.
         number: u64,
-        /// When it was seen.
+        /// Time of the Ack or Nak.
         time: Timestamp,
     },
 }
@@ -98,7 +98,7 @@ pub enum Ack {
 /// Target of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Target {
-    /// Memory, I/O: address of the first byte. Of an unexpected completion its Lower Address.
+    /// Memory or I/O: address of the first byte. For an unexpected completion, its Lower Address.
     Address(u64),
     /// A register of a function's configuration space.
     Register {
@@ -111,7 +111,7 @@ pub enum Target {
     Message {
         /// Message Code.
         code: u8,
-        /// Its name in the specification, where the code is known.
+        /// Its name in the specification, if the code is defined.
         name: Option<&'static str>,
     },
 }
@@ -121,11 +121,11 @@ pub enum Target {
 pub struct Transaction {
     /// Requester, and the link that showed the request first.
     pub requester: Requester,
-    /// The slot or switch that this link leads to; empty if the capture does not name it.
+    /// The slot or switch at the end of this link; empty if the capture does not name it.
     pub slot: Arc<str>,
-    /// Its tag.
+    /// Tag of the request.
     pub tag: Tag,
-    /// Type of the request; of an unexpected completion, its own.
+    /// Type of the request; for an unexpected completion, type of the completion.
     pub format: FormatId,
     /// Direction of the request, if the capture has it.
     pub direction: Option<Direction>,
@@ -133,21 +133,21 @@ pub struct Transaction {
     pub tc: u8,
     /// Target of the request.
     pub target: Target,
-    /// Bytes asked for or written; 0 if the request names none.
+    /// Number of bytes that the request reads or writes; 0 if it accesses none.
     pub bytes: u32,
     /// Bytes of data still expected from completions.
     pub remaining: u32,
     /// Bytes of data received in completions.
     pub data_bytes: u32,
-    /// Completions so far.
+    /// Number of completions so far.
     pub completions: u32,
-    /// Number of its TLPs that were seen again on a link, or sent again after a loss.
+    /// Number of its TLPs that were seen again on a link, or retransmitted after a loss.
     pub retries: u32,
     /// Status of the last completion; `None` before the first.
     pub status: Option<Status>,
     /// Number of the request's record.
     pub request_number: u64,
-    /// Line of the request in a text.
+    /// Line of the request in a text file.
     pub line: Option<u64>,
     /// Time when the request was seen first.
     pub start: Timestamp,
@@ -159,39 +159,41 @@ pub struct Transaction {
     pub end: Timestamp,
     /// True if the file has the times of the request and of all completions.
     pub has_times: bool,
-    /// Its errors.
+    /// Errors of the transaction.
     pub errors: Errors,
-    /// Unsupported Request to a bus probe: a read of the Vendor ID of a function that has answered no configuration read
-    /// before, so that it is not there (`PCIe 5.0 §2.3.2`). The status is then no error.
+    /// True if it is a bus probe, for which Unsupported Request is not an error: a read of the Vendor ID of a
+    /// function that does not exist (`PCIe 5.0 §2.3.2`). Such a function has completed no configuration read
+    /// successfully.
     pub is_probe: bool,
     /// Acknowledgment of the request.
     pub ack: Ack,
     /// Acknowledgment of the last completion.
     pub completion_ack: Ack,
-    /// The transaction on further links, in the order in which the request came there.
+    /// The transaction on further links, in the order in which they show the request.
     pub hops: Vec<Hop>,
     /// The transaction that this one is a hop of.
     pub(crate) hop_of: Option<Root>,
-    /// Number of events that it waits for after its answer: Acks of its TLPs, or the request on a further link.
+    /// Number of events that it waits for after completion: Acks of its TLPs, or the request on a further link.
     pub(crate) unacked: u32,
-    /// The terms of a filter that hold for one of its TLPs, a bit each.
+    /// Bits of the filter terms that match one of its TLPs.
     pub(crate) terms: u64,
     /// Byte Count of the last completion.
     latest_byte_count: Option<u16>,
 }
 
 impl Transaction {
-    /// From the first request to the last completion, in picoseconds.
+    /// Time from the first request to the last completion, in picoseconds.
     pub const fn latency_ps(&self) -> u128 {
         self.end.since_ps(self.start)
     }
 
-    /// From the first request to the first data, in picoseconds; `None` if no data came, or without times.
+    /// Time from the first request to the first data, in picoseconds; `None` without data or without times.
     pub fn first_data_ps(&self) -> Option<u128> {
         self.first_data.filter(|_| self.has_times).map(|first| first.since_ps(self.start))
     }
 
-    /// From the first request to the last completion, in picoseconds; `None` if nothing answered, or without times.
+    /// Time from the first request to the last completion, in picoseconds; `None` without completions or without
+    /// times.
     pub const fn response_ps(&self) -> Option<u128> {
         if self.completions == 0 || !self.has_times { None } else { Some(self.latency_ps()) }
     }
@@ -206,14 +208,15 @@ impl Transaction {
         Format::get(self.format).class == Class::Posted
     }
 
-    /// TLPs of it that were seen on all links, retries included.
+    /// Number of its TLPs on all links, with retries.
     pub fn packets(&self) -> u32 {
         let request = u32::from(!self.errors.contains(Errors::UNEXPECTED_COMPLETION));
         let further: u32 = self.hops.iter().map(|hop| hop.packets).sum();
         request + self.completions + self.retries + further
     }
 
-    /// Data per response time, in megabits per second; `None` if no data came, or in no time.
+    /// Data per response time, in megabits per second; `None` without data, or if the response time is zero or
+    /// unknown.
     pub fn throughput_mbps(&self) -> Option<u64> {
         let bits = u128::from(self.data_bytes) * 8;
         let ps = self.response_ps().filter(|ps| *ps > 0 && bits > 0)?;
@@ -231,7 +234,7 @@ impl Transaction {
         Transaction { remaining, ..Transaction::at_rest(packet, bytes) }
     }
 
-    /// Returns an unexpected completion as a transaction of its own.
+    /// Returns an unexpected completion as a separate transaction.
     pub(crate) fn of_unexpected(packet: &Packet<'_>, completion: &Completion) -> Transaction {
         let data_bytes = completion.length_dw.map_or(0, |dw| answered_bytes(completion, dw));
         Transaction {
@@ -283,29 +286,30 @@ impl Transaction {
             && (self.format, self.target, self.bytes) == (request.format, request.target, request.bytes)
     }
 
-    /// Counts a TLP of it that was seen again.
+    /// Counts another sighting of one of its TLPs.
     pub(crate) fn seen_again(&mut self, packet: &Packet<'_>) {
         self.retries += 1;
         self.terms |= packet.terms;
         self.errors |= packet.errors;
     }
 
-    /// True for the completion before, once more: Byte Count falls from each to the next (`PCIe 5.0 §2.3.1.1`).
+    /// Returns true if `completion` repeats the previous one: Byte Count decreases with each completion (`PCIe 5.0
+    /// §2.3.1.1`).
     pub(super) fn is_answered_again_by(&self, completion: &Completion) -> bool {
         self.latest_byte_count == Some(completion.byte_count)
             && u32::from(completion.byte_count) > self.remaining
     }
 
-    // Only data is counted down: an answer without data, or a failure, ends at once. The completion of an AtomicOp counts
-    // what it returns, the original value.
+    // Only data is counted: a completion without data or with an error ends the transaction. The completion of an
+    // AtomicOp counts the original value that it returns.
     pub(super) fn expects(&self, completion: &Completion) -> bool {
         self.remaining == 0
             || completion.status != Status::Success
             || u32::from(completion.byte_count) == self.remaining
     }
 
-    /// Counts a completion, and says whether it is the last: one without data, or with another status than success, ends
-    /// the transaction (`PCIe 5.0 §2.3.1.1`, §2.3.2).
+    /// Counts a completion. Returns true if it is the last one: a completion without data, or with a status other
+    /// than success, ends the transaction (`PCIe 5.0 §2.3.1.1`, §2.3.2).
     pub(super) fn is_ended_by(&mut self, packet: &Packet<'_>, completion: &Completion) -> bool {
         self.end = packet.time;
         self.has_times &= packet.has_time;
@@ -360,7 +364,7 @@ impl Target {
     }
 }
 
-/// Returns the number of bytes that a request names.
+/// Returns the number of bytes that a request accesses.
 pub(crate) fn named_bytes(repr: &Repr) -> u32 {
     match &repr.body {
         Body::Memory(m) => m.span.byte_count(),
@@ -371,7 +375,7 @@ pub(crate) fn named_bytes(repr: &Repr) -> u32 {
     }
 }
 
-/// Returns the number of bytes that a completion returns: its data without the bytes before the first and after the last one.
+/// Returns the number of bytes that a completion returns, without the padding of its first and last DW.
 fn answered_bytes(completion: &Completion, length_dw: u16) -> u32 {
     let lanes = u32::from(length_dw) * 4 - u32::from(completion.lower_address & 3);
     lanes.min(u32::from(completion.byte_count))

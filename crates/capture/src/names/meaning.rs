@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a TLP means, as text. Never allocates.
+//! The meaning of a TLP, and its text. Printing allocates nothing.
 
 use super::windows::At;
 use super::{DeviceRegister, NamedRegister, OwnRegisters, Place};
@@ -7,12 +7,12 @@ use config::register::{Attribute, Field, Word, byte_mask};
 use std::fmt;
 use tlp::Bdf;
 
-/// Maximum number of bytes of a write that are shown as values of registers.
+/// Maximum number of bytes of a write that are kept to show the values of registers.
 const MAX_VALUE_BYTES: usize = 16;
-/// Maximum number of registers of one access that are named; of more, how many there are.
+/// Maximum number of registers of one access that are printed by name. Further registers are only counted.
 const MAX_NAMED: usize = 4;
 
-/// What a TLP means.
+/// The meaning of a TLP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Meaning {
     /// A configuration request or its completion.
@@ -23,34 +23,34 @@ pub enum Meaning {
         place: Place,
         /// Byte Enables, bits 3:0.
         enables: u8,
-        /// What is done with it.
+        /// The operation on the register.
         action: Action,
     },
     /// An interrupt.
     Interrupt(Interrupt),
     /// An access to an entry of a function's MSI-X table.
     MsixTable {
-        /// The entry.
+        /// Number of the entry.
         vector: u16,
-        /// Its registers.
+        /// The registers of the entry that are accessed.
         registers: Registers,
     },
     /// An access to a function's memory.
     Registers(Registers),
 }
 
-/// What is done with a configuration register.
+/// An operation on a configuration register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// It is asked for.
+    /// A read request.
     Read,
-    /// It was read: its value.
+    /// A completion of a read, with the value.
     Answer(u32),
-    /// A BAR was read after ones were written to it: the bytes that it asks for.
+    /// A completion of a read of a BAR after sizing, with the size of the BAR in bytes.
     Size(u64),
-    /// It is written.
+    /// A write, with the value.
     Write(u32),
-    /// Ones are written to a BAR, so that it tells its size.
+    /// A write of ones to a BAR, which starts sizing.
     Sizing,
 }
 
@@ -59,18 +59,18 @@ pub enum Action {
 pub struct Interrupt {
     /// How it is sent.
     pub kind: InterruptKind,
-    /// Whose it is.
+    /// The function that sends it.
     pub function: Bdf,
-    /// Which; `None` if several vectors send the same.
+    /// The vector; `None` if several vectors have the same address and data.
     pub vector: Option<u16>,
 }
 
 /// How an interrupt is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InterruptKind {
-    /// By the address and data of the MSI capability.
+    /// With the address and data of the MSI capability.
     Msi,
-    /// By those of an entry of the MSI-X table.
+    /// With the address and data of an entry of the MSI-X table.
     Msix,
 }
 
@@ -88,13 +88,13 @@ pub struct Registers {
     pub function: Bdf,
     /// The BAR, 0 to 5.
     pub bar: u8,
-    /// Offset of the first byte; of an MSI-X table, in its entry.
+    /// Offset of the first byte in the BAR, or in the entry of an MSI-X table.
     pub offset: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u32,
-    /// What is known of the device's registers.
+    /// The known registers of the device.
     known: Known,
-    /// The first bytes of a write, as far as they were captured.
+    /// The first bytes of a write, if they were captured.
     data: [u8; MAX_VALUE_BYTES],
     captured: u8,
 }
@@ -109,7 +109,7 @@ impl Registers {
         Registers { function, bar, offset, bytes, known, data: first, captured: captured as u8 }
     }
 
-    /// The registers that it touches, in rising order.
+    /// The registers that the access overlaps, in the order of their table.
     pub fn touched(&self) -> impl Iterator<Item = NamedRegister<&str>> {
         let (first, end, bar) = (self.offset, self.offset.saturating_add(u64::from(self.bytes)), self.bar);
         let (shipped, own) = match &self.known {
@@ -124,7 +124,8 @@ impl Registers {
         })
     }
 
-    /// The value that a write gives to a register, where it writes all of it and was captured.
+    /// The value that a write stores in a register; `None` unless it writes the whole register and all bytes were
+    /// captured.
     pub fn value_of(&self, register: NamedRegister<&str>) -> Option<u64> {
         let start = usize::try_from(register.offset.checked_sub(self.offset)?).ok()?;
         let bytes = usize::try_from(register.bytes).ok().filter(|bytes| *bytes <= 8)?;
@@ -205,12 +206,13 @@ fn append_config(place: Place, enables: u8, action: Action, f: &mut fmt::Formatt
     }
 }
 
-/// The fields that a write names: of one bit those that are set, of several their value.
+/// Appends the fields of a register that a write sets: fields of one bit if they are set, and larger fields with
+/// their value.
 fn append_fields(word: &Word, bits: u32, value: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let written = |field: &&Field| field.attribute.is_writable() && field.bits & bits != 0;
     let is_shown = |field: &&Field| field.bits.count_ones() > 1 || field.bits & value != 0;
     let mut lead = ": ";
-    // A register that is one field, such as an address, stands as it was written.
+    // If the register is one field, such as an address, only its value is printed.
     if let Some(whole) = word.fields.iter().filter(written).find(|field| field.name == word.name_of(bits)) {
         return write!(f, " = {:#x}", value & whole.bits);
     }
@@ -237,7 +239,7 @@ fn append_field(field: &Field, value: u32, f: &mut fmt::Formatter<'_>) -> fmt::R
     }
 }
 
-/// A size in the largest unit that divides it.
+/// A size in bytes, printed in the largest unit that divides it.
 struct Bytes(u64);
 
 impl fmt::Display for Bytes {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What TLPs mean to the functions that they reach: configuration registers by name and field, interrupts by vector, the
-//! registers of devices. Never guesses.
+//! Names what TLPs access: configuration registers and their fields, interrupt vectors, and registers of devices.
+//! Names come only from the capture itself, never from a guess.
 //!
-//! | name | learned from |
+//! | name | source |
 //! |---|---|
-//! | configuration registers | the tables of `riser-config`; where capabilities stand, from the completions of the firmware's reads |
-//! | BARs and their windows | sizing, and the writes that place them; of virtual functions, from SR-IOV of their physical one |
-//! | interrupts | the MSI capability, or the entries written to the MSI-X table |
-//! | registers of devices | whoever knows the devices, by the Vendor and Device ID that were read ([`DeviceRegisters`]); of self-describing devices, the interface of their link ([`OwnRegisters`]) |
+//! | configuration registers | the tables of `riser-config`; positions of capabilities: completions of the firmware's reads |
+//! | BARs and their windows | BAR sizing and the writes of addresses; for virtual functions: the SR-IOV capability of the physical function |
+//! | interrupts | the MSI capability, or the entries that are written to the MSI-X table |
+//! | registers of devices | the tables of devices for the Vendor and Device ID read ([`DeviceRegisters`]); for self-describing devices: the interface of their link ([`OwnRegisters`]) |
 //!
-//! What the capture does not tell has no name: then a configuration request has none but those that all headers agree on,
-//! an address without a window none at all.
+//! If the capture does not show a source, there is no name. A configuration request then has only the names that
+//! are the same in all header types, and an address outside all known windows has no name.
 //!
-//! Memory is bounded: 4 KiB of registers for each function that is configured, [`MAX_WAITING`] reads and [`MAX_VECTORS`]
-//! entries of MSI-X tables, beyond which reads and entries are not learned from.
+//! Memory is bounded: 4 KiB of registers per configured function, [`MAX_WAITING`] reads and [`MAX_VECTORS`] entries
+//! of MSI-X tables. Reads and entries above these limits are ignored.
 
 mod meaning;
 mod msix;
@@ -37,13 +37,14 @@ use std::collections::BTreeMap;
 use tlp::{Access, Bdf, Body, Completion, ConfigKind, ConfigRequest, MemoryRequest, Status, Tag};
 use windows::Windows;
 
-/// Maximum number of configuration reads whose completions are waited for; a completion ends one, and so does a read with its tag.
+/// Maximum number of outstanding configuration reads. A completion ends a read, and a new read with the same tag
+/// replaces it.
 pub const MAX_WAITING: usize = 65_536;
 
-/// A configuration read under way.
+/// An outstanding configuration read: link, Requester ID and tag.
 type Waiting = (u16, Bdf, Tag);
 
-/// Learns from the records of a capture what they mean.
+/// Learns names from the records of a capture, and names the following records.
 #[derive(Clone, Debug)]
 pub struct Names {
     devices: DeviceRegisters,
@@ -52,12 +53,12 @@ pub struct Names {
     spaces: BTreeMap<Bdf, Space>,
     windows: Windows,
     entries: Entries,
-    /// Configuration reads by link, requester and tag: the function asked, and its register.
+    /// The function and register of each outstanding configuration read.
     waiting: BTreeMap<Waiting, (Bdf, u16)>,
 }
 
 impl Names {
-    /// Nothing learned yet; `devices` knows the registers of devices.
+    /// Knows only the registers of `devices`.
     pub fn new(devices: DeviceRegisters) -> Names {
         Names {
             devices,
@@ -69,8 +70,8 @@ impl Names {
         }
     }
 
-    /// Sees a record, each in its order, and says what it means, where it is a TLP that means something. What was damaged or
-    /// dropped on the way means nothing.
+    /// Processes a record; call it for every record in order. Returns the meaning of a TLP if it is known. TLPs
+    /// that were damaged or dropped on the way have no meaning.
     #[inline]
     pub fn see(&mut self, record: &Record<'_>) -> Option<Meaning> {
         let tlp = record.tlp().filter(|_| !record.mark.is_lost())?;
@@ -78,7 +79,7 @@ impl Names {
         match &tlp.repr.body {
             Body::Memory(request) => self.memory(request, tlp),
             Body::Config(request) => {
-                // A request of type 1 goes on to another link.
+                // A type 1 request continues to another link.
                 if let (ConfigKind::Type0, Some(interface)) = (request.kind, record.interface) {
                     self.leads_to(request.completer, &interface.registers);
                 }
@@ -91,8 +92,8 @@ impl Names {
         }
     }
 
-    /// The settings of a function that bind the TLPs that it sends, as far as they are known. `None` for a virtual function,
-    /// which has no settings of its own (`PCIe 5.0 §9.3.5.4`).
+    /// The known settings of a function that limit the TLPs it sends. `None` for a virtual function, which has no
+    /// such settings (`PCIe 5.0 §9.3.5.4`).
     pub(crate) fn device_control(&self, function: Bdf) -> Option<DeviceControl> {
         self.spaces.get(&function)?.device_control()
     }
@@ -145,7 +146,7 @@ impl Names {
         Some(Meaning::Config { function, place: place?, enables: 0xf, action })
     }
 
-    /// What is kept beside the registers follows those that decide it.
+    /// Updates the windows of a function after one of the registers that determine them changed.
     fn follow(&mut self, function: Bdf, place: Option<Place>, dw: u16) {
         let decides = dw == config::header::COMMAND_STATUS
             || matches!(place, Some(Place::Bar { .. } | Place::VfBar { .. }))
@@ -197,7 +198,7 @@ impl Names {
         self.spaces.get(&function)?.msix_table()
     }
 
-    /// The interrupt that a write is, where its function has one with that address and data.
+    /// The interrupt that a write raises, if its function has an interrupt with this address and data.
     fn interrupt(&self, function: Bdf, address: u64, data: &[u8]) -> Option<Interrupt> {
         let space = self.spaces.get(&function)?;
         if let Some(vector) = space.msi_vector(address, data) {
@@ -223,7 +224,7 @@ impl Names {
     }
 }
 
-/// The bytes that a write brings, from its first enabled one to its last, as far as they were captured.
+/// The captured bytes of a write, from the first to the last enabled one.
 fn enabled<'a>(request: &MemoryRequest, tlp: &TlpRecord<'a>) -> &'a [u8] {
     let start = (request.span.lead() as usize).min(tlp.data.len());
     let end = (start + request.span.byte_count() as usize).min(tlp.data.len());

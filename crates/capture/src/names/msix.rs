@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The MSI-X tables of functions, as they were written (`PCIe 5.0 §6.1.4.2`). Never holds more than [`MAX_VECTORS`] entries.
+//! The contents of MSI-X tables, learned from writes (`PCIe 5.0 §6.1.4.2`). Holds at most [`MAX_VECTORS`] entries.
 
 use super::DeviceRegister;
 use config::cap::msix::ENTRY_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 use tlp::Bdf;
 
-/// Maximum number of entries of MSI-X tables that are remembered.
+/// Maximum number of MSI-X table entries that are kept.
 pub const MAX_VECTORS: usize = 65_536;
 
-/// Bytes of an entry that make the interrupt: address and data.
+/// Length of the address and data in an entry, which make up the interrupt, in bytes.
 const MESSAGE_BYTES: usize = 12;
 const MESSAGE_KNOWN: u16 = (1 << MESSAGE_BYTES) - 1;
 
@@ -21,7 +21,7 @@ pub(super) const ENTRY: [DeviceRegister; 4] = [
     DeviceRegister { bar: None, offset: 12, bytes: 4, name: "Vector Control" },
 ];
 
-/// Where a function's table stands.
+/// Position and size of a function's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Table {
     pub(super) bar: u8,
@@ -36,7 +36,7 @@ impl Table {
     }
 }
 
-/// An entry's first bytes, and which of them are known.
+/// The first bytes of an entry, and a mask of the known ones.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     bytes: [u8; MESSAGE_BYTES],
@@ -50,7 +50,7 @@ impl Entry {
     }
 }
 
-/// The vector that a message names; several may send the same.
+/// The vector with a given address and data. Several vectors may have the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Vector {
     One(u16),
@@ -58,7 +58,7 @@ pub(super) enum Vector {
 }
 
 impl Vector {
-    /// The vector, where no other sends the same.
+    /// The vector; `None` if several have the same address and data.
     pub(super) const fn only(self) -> Option<u16> {
         match self {
             Vector::One(vector) => Some(vector),
@@ -71,7 +71,7 @@ impl Vector {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries {
     entries: BTreeMap<(Bdf, u16), Entry>,
-    /// What the entries send that are known: function, address, data and vector.
+    /// The known address and data of each entry: function, address, data and vector.
     messages: BTreeSet<(Bdf, u64, u32, u16)>,
 }
 
@@ -80,13 +80,13 @@ impl Entries {
         Entries { entries: BTreeMap::new(), messages: BTreeSet::new() }
     }
 
-    /// Takes a write of `data` at `offset` of a function's table.
+    /// Stores a write of `data` at `offset` in a function's table.
     pub(super) fn write(&mut self, function: Bdf, offset: u64, data: &[u8]) {
         let first = offset / ENTRY_BYTES;
         let last = (offset + (data.len() as u64).saturating_sub(1)) / ENTRY_BYTES;
         for vector in first..=last {
             let start = vector * ENTRY_BYTES;
-            // The part of the data that lies in this entry, and where there.
+            // The part of the data that belongs to this entry, and its offset there.
             let skipped = start.saturating_sub(offset) as usize;
             let at = (offset + skipped as u64 - start) as usize;
             self.write_entry(function, vector as u16, at, data.get(skipped..).unwrap_or_default());
@@ -111,7 +111,7 @@ impl Entries {
         }
     }
 
-    /// The vector whose entry has this address and data.
+    /// The vector whose entry has this address and data; `None` if there is none.
     pub(super) fn vector(&self, function: Bdf, address: u64, data: u32) -> Option<Vector> {
         let range = (function, address, data, 0)..=(function, address, data, u16::MAX);
         let mut found = self.messages.range(range).map(|(_, _, _, vector)| *vector);
@@ -119,7 +119,7 @@ impl Entries {
         Some(if found.next().is_none() { Vector::One(first) } else { Vector::Several })
     }
 
-    /// Forgets a function's table.
+    /// Removes the entries of a function.
     pub(super) fn forget(&mut self, function: Bdf) {
         self.entries.retain(|(of, _), _| *of != function);
         self.messages.retain(|(of, ..)| *of != function);

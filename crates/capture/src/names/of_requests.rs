@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What requests mean, kept until their transactions end. Never more than [`MAX_KEPT`]: beyond, the oldest is forgotten.
+//! Keeps the meanings of requests until their transactions end. Keeps at most [`MAX_KEPT`], and then drops the
+//! oldest.
 
 use super::{DeviceRegisters, Meaning, Names};
 use crate::decode::{Kind, Record};
 use std::collections::BTreeMap;
 use tlp::Class;
 
-/// Maximum number of requests whose meaning is kept; the matcher keeps fewer that wait.
+/// Maximum number of requests whose meaning is kept. The matcher keeps fewer outstanding requests.
 const MAX_KEPT: usize = 262_144;
 
-/// What requests mean, by the number of their record.
+/// The meanings of requests, by the number of their record.
 #[derive(Clone, Debug)]
 pub struct OfRequests {
     names: Names,
@@ -17,12 +18,12 @@ pub struct OfRequests {
 }
 
 impl OfRequests {
-    /// Nothing seen yet; `devices` knows the registers of devices.
+    /// Knows only the registers of `devices`.
     pub fn new(devices: DeviceRegisters) -> OfRequests {
         OfRequests { names: Names::new(devices), kept: BTreeMap::new() }
     }
 
-    /// Sees a record, each in its order.
+    /// Processes a record; call it for every record in order.
     pub fn see(&mut self, record: &Record<'_>) {
         let meaning = self.names.see(record);
         let is_request =
@@ -35,7 +36,7 @@ impl OfRequests {
         }
     }
 
-    /// What the request with this number means, once.
+    /// Removes and returns the meaning of the request with this record number.
     pub fn take(&mut self, number: u64) -> Option<Meaning> {
         self.kept.remove(&number)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A register of configuration space, by the tables of `riser-config`. Never holds a value.
+//! Looks up registers of configuration space in the tables of `riser-config`. Holds no values.
 
 use config::header::{self, type0};
 use config::register::{Structure, Word};
@@ -11,31 +11,31 @@ use std::fmt;
 pub enum Place {
     /// A Base Address Register.
     Bar {
-        /// Which, 0 to 5.
+        /// The number of the BAR, 0 to 5.
         index: u8,
-        /// The upper half of the one before.
+        /// True for the upper half of a 64-bit BAR, which belongs to the BAR before it.
         is_upper: bool,
     },
-    /// A Base Address Register of the virtual functions of a physical one.
+    /// A Base Address Register for the virtual functions of a physical function.
     VfBar {
-        /// Which, 0 to 5.
+        /// The number of the BAR, 0 to 5.
         index: u8,
-        /// The upper half of the one before.
+        /// True for the upper half of a 64-bit BAR, which belongs to the BAR before it.
         is_upper: bool,
     },
     /// Expansion ROM Base Address.
     Rom,
-    /// A line of a table.
+    /// Another register: a line of a table.
     Line {
-        /// The capability's name; empty in the header.
+        /// The capability's name; empty for the header.
         capability: &'static str,
-        /// The line.
+        /// The line of the table.
         word: &'static Word,
     },
 }
 
 impl Place {
-    /// True for a register that software sizes by writing ones to it.
+    /// True for a register that software sizes by writing ones.
     #[must_use]
     pub const fn is_sized(self) -> bool {
         !matches!(self, Place::Line { .. })
@@ -45,7 +45,7 @@ impl Place {
         matches!(self, Place::Line { capability, .. } if capability == structure.name)
     }
 
-    /// The names of the registers that have one of `bits`.
+    /// Appends the names of the registers in this DW that overlap `bits`.
     pub(super) fn append(self, bits: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (vf, index, is_upper) = match self {
             Place::Bar { index, is_upper } => ("", index, is_upper),
@@ -62,7 +62,7 @@ impl Place {
     }
 }
 
-/// A header's register; which header it is, is known or not.
+/// A register of the header. `kind` is the type of the header, if it is known.
 pub(super) fn in_header(kind: Option<Header>, dw: u16) -> Option<Place> {
     match kind {
         Some(kind) => in_one_header(kind, dw),
@@ -72,14 +72,14 @@ pub(super) fn in_header(kind: Option<Header>, dw: u16) -> Option<Place> {
                 Place::Line { word, .. } => word.name,
                 _ => "",
             };
-            // The same word in all headers, or no name.
+            // Without the type, only a register that all headers have has a name.
             let agrees = |kind| in_one_header(kind, dw).is_some_and(|other| name(other) == name(place));
             (!place.is_sized() && agrees(Header::Type1) && agrees(Header::Virtual)).then_some(place)
         }
     }
 }
 
-/// The headers there are.
+/// Types of configuration headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Header {
     Type0,
@@ -104,7 +104,7 @@ fn in_one_header(kind: Header, dw: u16) -> Option<Place> {
     Some(Place::Line { capability: "", word: line(structure.words, dw)? })
 }
 
-/// A capability's register, `dw` from its start; `control` is its first DW.
+/// A register of a capability, `dw` DWs after its start. `control` is the value of its first DW.
 pub(super) fn in_capability(id: u8, control: u32, dw: u16) -> Option<Place> {
     let structure = config::cap::capability(id)?;
     let dw = match id {
@@ -114,7 +114,7 @@ pub(super) fn in_capability(id: u8, control: u32, dw: u16) -> Option<Place> {
     Some(Place::Line { capability: structure.name, word: line(structure.words, dw)? })
 }
 
-/// The line of an MSI capability's table, which has the 64-bit form with masking.
+/// The line for `dw` in the table of the MSI capability, which describes the 64-bit form with masking.
 fn msi_line(control: u32, dw: u16) -> Option<u16> {
     let is_long = control & cap::msi::CAPABLE_64_BIT != 0;
     let line = if !is_long && dw >= 2 { dw + 1 } else { dw };
@@ -122,7 +122,7 @@ fn msi_line(control: u32, dw: u16) -> Option<u16> {
     (has_masks || line <= 3).then_some(line)
 }
 
-/// An extended capability's register, `dw` from its start.
+/// A register of an extended capability, `dw` DWs after its start.
 pub(super) fn in_extended(id: u16, dw: u16) -> Option<Place> {
     let structure = config::ext::extended_capability(id)?;
     let first = ext::sriov::VF_BAR0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is known of one function's configuration space. Never takes a bit for known that was neither read nor written.
+//! The known contents of one function's configuration space. A bit is known only if it was read or written.
 
 use super::meaning::Action;
 use super::msix::Table;
@@ -12,16 +12,16 @@ use config::{BarKind, VfNumbering, cap, ext};
 use std::collections::BTreeMap;
 use tlp::{Bdf, Mps, Mrrs};
 
-/// First DW of the capabilities, and of the extended ones.
+/// First DW of the capabilities, and first DW of the extended capabilities.
 const CAPABILITIES: u16 = 16;
 const EXTENDED: u16 = 64;
-/// The bits of a BAR that are no address: of memory, and of an Expansion ROM.
+/// The bits that are not part of the address: in a memory BAR, and in an Expansion ROM BAR.
 const MEMORY_FLAGS: u32 = 0xf;
 const ROM_FLAGS: u32 = !type0::ROM_ADDRESS;
-/// What a function answers that is not there, or not ready (`PCIe 5.0 §2.3.2`).
+/// Values that a read returns if the function does not exist or is not ready (`PCIe 5.0 §2.3.2`).
 const ABSENT: [u32; 2] = [0xffff_ffff, header::NOT_READY];
 
-/// A DW, and the bits of it that are known.
+/// A DW and a mask of its known bits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     value: u32,
@@ -31,19 +31,19 @@ struct Known {
 /// A Base Address Register.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sized {
-    /// Ones were written last: the next read tells which bits keep them.
+    /// The last write was all ones, so the next read returns the bits that determine the size.
     is_sizing: bool,
-    /// What it read as then.
+    /// The value read after ones were written.
     size_bits: Option<u32>,
-    /// What was written to place it.
+    /// The value written to set the address.
     value: Option<u32>,
 }
 
-/// The virtual functions of a function.
+/// The virtual functions of a physical function.
 struct VirtualFunctions {
     count: u16,
     numbering: VfNumbering,
-    /// Bytes of the system page, the least that a function's window has.
+    /// System Page Size in bytes, the minimum size of a window of a virtual function.
     page_size: u64,
 }
 
@@ -57,13 +57,13 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// Returns true if a read of Vendor and Device ID shows another device than the one known.
+    /// Returns true if a read of Vendor and Device ID returned another device than the known one.
     pub(super) fn is_of_another(&self, dw: u16, value: u32) -> bool {
         let known = self.words.get(&header::ID).filter(|known| known.bits == !0);
         dw == header::ID && known.is_some_and(|known| known.value != value && !ABSENT.contains(&value))
     }
 
-    /// Learns what a read returned, and says what it tells.
+    /// Stores the value that a read returned, and returns its meaning.
     pub(super) fn learn(&mut self, dw: u16, value: u32) -> Action {
         if dw == header::ID && value == ABSENT[1] {
             return Action::Answer(value);
@@ -77,7 +77,7 @@ impl Space {
         Action::Answer(value)
     }
 
-    /// Learns what a write leaves, and says what it does.
+    /// Stores a written value, and returns its meaning.
     pub(super) fn write(&mut self, place: Option<Place>, dw: u16, enables: u8, value: u32) -> Action {
         let named = byte_mask(enables);
         let flags = if place == Some(Place::Rom) { ROM_FLAGS } else { MEMORY_FLAGS };
@@ -91,14 +91,14 @@ impl Space {
             let known = self.words.entry(dw).or_default();
             *known = Known { value: known.value & !kept | value & kept, bits: known.bits | kept };
         }
-        // BARs have another size from now on, which the next sizing tells.
+        // A write to Resizable BAR changes the size of BARs, which the next sizing shows.
         if place.is_some_and(|place| place.is_of(&ext::resizable::TABLE)) {
             self.bars = [Sized::default(); type0::BARS as usize];
         }
         Action::Write(value)
     }
 
-    /// The register at `dw`, as far as it can be named.
+    /// The register at `dw`, if its name is known.
     pub(super) fn place(&self, dw: u16) -> Option<Place> {
         let found = match dw {
             0..CAPABILITIES => place::in_header(self.header(), dw),
@@ -124,14 +124,14 @@ impl Space {
         Some((id as u16, (id >> 16) as u16))
     }
 
-    /// Those of its virtual functions.
+    /// Vendor and Device ID of the virtual functions.
     pub(super) fn vf_ids(&self) -> Option<(u16, u16)> {
         let at = self.extended(ext::sriov::ID)?;
         let device = self.known(at + ext::sriov::VF_DEVICE_ID, ext::sriov::vf_device_id::DEVICE_ID)?;
         Some((self.ids()?.0, (device >> 16) as u16))
     }
 
-    /// The settings that bind the TLPs of a function with a type 0 or type 1 header.
+    /// The settings that limit the TLPs of a function with a type 0 or type 1 header.
     pub(super) fn device_control(&self) -> Option<DeviceControl> {
         use cap::pcie::{DEVICE_CONTROL, DEVICE_CONTROL_2, ID, device_control, device_control_2};
         if self.header()? == Header::Virtual {
@@ -139,7 +139,7 @@ impl Space {
         }
         let at = self.capability(ID)?;
         let control = |bits| self.known(at + DEVICE_CONTROL, bits).map(|word| get(word, bits));
-        // It is clear after reset (`PCIe 5.0 §7.5.3.16`).
+        // Unknown bits are clear, as after reset (`PCIe 5.0 §7.5.3.16`).
         let ten_bit = self.known(at + DEVICE_CONTROL_2, device_control_2::TEN_BIT_TAG).unwrap_or(0) != 0;
         let tags = control(device_control::EXTENDED_TAG).map(|extended| match (ten_bit, extended) {
             (true, _) => 1024,
@@ -153,7 +153,7 @@ impl Space {
         })
     }
 
-    /// The vector that MSI raises with this write.
+    /// The MSI vector that a write with this address and data raises.
     pub(super) fn msi_vector(&self, address: u64, data: &[u8]) -> Option<u16> {
         let at = self.capability(cap::msi::ID)?;
         let control = self.known(at, !0)?;
@@ -162,7 +162,7 @@ impl Space {
             dw if dw == cap::msi::data_dw(control) => cap::msi::DATA,
             _ => !0,
         };
-        // All that counts is known, or nothing is said.
+        // Without all needed DWs, the vector is unknown.
         let last = cap::msi::data_dw(control);
         (1..=last).try_for_each(|dw| self.known(at + dw, needed(dw)).map(|_| ()))?;
         let config = cap::msi::config(|dw| self.words.get(&(at + dw)).map_or(0, |known| known.value))?;
@@ -178,7 +178,7 @@ impl Space {
         control.is_some_and(|control| control & cap::msix::ENABLE != 0)
     }
 
-    /// Where its MSI-X table stands.
+    /// Position and size of the MSI-X table.
     pub(super) fn msix_table(&self) -> Option<Table> {
         use cap::msix::{CONTROL, ID, TABLE_BIR, TABLE_OFFSET, TABLE_PLACE, TABLE_SIZE};
         let at = self.capability(ID)?;
@@ -187,7 +187,7 @@ impl Space {
         Some(Table { bar: get(place, TABLE_BIR) as u8, offset: u64::from(place & TABLE_OFFSET), vectors })
     }
 
-    /// The windows that it claims in memory, those of its virtual functions too.
+    /// The memory windows that the function and its virtual functions claim.
     pub(super) fn windows(&self, function: Bdf) -> Vec<Window> {
         let mut all = Vec::new();
         let enabled = self.known(header::COMMAND_STATUS, command::MEMORY_SPACE);
@@ -209,7 +209,7 @@ impl Space {
         all
     }
 
-    /// Its virtual functions, where they exist and claim memory.
+    /// The virtual functions, if they are enabled and claim memory.
     fn virtual_functions(&self) -> Option<VirtualFunctions> {
         use ext::sriov::{CONTROL, NUM_VFS, NUMBERING, SYSTEM_PAGE_SIZE, control, num_vfs};
         let at = self.extended(ext::sriov::ID)?;
@@ -226,7 +226,7 @@ impl Space {
         })
     }
 
-    /// The bits `bits` of a DW, where all of them are known.
+    /// The bits `bits` of a DW; `None` unless all of them are known.
     fn known(&self, dw: u16, bits: u32) -> Option<u32> {
         let known = self.words.get(&dw).filter(|known| bits & !known.bits == 0)?;
         Some(known.value & bits)
@@ -236,17 +236,17 @@ impl Space {
         let layout = self.known(header::MISC, type0::HEADER_LAYOUT)?;
         match (layout & header::TYPE_1 != 0, self.known(header::ID, !0)) {
             (true, _) => Some(Header::Type1),
-            // A virtual function has no Vendor ID of its own (`PCIe 5.0 §9.3.4.1.1`).
+            // The Vendor ID of a virtual function reads as all ones (`PCIe 5.0 §9.3.4.1.1`).
             (false, Some(ABSENT_ID)) => Some(Header::Virtual),
             (false, _) => Some(Header::Type0),
         }
     }
 
-    /// Capabilities as far as their chain is known: ID and DW.
+    /// ID and DW of each capability, up to the end of the known part of the chain.
     fn capabilities(&self) -> impl Iterator<Item = (u8, u16)> {
         let pointer = self.known(header::CAPABILITIES_POINTER, type0::FIRST_CAPABILITY).unwrap_or(0);
         let mut at = (pointer / 4) as u16;
-        // No more than there is room for: a chain may be a ring.
+        // Stops after as many as there is room for, because the chain may be a ring.
         (CAPABILITIES..EXTENDED).map_while(move |_| {
             let head = self.known(at, 0xffff).filter(|_| (CAPABILITIES..EXTENDED).contains(&at))?;
             let found = (head as u8, at);
@@ -255,7 +255,7 @@ impl Space {
         })
     }
 
-    /// Extended capabilities, likewise.
+    /// ID and DW of each extended capability, up to the end of the known part of the chain.
     fn extended_capabilities(&self) -> impl Iterator<Item = (u16, u16)> {
         let mut at = EXTENDED;
         (EXTENDED..1024).map_while(move |_| {
@@ -291,7 +291,7 @@ impl Space {
         }
     }
 
-    /// The bytes that a register just sized asks for, once both halves are known.
+    /// The size in bytes of a BAR that was just sized; `None` as long as one half of a 64-bit BAR is unknown.
     fn size(&self, place: Place) -> Option<u64> {
         match place {
             Place::Bar { index, is_upper } => size(&self.bars, index - u8::from(is_upper)),
@@ -304,10 +304,10 @@ impl Space {
     }
 }
 
-/// Vendor and Device ID as a virtual function reads them.
+/// Vendor and Device ID that a virtual function returns.
 const ABSENT_ID: u32 = ABSENT[0];
 
-/// What the low bits of a memory BAR say; `None` before it was sized, and where it is not there.
+/// The kind of a BAR, from its low bits; `None` if it is not implemented or was not sized yet.
 fn kind(bars: &[Sized; 6], index: u8) -> Option<BarKind> {
     let bits = bars.get(usize::from(index))?.size_bits.filter(|bits| *bits != 0)?;
     Some(match bits & 0b111 {
@@ -317,13 +317,13 @@ fn kind(bars: &[Sized; 6], index: u8) -> Option<BarKind> {
     })
 }
 
-/// Halves alternate: the upper one of a BAR is none of its own.
+/// Returns true if the BAR is the upper half of a 64-bit BAR.
 fn is_upper(bars: &[Sized; 6], index: u8) -> bool {
     let Some(before) = index.checked_sub(1) else { return false };
     kind(bars, before) == Some(BarKind::Memory64) && !is_upper(bars, before)
 }
 
-/// Bytes that a BAR asks for.
+/// Size of a BAR in bytes.
 fn size(bars: &[Sized; 6], index: u8) -> Option<u64> {
     let low = bars[usize::from(index)].size_bits?;
     Some(match kind(bars, index)? {
@@ -337,7 +337,7 @@ fn size(bars: &[Sized; 6], index: u8) -> Option<u64> {
     })
 }
 
-/// Where a BAR of memory stands, and its bytes.
+/// Address and size in bytes of a memory BAR; `None` for other BARs.
 fn window(bars: &[Sized; 6], index: u8) -> Option<(u64, u64)> {
     if is_upper(bars, index) {
         return None;

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whose memory an address is in. Never holds more than the windows of the functions that are known.
+//! Finds the function that claims a memory address. Holds only the windows of known functions.
 
 use std::collections::BTreeMap;
 use tlp::Bdf;
 
-/// A BAR's window, or those of the same BAR of several virtual functions, one behind another.
+/// The window of a BAR, or the adjacent windows of the same BAR of several virtual functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Window {
     /// Address of the first byte.
     pub(super) address: u64,
-    /// Bytes of each function's.
+    /// Size of each function's window in bytes.
     pub(super) size: u64,
-    /// How many functions.
+    /// Number of functions.
     pub(super) count: u16,
-    /// Which BAR, 0 to 5.
+    /// The BAR, 0 to 5.
     pub(super) bar: u8,
-    /// The first function.
+    /// The function of the first window.
     pub(super) function: Bdf,
-    /// From the ID of each function to the next.
+    /// Difference between the IDs of two adjacent functions.
     pub(super) stride: u16,
-    /// The function whose registers say so.
+    /// The function whose registers define the window.
     pub(super) physical: Bdf,
 }
 
@@ -29,15 +29,15 @@ pub(super) struct At {
     pub(super) function: Bdf,
     pub(super) bar: u8,
     pub(super) offset: u64,
-    /// The physical function, where it is a virtual one; else itself.
+    /// The physical function of a virtual function; otherwise the function itself.
     pub(super) physical: Bdf,
 }
 
-/// All windows, by their first byte.
+/// All windows, by their first address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Windows {
     by_address: BTreeMap<u64, Window>,
-    /// By function: the addresses of its windows.
+    /// The addresses of each function's windows.
     of_function: BTreeMap<Bdf, Vec<u64>>,
 }
 
@@ -46,7 +46,7 @@ impl Windows {
         Windows { by_address: BTreeMap::new(), of_function: BTreeMap::new() }
     }
 
-    /// Replaces what a function claims.
+    /// Replaces the windows of a function.
     pub(super) fn set(&mut self, function: Bdf, windows: Vec<Window>) {
         for address in self.of_function.remove(&function).unwrap_or_default() {
             if self.by_address.get(&address).is_some_and(|window| window.physical == function) {
@@ -57,7 +57,7 @@ impl Windows {
         self.by_address.extend(windows.into_iter().map(|window| (window.address, window)));
     }
 
-    /// The place of `len` bytes from `address` on, where they all lie in one window.
+    /// The position of `len` bytes from `address` on; `None` unless all of them are in one window.
     pub(super) fn at(&self, address: u64, len: u64) -> Option<At> {
         let (_, window) = self.by_address.range(..=address).next_back()?;
         let distance = address - window.address;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The map of the columns of a CSV file.
+//! The option that maps the columns of a CSV file.
 
 use super::text::Stream;
 use std::str::FromStr;
@@ -9,22 +9,22 @@ use std::str::FromStr;
 pub enum Column {
     /// Number of the column.
     Number(usize),
-    /// Name, with or without a range such as `[63:0]` and the path before it.
+    /// Name, with or without a range such as `[63:0]` and the path before the name.
     Name(String),
 }
 
-/// Content of a column.
+/// The content of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
-    /// A time, in units of this number of picoseconds.
+    /// A time, with its unit in picoseconds.
     Time(u64),
-    /// A direction, in the words of hexadecimal text.
+    /// A direction, in the words of hexadecimal text (`up`, `down`, ...).
     Direction,
-    /// A TLP, or the first part of it.
+    /// A TLP, or its header.
     Tlp,
     /// The data after the header.
     Data,
-    /// Signals of an AXI4-Stream.
+    /// Signals of an AXI4-Stream; the first is its data.
     Tdata,
     /// Signal with the byte enables.
     Tuser,
@@ -45,7 +45,7 @@ const ROLES: [(&str, Role); 19] = [
     ("header", Role::Tlp),
     ("data", Role::Data),
     ("tdata", Role::Tdata),
-    // tdata of a stream with descriptors.
+    // tdata of a stream with descriptors, see `Stream`.
     ("rq", Role::Tdata),
     ("rc", Role::Tdata),
     ("cq", Role::Tdata),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Errors of files: parts that cannot be read, and files with an unknown format.
+//! Errors in files: unreadable parts, and files with an unknown format.
 
 use super::{MAX_BLOCK_LEN, MAX_FRAME_LEN, MAX_INTERFACES};
 use std::io;
 
-/// A part of a file that could not be read.
+/// An unreadable part of a file.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
     /// The file ends within a record.
@@ -12,33 +12,33 @@ pub enum Fault {
     Truncated {
         /// Byte offset of the record.
         offset: u64,
-        /// Required bytes.
+        /// Number of bytes that the record needs.
         need: usize,
-        /// Bytes that are left.
+        /// Number of bytes that are left.
         have: usize,
     },
     /// A record or block is inconsistent.
     #[error("at byte {offset}: {what}; {skipped} bytes skipped")]
     Corrupt {
-        /// Byte offset of its start.
+        /// Byte offset where it starts.
         offset: u64,
         /// The defect.
         what: Defect,
-        /// Bytes skipped up to the next valid record or the end of the file.
+        /// Number of skipped bytes, up to the next valid record or the end of the file.
         skipped: u64,
     },
     /// A block with valid lengths and an unreadable body.
     #[error("at byte {offset}: {what}")]
     Block {
-        /// Byte offset of its start.
+        /// Byte offset where it starts.
         offset: u64,
         /// The defect.
         what: Defect,
     },
-    /// A line of a text that cannot be read.
+    /// An unreadable line of a text.
     #[error("line {line}: {what}")]
     Line {
-        /// Byte offset of its start.
+        /// Byte offset where it starts.
         offset: u64,
         /// Line number, from 1.
         line: u64,
@@ -47,7 +47,7 @@ pub enum Fault {
     },
 }
 
-/// Defect of a record or block.
+/// The defect of a record or block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Defect {
     /// A pcap record with an invalid length.
@@ -72,13 +72,13 @@ pub enum Defect {
     /// A pcapng section with an unknown byte order mark.
     #[error("section with byte-order magic {0:#010x}: expected 0x1a2b3c4d")]
     ByteOrder(u32),
-    /// A pcapng section of a version that is not 1.
+    /// A pcapng section with a version other than 1.
     #[error("section of version {0}: expected 1")]
     Version(u16),
-    /// A packet on an interface that no block describes.
+    /// A packet of an interface that no block describes.
     #[error("packet of interface {interface}, expected one of the {known} described")]
     UnknownInterface {
-        /// Its number.
+        /// Number of the interface.
         interface: u32,
         /// Number of described interfaces.
         known: usize,
@@ -146,15 +146,15 @@ pub enum OpenError {
     NotACapture {
         /// The file.
         path: String,
-        /// The first bytes, and the list of the formats that riser reads.
+        /// The first bytes of the file, and the list of the formats that riser reads.
         what: String,
     },
-    /// An option does not fit the file.
+    /// An option does not match the file.
     #[error("{path}: {what}")]
     Option {
         /// The file.
         path: String,
-        /// The option and its requirement.
+        /// The option, and the format that it needs.
         what: String,
     },
 }

@@ -13,13 +13,13 @@ pub enum FileFormat {
     Pcapng,
     /// TLPs as hexadecimal numbers, one TLP per line.
     Hex,
-    /// Text that names TLP headers: kernel logs, `lspci -vvv`, rasdaemon.
+    /// Text with TLP headers: kernel logs, `lspci -vvv`, rasdaemon.
     Log,
     /// TLPs as PCILeech prints them.
     Pcileech,
     /// Linux' mmiotrace.
     Mmiotrace,
-    /// CSV, whose columns the caller names.
+    /// CSV with columns that the caller maps.
     Csv,
 }
 
@@ -77,13 +77,13 @@ impl FileFormat {
         ROWS.iter().map(|row| row.format)
     }
 
-    /// Returns the name, as in options.
+    /// Returns the name of the format in options.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// Returns an example line, or the first bytes of a file.
+    /// Returns an example line of the format, or its first bytes.
     #[must_use]
     pub fn example(self) -> &'static str {
         self.row().example
@@ -127,13 +127,13 @@ impl fmt::Display for Understood {
 /// The byte order of the dwords of hexadecimal text and CSV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ByteOrder {
-    /// The first two digits of a TLP are Fmt and Type, as in kernel logs.
+    /// The first byte of a TLP, Fmt and Type, is first, as in kernel logs.
     Big,
-    /// The bytes of each dword are reversed: the first dword ends with Fmt and Type.
+    /// The bytes of each DW are reversed, so the first DW ends with Fmt and Type.
     Little,
 }
 
-/// Options of a reader. By default riser detects the format.
+/// Options of a reader. Without them, riser detects the format.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReadOptions {
     /// The format; `None` detects it.
@@ -142,14 +142,14 @@ pub struct ReadOptions {
     pub byte_order: Option<ByteOrder>,
     /// True if hexadecimal text has flit-mode headers. Kernel logs mark such headers themselves.
     pub flit: bool,
-    /// User link types that hold TLPs in the layout of `LINKTYPE_PCI_EXP`: bit n is `LINKTYPE_USERn`.
+    /// The user link types with TLPs in the layout of `LINKTYPE_PCI_EXP`: bit n is `LINKTYPE_USERn`.
     pub user_tlps: u16,
-    /// The columns of a CSV file. A file is taken as CSV only if they are given.
+    /// The columns of a CSV file. Only with this option a file is read as CSV.
     pub columns: Option<Columns>,
 }
 
 impl ReadOptions {
-    /// Describes the first option that does not apply to a file of this format.
+    /// Returns a message about the first option that does not apply to a file of this format.
     pub(super) fn misfit(&self, format: FileFormat) -> Option<String> {
         let options = [
             ("columns are", self.columns.is_some(), &[FileFormat::Csv][..]),
@@ -159,6 +159,6 @@ impl ReadOptions {
         let (option, _, of) =
             options.into_iter().find(|(_, is_given, of)| *is_given && !of.contains(&format))?;
         let of: Vec<_> = of.iter().map(|format| format.name()).collect();
-        Some(format!("{option} an option of {}; the file is read as {format}", of.join(" and ")))
+        Some(format!("{option} only for {}; the file is read as {format}", of.join(" and ")))
     }
 }

@@ -71,21 +71,22 @@ pub struct Interface {
     pub resolution: Resolution,
     /// Seconds to add to its timestamps (`if_tsoffset`).
     pub offset_s: i64,
-    /// Maximum number of captured bytes of a frame; 0 is no limit.
+    /// Maximum number of captured bytes per frame; 0 stands for no limit.
     pub snaplen: u32,
-    /// Direction, if its name has one.
+    /// Direction, if the name contains one.
     pub direction: Option<Direction>,
-    /// Number of its link, from 0. Interfaces whose names are equal up to the colon share a link.
+    /// Number of the link, from 0. Interfaces whose names are equal up to the colon have the same link.
     pub link: u16,
-    /// Slot or switch that the link leads to, from the description in riser's captures; else empty.
+    /// Slot or switch at the end of the link, from the description in riser's captures; otherwise empty.
     pub slot: Arc<str>,
-    /// End of the link at which it is, if the description names it.
+    /// End of the link where it captures, if the description has it.
     pub end: Option<End>,
-    /// Registers of the device on its link; only downstream interfaces of riser's captures have them.
+    /// Registers of the device on the link. Only downstream interfaces of riser's captures have them.
     pub registers: OwnRegisters,
     /// True if the capture has other links too.
     pub has_others: bool,
-    /// Data rate of its wire in bits per second, without encoding (`if_speed`); `None` if the capture has none.
+    /// Data rate of the wire in bits per second, without the encoding (`if_speed`); `None` if the capture does not
+    /// have it.
     pub speed_bps: Option<u64>,
 }
 
@@ -102,12 +103,13 @@ impl Interface {
         interface
     }
 
-    /// Returns the description, in riser's captures, of one direction of the link to a slot or switch, captured at one end.
+    /// Returns the description that riser writes for an interface: one direction of the link to `slot`, captured at
+    /// `end`.
     pub fn description(slot: &str, way: Direction, end: End) -> String {
         format!("{slot}, {}, at the {}", way.name(), end.described())
     }
 
-    /// Sets the description, and the slot and the end in it.
+    /// Sets the description, with the slot and the end that it contains.
     pub(super) fn describe(&mut self, description: &str) {
         description.clone_into(&mut self.description);
         let Some((rest, at)) = description.rsplit_once(", at the ") else { return };
@@ -149,12 +151,12 @@ impl Interface {
     }
 }
 
-/// The interfaces of a section, and the links of the whole file.
+/// The interfaces of a section, and the links of the file.
 #[derive(Default)]
 pub(super) struct Interfaces {
     pub(super) list: Vec<Interface>,
     links: BTreeMap<String, u16>,
-    /// User link types that hold TLPs.
+    /// The user link types with TLPs, one bit each.
     user_tlps: u16,
 }
 
@@ -188,8 +190,8 @@ impl Interfaces {
         Ok(())
     }
 
-    /// Returns the number of the interface of a text with this name. The last of [`MAX_INTERFACES`] has no name and is used for
-    /// all further names.
+    /// Returns the number of the interface with this name, and adds it if needed. The last of [`MAX_INTERFACES`]
+    /// has no name and stands for all further names.
     pub(super) fn of_text(&mut self, name: &str, resolution: Resolution, link_type: u16) -> u32 {
         if let Some(at) = self.list.iter().rposition(|known| known.name == name) {
             return at as u32;

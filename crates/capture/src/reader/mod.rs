@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads pcap, pcapng and text that holds TLPs ([`FileFormat`]).
+//! Reads pcap, pcapng, and text with TLPs ([`FileFormat`]).
 //!
-//! Text formats are in `text`: their TLPs become frames of [`LINKTYPE_PCI_EXP`].
+//! Text formats are in `text`. Their TLPs become frames of [`LINKTYPE_PCI_EXP`].
 //!
-//! pcap of micro- and nanoseconds in both byte orders; pcapng with any `if_tsresol`, several sections and interfaces. The
-//! reader keeps one window of the file and returns frames as slices of it. It reports each unreadable part once, as a
-//! [`Fault`], and continues at the next record that looks valid: in pcapng a known block type whose two lengths agree,
-//! in pcap two consecutive headers with valid lengths and times within a day of each other. It never panics, and holds
-//! at most 32 MiB.
+//! The reader supports pcap with microseconds and nanoseconds in both byte orders, and pcapng with any `if_tsresol`
+//! and several sections and interfaces. It keeps one window of the file and returns frames as slices of this
+//! window. It never panics, and uses at most 32 MiB.
+//!
+//! Each unreadable part is reported once, as a [`Fault`]. Reading continues at the next record that looks valid. In
+//! pcapng this is a known block type with two equal lengths. In pcap it is two consecutive headers with valid
+//! lengths, whose times differ by at most a day.
 //!
 //! The `pcap-file` crate (2.0) is not used here: it reads every pcapng timestamp as nanoseconds and ignores
 //! `if_tsresol`, its `Duration` has no picoseconds, and it cannot continue after a bad record.
@@ -40,28 +42,29 @@ pub use text::{MAX_LINE, TextLine};
 
 /// Link type of Ethernet (`LINKTYPE_ETHERNET`), which carries NetTLP.
 pub const LINKTYPE_ETHERNET: u16 = 1;
-/// Link type of PCI Express (`LINKTYPE_PCI_EXP`). No layout is published: docs/linktype-125.md has riser's.
+/// Link type of PCI Express (`LINKTYPE_PCI_EXP`). Its layout is not published; docs/linktype-125.md describes
+/// riser's.
 pub const LINKTYPE_PCI_EXP: u16 = 125;
 /// First of the 16 link types that are free for private use (`LINKTYPE_USER0`).
 pub const LINKTYPE_USER0: u16 = 147;
-/// Maximum length of a frame, bytes; libpcap and Wireshark have the same limit.
+/// Maximum length of a frame in bytes, as in libpcap and Wireshark.
 pub const MAX_FRAME_LEN: usize = 262_144;
-/// Maximum length of a pcapng block, bytes.
+/// Maximum length of a pcapng block in bytes.
 pub const MAX_BLOCK_LEN: usize = 16 << 20;
 /// Maximum number of interfaces of one pcapng section.
 pub const MAX_INTERFACES: usize = 4_096;
 /// Maximum number of links.
 pub const MAX_LINKS: usize = 65_535;
 
-/// Facts about a frame besides its bytes, from riser's captures with DLLPs.
+/// Facts about a frame that its bytes do not show, from riser's captures with DLLPs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mark {
     /// Bits were flipped on the link, so the receiver rejects the frame (`epb_flags`, bit 24: CRC error).
     pub damaged: bool,
-    /// The frame was lost on the link; its time is that of its expected arrival (`opt_comment`, [`DROPPED`]).
+    /// The frame was lost on the link. Its time is the expected arrival (`opt_comment`, [`DROPPED`]).
     pub dropped: bool,
-    /// Number of a TLP among those of its link and direction, from 0. The low 12 bits are the sequence number;
-    /// a replay has the number of the first transmission (`epb_packetid`, in captures of riser).
+    /// Number of the TLP on its link and direction, from 0. The low 12 bits are the sequence number. A replay has
+    /// the number of the first transmission (`epb_packetid`, in riser's captures).
     pub place: Option<u64>,
 }
 
@@ -87,21 +90,21 @@ pub struct Frame<'a> {
     pub number: u64,
     /// Time of the frame; zero if the file has none.
     pub timestamp: Timestamp,
-    /// True if the file has a time for it.
+    /// True if the file has a time for the frame.
     pub has_time: bool,
-    /// Number of its interface in its section, from 0.
+    /// Number of the interface in its section, from 0.
     pub interface_id: u32,
-    /// Its interface.
+    /// The interface.
     pub interface: &'a Interface,
-    /// The bytes captured.
+    /// The captured bytes.
     pub bytes: &'a [u8],
-    /// Length on the wire, bytes; at least the captured length.
+    /// Length on the wire in bytes. Never less than the captured length.
     pub original_len: usize,
-    /// Facts about it besides its bytes.
+    /// Facts about the frame that its bytes do not show.
     pub mark: Mark,
-    /// Direction, if its interface or its packet (`epb_flags`, bits 1:0, of [`LINKTYPE_PCI_EXP`]) has one.
+    /// Direction, if the interface or the packet has one (`epb_flags`, bits 1:0, with [`LINKTYPE_PCI_EXP`]).
     pub direction: Option<Direction>,
-    /// Its line in a text file; `None` for pcap and pcapng.
+    /// The line in a text file; `None` for pcap and pcapng.
     pub text: Option<TextLine<'a>>,
 }
 
@@ -111,35 +114,35 @@ enum Unreadable {
     Option(String),
 }
 
-/// A frame, or a part of the file that could not be read.
+/// A frame, or an unreadable part of the file.
 #[derive(Debug)]
 pub enum Item<'a> {
     /// A frame.
     Frame(Frame<'a>),
-    /// A part of the file that could not be read. Reading continues after it.
+    /// An unreadable part of the file. Reading continues after it.
     Fault(Fault),
 }
 
-/// A frame found in the window. Once the window has moved on, `bytes` counts back from its start.
+/// The position of a frame in the window. `Reader::frame` finds its bytes again after the window has advanced.
 #[derive(Default)]
 struct Found {
     timestamp: Timestamp,
     interface_id: u32,
     original_len: usize,
-    /// The captured bytes, counted from the start of the record or block.
+    /// The captured bytes, as a range from the start of the record or block.
     bytes: Range<usize>,
     /// Length of the record or block.
     record_len: usize,
     mark: Mark,
-    /// Direction in the record itself.
+    /// Direction, if the record itself has one.
     direction: Option<Direction>,
-    /// The record has no time.
+    /// True if the record has no time.
     is_untimed: bool,
 }
 
-/// Next item of a file.
+/// The next item of a file.
 pub(crate) enum Step {
-    /// A frame, described by [`Found`].
+    /// A frame; [`Found`] has its position.
     Frame,
     /// An unreadable part.
     Fault(Fault),
@@ -160,22 +163,22 @@ pub struct Reader<R> {
     /// The latest frame and its number.
     found: Found,
     frames: u64,
-    /// Its datagrams if it has several, and the index of the next one.
+    /// The datagrams of the latest frame if it has several, and the index of the next one.
     parts: Option<(Parts, usize)>,
 }
 
 /// Opens a capture file, and detects its format.
 ///
 /// # Errors
-/// If it cannot be opened, or has an unknown format.
+/// If the file cannot be opened, or has an unknown format.
 pub fn open(path: impl AsRef<Path>) -> Result<Reader<File>, OpenError> {
     open_with(path, &ReadOptions::default())
 }
 
-/// As [`open`], with options.
+/// Like [`open`], with options.
 ///
 /// # Errors
-/// As [`open`]; also if the file does not have the format in `options`.
+/// Those of [`open`]; also if the file does not have the format in `options`.
 pub fn open_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Reader<File>, OpenError> {
     let path = path.as_ref();
     let name = path.display().to_string();
@@ -184,26 +187,26 @@ pub fn open_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Reader
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads a capture from `inner`, which needs no buffer of its own.
+    /// Reads a capture from `inner`. The reader has its own buffer.
     ///
     /// # Errors
-    /// If its first bytes cannot be read, or have an unknown format.
+    /// If the first bytes cannot be read, or have an unknown format.
     pub fn new(inner: R) -> Result<Reader<R>, OpenError> {
         Reader::named(inner, "input")
     }
 
-    /// As [`new`](Self::new); errors use `name` for the file.
+    /// Like [`new`](Self::new). Error messages contain `name` as the file.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Those of [`new`](Self::new).
     pub fn named(inner: R, name: &str) -> Result<Reader<R>, OpenError> {
         Reader::with_options(inner, name, &ReadOptions::default())
     }
 
-    /// As [`named`](Self::named), with options.
+    /// Like [`named`](Self::named), with options.
     ///
     /// # Errors
-    /// As [`new`](Self::new); also if the file does not have the format in `options`.
+    /// Those of [`new`](Self::new); also if the file does not have the format in `options`.
     pub fn with_options(inner: R, name: &str, options: &ReadOptions) -> Result<Reader<R>, OpenError> {
         let mut source = Source::new(inner);
         let mut interfaces = Interfaces::new(options.user_tlps);
@@ -236,12 +239,12 @@ impl<R: Read> Reader<R> {
         matches!(&self.format, Format::Text(text) if text.has_guessed_byte_order())
     }
 
-    /// The interfaces described so far in this section.
+    /// The interfaces of this section that were described so far.
     pub fn interfaces(&self) -> &[Interface] {
         &self.interfaces.list
     }
 
-    /// Number of valid blocks without packets, which were skipped: names, statistics, secrets, local use.
+    /// Number of skipped blocks that are valid but have no packet: names, statistics, secrets, local use.
     pub const fn skipped_blocks(&self) -> u64 {
         match &self.format {
             Format::Pcap(_) | Format::Text(_) => 0,
@@ -249,7 +252,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Bytes of the file read so far.
+    /// Number of bytes of the file that were read so far.
     pub fn offset(&self) -> u64 {
         self.source.offset()
     }
@@ -266,7 +269,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// Returns the next datagram of the latest frame, if it has several and one is left.
+    /// Returns the next datagram of the latest frame, if the frame has several and one is left.
     pub(crate) fn next_part(&mut self) -> Option<Part> {
         let (parts, next) = self.parts.as_mut()?;
         let part = (*next < parts.count()).then(|| parts.part(*next));
@@ -277,7 +280,7 @@ impl<R: Read> Reader<R> {
         part
     }
 
-    /// Returns the latest frame, and the place to store its datagrams and the index of the next one.
+    /// Returns the latest frame, and the place that stores its datagrams and the index of the next one.
     pub(crate) fn frame(&mut self) -> (Frame<'_>, &mut Option<(Parts, usize)>) {
         let Found {
             timestamp,
@@ -375,7 +378,7 @@ impl Format {
     }
 }
 
-/// Describes the start of a file that does not have the expected format.
+/// Returns a message about the start of a file that does not have the expected format.
 fn unknown(window: &[u8], asked: Option<FileFormat>) -> String {
     let start = match window {
         [a, b, c, d, ..] => format!("it starts with {a:02x} {b:02x} {c:02x} {d:02x}"),

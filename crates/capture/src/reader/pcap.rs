@@ -14,7 +14,7 @@ use std::io::{self, Read};
 pub(super) const FILE_HEADER_LEN: usize = 24;
 const RECORD_HEADER_LEN: usize = 16;
 const SECONDS_PER_DAY: u32 = 86_400;
-/// Minimum frame length accepted during the search for the next valid record: an Ethernet header.
+/// Minimum frame length during the search for the next valid record: an Ethernet header.
 const MIN_FRAME_LEN: u32 = 14;
 
 pub(super) struct Pcap {
@@ -37,7 +37,7 @@ pub(super) const fn is_magic(bytes: u32) -> bool {
 }
 
 impl Pcap {
-    /// Reads the file header, whose magic number was checked before.
+    /// Reads the file header, whose magic number the caller has checked.
     pub(super) fn parse(window: &[u8]) -> Result<(Pcap, Interface), String> {
         if window.len() < FILE_HEADER_LEN {
             return Err(format!("it holds {} bytes, a pcap header needs {FILE_HEADER_LEN}", window.len()));
@@ -52,13 +52,13 @@ impl Pcap {
         if version != 2 {
             return Err(format!("pcap of version {version}: expected 2"));
         }
-        // The upper half describes a frame check sequence.
+        // The upper half of this field describes a frame check sequence.
         let link_type = order.u32(window, 20) as u16;
         let interface = Interface::new(link_type, resolution, order.u32(window, 16));
         Ok((Pcap { order, resolution, last_second: None }, interface))
     }
 
-    /// Reads the next record. Describes a frame in `found`.
+    /// Reads the next record, and stores the position of its frame in `found`.
     pub(super) fn step<R: Read>(&mut self, source: &mut Source<R>, found: &mut Found) -> io::Result<Step> {
         if !source.need(RECORD_HEADER_LEN)? {
             return Ok(cut_short(source, RECORD_HEADER_LEN));
@@ -103,7 +103,8 @@ impl Pcap {
         (u64::from(fraction) >= self.units_per_second()).then_some(Defect::Fraction(fraction))
     }
 
-    // The file ends within this record. It is truncated, unless valid records follow within its claimed length.
+    // The file ends within this record. Either the record is truncated, or its length is wrong and valid records
+    // follow within it.
     fn last_record<R: Read>(
         &mut self,
         source: &mut Source<R>,
@@ -119,11 +120,11 @@ impl Pcap {
     }
 
     fn resync<R: Read>(&mut self, source: &mut Source<R>, what: Defect) -> io::Result<Step> {
-        // Enough for the longest record and the header after it.
+        // Enough bytes for the longest record and the header after it.
         resync(source, what, MAX_FRAME_LEN + 2 * RECORD_HEADER_LEN, |window| self.sound_at(window))
     }
 
-    /// Returns true if a valid record starts here, followed by another one or the end of the file.
+    /// Returns true if a valid record starts here, and another one or the end of the file follows it.
     fn sound_at(&self, window: &[u8]) -> bool {
         let Some(first) = self.believable(window, self.last_second) else { return false };
         let next = &window[(RECORD_HEADER_LEN + first.captured as usize).min(window.len())..];

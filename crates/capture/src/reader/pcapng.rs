@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! pcapng (draft-ietf-opsawg-pcapng): blocks of type, length, body and length again, in sections that each have their own
-//! byte order and interfaces.
+//! pcapng (draft-ietf-opsawg-pcapng). A block has type, length, body, and the length again. Each section of a file
+//! has its own byte order and interfaces.
 
 use super::interface::Interfaces;
 use super::source::{Order, Source, cut_short, resync};
@@ -11,7 +11,7 @@ use super::{
 use crate::time::{Resolution, Timestamp};
 use std::io::{self, Read};
 
-/// Section Header Block; reads the same in both byte orders.
+/// Section Header Block. The number is the same in both byte orders.
 pub(crate) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 /// Interface Description Block.
 pub(crate) const INTERFACE_DESCRIPTION: u32 = 1;
@@ -19,12 +19,12 @@ pub(crate) const INTERFACE_DESCRIPTION: u32 = 1;
 pub(crate) const ENHANCED_PACKET: u32 = 6;
 /// Byte-order magic of a section header.
 pub(crate) const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-/// Options of an interface description: name, description, unit of time, seconds to add.
+/// Options of an interface description: name, description, unit of timestamps, seconds to add.
 pub(crate) const IF_NAME: u16 = 2;
 pub(crate) const IF_DESCRIPTION: u16 = 3;
 pub(crate) const IF_TSRESOL: u16 = 9;
 const IF_TSOFFSET: u16 = 14;
-/// Bits per second.
+/// Option of an interface description: bits per second.
 pub(crate) const IF_SPEED: u16 = 8;
 /// Options of a packet: comment, flags, packet ID.
 pub(crate) const COMMENT: u16 = 1;
@@ -32,18 +32,18 @@ pub(crate) const EPB_FLAGS: u16 = 2;
 pub(crate) const EPB_PACKETID: u16 = 5;
 /// Bit of `epb_flags`: CRC error.
 pub(crate) const FLAG_CRC_ERROR: u32 = 1 << 24;
-/// Direction bits of `epb_flags`: inbound is to the device, outbound from it.
+/// Direction bits of `epb_flags`. Inbound is to the device, and outbound is from the device.
 const FLAGS_DIRECTION: u32 = 0b11;
 pub(crate) const FLAG_INBOUND: u32 = 0b01;
 pub(crate) const FLAG_OUTBOUND: u32 = 0b10;
 /// Option of a section header: name of the writing application.
 pub(crate) const SHB_USERAPPL: u16 = 4;
-/// Value that riser writes.
+/// Name of the writing application in riser's captures.
 pub(crate) const RISER: &[u8] = b"riser";
 
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
-/// Block types accepted during the search for the next valid block: the types of the draft that captures have.
+/// Block types that end the search for the next valid block: those of the draft that occur in captures.
 const KNOWN_TYPES: [u32; 11] = [SECTION_HEADER, 1, 2, 3, 4, 5, 6, 9, 10, 0x0000_0bad, 0x4000_0bad];
 
 /// Block types with this bit are reserved for local use.
@@ -52,12 +52,12 @@ const LOCAL_USE: u32 = 1 << 31;
 const BLOCK_HEAD: usize = 8;
 const BLOCK_OVERHEAD: usize = 12;
 const MIN_SECTION_LEN: usize = 28;
-/// Maximum block length accepted during the search for the next valid block.
+/// Maximum block length during the search for the next valid block.
 const MAX_RESYNC_LEN: usize = MAX_FRAME_LEN + 4096;
 
 pub(super) struct Pcapng {
     order: Order,
-    /// True if riser wrote this section: then the packet ID of a TLP is its number on the link.
+    /// True if riser wrote this section. Then the packet ID of a TLP is its number on the link.
     by_riser: bool,
     pub(super) skipped_blocks: u64,
 }
@@ -67,7 +67,7 @@ impl Pcapng {
         Pcapng { order: Order::Little, by_riser: false, skipped_blocks: 0 }
     }
 
-    /// Reads up to the next block with a frame. Describes the frame in `found`.
+    /// Reads blocks up to the next one with a frame, and stores the position of the frame in `found`.
     pub(super) fn step<R: Read>(
         &mut self,
         source: &mut Source<R>,
@@ -123,7 +123,7 @@ impl Pcapng {
         Ok(())
     }
 
-    /// Finds the frame in a block, if there is one.
+    /// Processes a block, and stores the position of its frame in `found`. Returns true if it has a frame.
     fn block(
         &mut self,
         kind: u32,
@@ -151,7 +151,7 @@ impl Pcapng {
         }
     }
 
-    // The first word of the obsolete block has interface number and drop count, 16 bits each.
+    // The first word of the obsolete block has an interface number and a drop count of 16 bits each.
     fn packet(
         &self,
         kind: u32,
@@ -186,7 +186,7 @@ impl Pcapng {
         Ok(())
     }
 
-    /// Returns the mark of a packet, its direction, and true if it has no time.
+    /// Returns the mark of a packet, its direction, and whether it has no time.
     fn mark(&self, options: &[u8]) -> (Mark, Option<Direction>, bool) {
         let (mut mark, mut direction, mut is_untimed) = (Mark::default(), None, false);
         self.options(options, |code, value| match (code, value) {
@@ -219,7 +219,7 @@ impl Pcapng {
         by_riser
     }
 
-    // A simple packet has no timestamp, is of interface 0, and is captured up to the snap length.
+    // A simple packet belongs to interface 0. It has no timestamp, and is captured up to the snap length.
     fn simple(&self, body: &[u8], interfaces: &Interfaces, found: &mut Found) -> Result<(), Defect> {
         let interface = known(interfaces, 0)?;
         if body.len() < 4 {
@@ -257,7 +257,7 @@ impl Pcapng {
         interfaces.push(interface)
     }
 
-    // An option that exceeds its block ends the list; earlier options are valid.
+    // An option that ends after its block ends the list. Options before it are valid.
     fn options(&self, mut rest: &[u8], mut each: impl FnMut(u16, &[u8])) {
         while rest.len() >= 4 {
             let (code, len) = (self.order.u16(rest, 0), usize::from(self.order.u16(rest, 2)));
@@ -269,7 +269,8 @@ impl Pcapng {
         }
     }
 
-    // The file ends within this block. It is truncated, unless valid blocks follow within its claimed length.
+    // The file ends within this block. Either the block is truncated, or its length is wrong and valid blocks
+    // follow within it.
     fn last_block<R: Read>(&mut self, source: &mut Source<R>, len: usize) -> io::Result<Step> {
         let have = source.window().len();
         if (4..have).any(|at| self.sound_at(&source.window()[at..])) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A window that slides forward over a file. Never holds more than twice the largest block.
-//! [`resync`] finds the next valid record, [`Order`] reads numbers.
+//! A window that moves forward over a file. It has at most twice the size of the largest block. [`resync`] finds
+//! the next valid record, and [`Order`] reads numbers.
 
 use super::{Defect, Fault, Step};
 use std::io::{self, Read};
 
-/// Initial size of the window, small enough for a core's cache.
+/// Initial size of the window in bytes, which fits into the cache of a core.
 const INITIAL_CAPACITY: usize = 256 << 10;
 
 pub(super) struct Source<R> {
@@ -22,7 +22,7 @@ impl<R: Read> Source<R> {
         Source { inner, buffer: vec![0; INITIAL_CAPACITY], start: 0, end: 0, at_end: false, offset: 0 }
     }
 
-    /// Offset in the file of the window's first byte.
+    /// Offset of the window's first byte in the file.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
@@ -32,7 +32,7 @@ impl<R: Read> Source<R> {
         &self.buffer[self.start..self.end]
     }
 
-    /// Reads until the window has `need` bytes. Returns false if the file ends before.
+    /// Reads until the window has `need` bytes. Returns false if the file ends first.
     pub(super) fn need(&mut self, need: usize) -> io::Result<bool> {
         if self.end - self.start >= need {
             return Ok(true);
@@ -54,7 +54,8 @@ impl<R: Read> Source<R> {
         Ok(self.end - self.start >= need)
     }
 
-    // Twice the need, so that fewer bytes are moved to the front than are consumed between two moves.
+    // The buffer has twice the needed size, so fewer bytes are moved to the front than were consumed since the last
+    // move.
     fn make_room(&mut self, need: usize) {
         if self.buffer.len() - self.start >= need {
             return;
@@ -67,21 +68,22 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// Advances the window's start by `n` bytes, at most to its end.
+    /// Moves the start of the window forward by `n` bytes, at most to its end.
     pub(super) fn skip(&mut self, n: usize) {
         let n = n.min(self.end - self.start);
         self.start += n;
         self.offset += n as u64;
     }
 
-    /// Returns `len` bytes that start `back` bytes before the window; they were just skipped and are not yet overwritten.
+    /// Returns `len` bytes that start `back` bytes before the window. They were just skipped and are still in the
+    /// buffer.
     pub(super) fn behind(&self, back: usize, len: usize) -> &[u8] {
         let from = self.start.saturating_sub(back);
         &self.buffer[from..(from + len).min(self.end)]
     }
 }
 
-/// Advances to the next position at which `is_sound` accepts the window of `need` bytes, or fewer at the end of the file.
+/// Moves to the next position where `is_sound` accepts the window, which has `need` bytes or ends with the file.
 pub(super) fn resync<R: Read>(
     source: &mut Source<R>,
     what: Defect,
@@ -98,7 +100,7 @@ pub(super) fn resync<R: Read>(
     }
 }
 
-/// Returns the end of the file, or a fault for a truncated record there.
+/// Returns `Step::End` at the end of the file, or a fault if a truncated record is left.
 pub(super) fn cut_short<R: Read>(source: &mut Source<R>, need: usize) -> Step {
     let (offset, have) = (source.offset(), source.window().len());
     if have == 0 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bytes as text, in the form of `tcpdump -X`. Never decodes.
+//! Bytes as text in the format of `tcpdump -X`.
 
 use super::append_hex;
 use std::fmt::Write as _;
 
-/// Bytes of a line.
+/// Bytes per line.
 const LINE_BYTES: usize = 16;
 
-/// Appends the bytes in lines of 16, each behind a line end: offset, bytes in hexadecimal, and as ASCII. Behind them, how
-/// many of `bytes` bytes the capture lacks, where it lacks some.
+/// Appends the bytes in lines of 16, with a line end before each: offset, bytes in hexadecimal, and ASCII. If the
+/// capture has fewer than `bytes` bytes, a last line says how many.
 pub fn append_hex_dump(data: &[u8], bytes: usize, out: &mut String) {
     for (line, chunk) in data.chunks(LINE_BYTES).enumerate() {
         out.push_str("\n\t0x");

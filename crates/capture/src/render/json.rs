@@ -1,61 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The JSON object of a record. Never decodes.
+//! The JSON object of a record.
 //!
 //! # The JSON object
 //!
-//! One line a record. A field is there where the record has it; numbers are integers.
+//! One line per record. A field is missing if the record does not have it. Numbers are integers.
 //!
-//! | field | unit, form | where |
+//! | field | unit, form | present |
 //! |---|---|---|
 //! | `type` | `MRd`, `MRdLk`, `MWr`, `DMWr`, `IORd`, `IOWr`, `FetchAdd`, `Swap`, `CAS`, `CfgRd0`, `CfgWr0`, `CfgRd1`, `CfgWr1`, `Msg`, `MsgD`, `Cpl`, `CplD`, `CplLk`, `CplDLk`; `dllp`; `other`; `error` | all |
-//! | `number` | place among the frames of the file, from 1 | all but faults of the file |
-//! | `timestamp_ps` | picoseconds since 1970, in riser's captures since the start of the run | as `number`; not for lines of text without a time |
+//! | `number` | number of the frame in the file, from 1 | all except faults of the file |
+//! | `timestamp_ps` | picoseconds since 1970; in riser's captures since the start of the run | all except faults of the file, and lines of text without a time |
 //! | `line` | the line of the file, from 1 | records of text |
-//! | `undefined` | 8 hexadecimal digits: the fourth dword of a header log with a header of three, no part of the TLP | records of text that have it |
-//! | `note` | what the text says about the TLP, such as the errors that a kernel logged with it | records of text that says something |
-//! | `interface`, `direction` | name; `downstream`, `upstream` | where the capture names interfaces |
-//! | `slot`, `end` | the slot or switch that the link leads to; `root`, `device`: at which end of the link it was seen | captures of riser |
-//! | `damaged`, `dropped` | true: bits were flipped on the way; it vanished on the way | where the capture says so |
-//! | `truncated` | true: the wire had fewer bytes than IP says | TLPs |
-//! | `tlp_sequence` | 0 to 4095: the TLP's sequence number | TLPs of captures of riser with DLLPs |
+//! | `undefined` | 8 hexadecimal digits: the fourth DW of a header log whose header has three; not a part of the TLP | records of text that have it |
+//! | `note` | text about the TLP, such as the errors that a kernel logged with it | records of text that have it |
+//! | `interface`, `direction` | name; `downstream` or `upstream` | if the capture names interfaces |
+//! | `slot`, `end` | the slot or switch at the end of the link; `root` or `device`: the end of the link at which the record was captured | captures of riser |
+//! | `damaged`, `dropped` | true: bits were flipped on the link; the frame was lost on the link | if the capture shows it |
+//! | `truncated` | true: the frame on the wire was shorter than the length in its IP header | TLPs |
+//! | `tlp_sequence` | 0 to 4095: the TLP's sequence number | TLPs in riser's captures with DLLPs |
 //! | `vlan` | list of 802.1Q identifiers, outermost first | tagged frames |
 //! | `source`, `destination` | IPv4 or IPv6 address | UDP |
 //! | `source_port`, `destination_port` | | UDP |
 //! | `nettlp_sequence`, `nettlp_timestamp` | the NetTLP header; ticks of 6.4 ns | TLPs, DLLPs |
-//! | `origin` | `device`, `host`: who issued the request, by its port; in the older port scheme all ports are the device's | TLPs |
+//! | `origin` | `device` or `host`: the side that issued the request, by the port; always `device` in the older port scheme | TLPs |
 //! | `header_bytes` | 12 or 16, without prefixes | TLPs |
 //! | `tc`, `attr`, `at` | 0 to 7; bits IDO, RO, NS; 0 to 3 | TLPs |
 //! | `th`, `td`, `ep` | true, false | TLPs |
-//! | `ecrc` | `good`, `bad`: what its digest says | TLPs with TD of which all was captured |
+//! | `ecrc` | `good` or `bad`: result of the ECRC check | TLPs with TD that were captured completely |
 //! | `prefixes` | list of `name` and `value`, the whole DW | TLPs with prefixes |
 //! | `pasid` | 0 to 1048575 | TLPs with a PASID prefix |
 //! | `requester`, `completer` | `bus:device.function` in hexadecimal | TLPs; completions, configuration |
 //! | `tag` | 0 to 1023 | TLPs |
-//! | `address` | of the first DW, bytes | memory, I/O and atomic requests |
-//! | `length_dw` | Length, DW, 1 to 1024 | all but Cpl, Msg |
+//! | `address` | address of the first DW | memory, I/O and atomic requests |
+//! | `length_dw` | Length in DW, 1 to 1024 | all except Cpl and Msg |
 //! | `first_be`, `last_be` | 0 to 15 | memory requests; `first_be` also I/O, configuration |
-//! | `request_bytes` | from the first to the last enabled byte | memory requests |
-//! | `operand_bytes` | 4, 8 or 16: one operand | atomic requests |
+//! | `request_bytes` | number of bytes from the first to the last enabled one | memory requests |
+//! | `operand_bytes` | 4, 8 or 16: size of an operand | atomic requests |
 //! | `status` | `SC`, `UR`, `CRS`, `CA` | completions |
-//! | `byte_count` | bytes that remain, 1 to 4096 | completions |
+//! | `byte_count` | bytes that remain, including this completion's, 1 to 4096 | completions |
 //! | `lower_address` | 0 to 127 | completions |
 //! | `bcm` | true, false | completions |
 //! | `register` | byte offset in configuration space | configuration |
-//! | `message_name` | its name in the specification, such as `Assert_INTA` | Msg, MsgD of a known code |
+//! | `message_name` | its name in the specification, such as `Assert_INTA` | Msg and MsgD with a defined code |
 //! | `message_code`, `routing`, `message_header` | 0 to 255; 0 to 7; 16 hexadecimal digits | Msg, MsgD |
 //! | `snoop_latency_ns`, `no_snoop_latency_ns` | nanoseconds; null if the sender has no requirement | LTR |
-//! | `payload_bytes` | data by Length, bytes | types that carry data |
-//! | `captured_bytes` | of them, those that the capture holds | as `payload_bytes` |
-//! | `data` | those bytes, in hexadecimal | types that carry data, where asked for |
-//! | `means` | what the text shows behind the line: configuration registers by name and field, interrupts, registers of devices | TLPs, where the capture tells |
-//! | `interrupt`, `function`, `vector` | `MSI`, `MSI-X`; whose; which, null where several vectors send the same | MWr that are interrupts |
+//! | `payload_bytes` | bytes of data according to Length | types with data |
+//! | `captured_bytes` | how many of these bytes were captured | types with data |
+//! | `data` | the captured bytes in hexadecimal | types with data, if requested |
+//! | `means` | the meaning, as in the text after a line: configuration registers and fields, interrupts, registers of devices | TLPs, if the capture shows it |
+//! | `interrupt`, `function`, `vector` | `MSI` or `MSI-X`; the function that sends it; the vector, null if several vectors have the same address and data | MWr that are interrupts |
 //! | `dllp` | `Ack`, `Nak`, `InitFC1`, `InitFC2`, `UpdateFC`, `Data_Link_Feature`, `PM_...`, `Vendor-specific`, `NOP` | DLLPs |
 //! | `ack_sequence` | 0 to 4095 | Ack, Nak |
-//! | `class`, `vc`, `header_credits`, `data_credits` | `P`, `NP`, `Cpl`; 0 to 7; header credits; data credits, units of 16 B: both times the scale | flow control |
-//! | `what` | what it is instead | `other` |
+//! | `class`, `vc`, `header_credits`, `data_credits` | `P`, `NP` or `Cpl`; 0 to 7; header credits; data credits in units of 16 B; both multiplied by the scale | flow control |
+//! | `what` | content of the record | `other` |
 //! | `layer` | `file`, `link`, `ethernet`, `vlan`, `ipv4`, `ipv6`, `udp`, `nettlp`, `tlp`, `dllp` | `error` |
-//! | `error`, `reason` | short name, sentence | `error` |
-//! | `header` | type and fields of its header, in one line | `error` of a TLP whose header breaks a rule, or has the wrong length |
+//! | `error`, `reason` | kind of error; error as a sentence | `error` |
+//! | `header` | type and fields of the header in one line | `error` of a TLP whose header breaks a rule, or whose length is wrong |
 //! | `offset` | bytes from the start of the file | faults of the file |
 
 use super::object::{Object, Text, append};
@@ -71,7 +71,7 @@ pub fn json(record: &Record<'_>, out: &mut String) {
     append(&JsonRecord::new(record), out);
 }
 
-/// The JSON object of a record; its fields are in the head of this module.
+/// The JSON object of a record. The documentation of this module lists its fields.
 #[derive(Clone, Copy)]
 pub struct JsonRecord<'a> {
     record: &'a Record<'a>,
@@ -79,7 +79,7 @@ pub struct JsonRecord<'a> {
     has_data: bool,
 }
 
-/// The name of a prefix's type.
+/// The name of the type of a prefix.
 pub const fn prefix_name(prefix: Prefix) -> &'static str {
     match prefix.kind() {
         PrefixKind::MrIov => "MR-IOV",
@@ -99,13 +99,13 @@ impl<'a> JsonRecord<'a> {
         JsonRecord { record, meaning: None, has_data: false }
     }
 
-    /// The same, with what the record means.
+    /// The same object with the meaning of the record.
     #[must_use]
     pub const fn with_meaning(self, meaning: Option<&'a Meaning>) -> JsonRecord<'a> {
         JsonRecord { meaning, ..self }
     }
 
-    /// The same, with the data of the TLP that it is, as far as it was captured.
+    /// The same object with the captured data of a TLP.
     #[must_use]
     pub const fn with_data(self) -> JsonRecord<'a> {
         JsonRecord { has_data: true, ..self }

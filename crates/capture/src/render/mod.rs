@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records as text: a line in the style of the NetTLP paper's Figure 15, or a JSON object. Never decodes.
+//! Records as text: a line in the style of the NetTLP paper's Figure 15, or a JSON object.
 
 mod hex;
 mod json;
@@ -17,8 +17,8 @@ use std::fmt::{self, Write};
 use std::net::IpAddr;
 use tlp::{Bdf, Class, Dllp, FlowControlKind, Status};
 
-/// Appends one line for `record` to `out`, without a line end: what the paper's Figure 15 shows, and the fields that do not have
-/// their default.
+/// Appends one line for `record` to `out`, without a line end: the fields in the paper's Figure 15, and all fields
+/// that are not zero.
 pub fn line(record: &Record<'_>, out: &mut String) {
     // Writing to a string cannot fail.
     let _ = write_line(record, out);
@@ -71,7 +71,7 @@ fn append_prefix(record: &Record<'_>, out: &mut String) {
     out.push_str(": ");
 }
 
-/// Appends a time; without one, the line of a text, or the number of the record.
+/// Appends a time. Without a time, appends the line of a text, or the number of the record.
 pub(crate) fn append_when(
     time: Option<Timestamp>,
     digits: u8,
@@ -92,7 +92,8 @@ pub(crate) fn append_when(
     }
 }
 
-/// The link by its slot, and the direction; else the name that the capture gives, or the direction of the packet.
+/// Appends slot and direction of the link. Otherwise appends the name of the interface, or the direction of the
+/// packet.
 fn append_interface(interface: &Interface, direction: Option<Direction>, out: &mut String) {
     if let (Some(direction), false) = (interface.direction, interface.slot.is_empty()) {
         out.push_str(&interface.slot);
@@ -115,7 +116,7 @@ fn append_end(address: IpAddr, port: u16, out: &mut String) {
                 out.push('.');
             }
         }
-        // With a dot before the port, as in tcpdump.
+        // The port follows a dot, as in tcpdump.
         IpAddr::V6(address) => {
             let _ = write!(out, "{address}.");
         }
@@ -123,7 +124,7 @@ fn append_end(address: IpAddr, port: u16, out: &mut String) {
     append_decimal(out, u64::from(port), 1);
 }
 
-/// Writes a TLP without its place and time.
+/// Writes a TLP without the interface and the time.
 pub(crate) fn write_tlp(tlp: &TlpRecord<'_>, out: &mut String) -> fmt::Result {
     write!(out, "{}", tlp.repr)?;
     if tlp.header_bytes() != tlp.repr.header_len() {
@@ -150,7 +151,7 @@ impl fmt::Display for Other {
     }
 }
 
-/// A number of things, with their name in the singular: `1 TLP`, `2 TLPs`.
+/// A number of things with their name in the singular, printed as `1 TLP`, `2 TLPs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Count(pub u64, pub &'static str);
 
@@ -160,13 +161,13 @@ impl fmt::Display for Count {
     }
 }
 
-/// Appends what a TLP means to the line that shows it.
+/// Appends the meaning of a TLP to its line.
 pub fn append_meaning(meaning: &Meaning, out: &mut String) {
     // Writing to a string cannot fail.
     let _ = write!(out, "; {meaning}");
 }
 
-/// Appends what a text says about the TLP of a line, such as the errors that a kernel logged with it.
+/// Appends the text about the TLP of a line, such as the errors that a kernel logged with it.
 pub fn append_note(record: &Record<'_>, out: &mut String) {
     if let Some(TextLine { note, .. }) = record.text.filter(|text| !text.note.is_empty()) {
         out.push_str("; logged with ");
@@ -193,7 +194,7 @@ pub(crate) fn append_bdf(id: Bdf, out: &mut String) {
 }
 
 impl Kind<'_> {
-    /// Its name: that of the TLP's type, `dllp`, `other` or `error`.
+    /// The type of the TLP; otherwise `dllp`, `other` or `error`.
     pub fn type_name(&self) -> &'static str {
         match self {
             Kind::Tlp(tlp) => tlp.repr.name(),

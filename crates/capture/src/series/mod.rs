@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A capture over time: what each direction of each link carries in an interval, by class, how many requests are
-//! outstanding by requester, and the fewest credits left. Memory is bounded by [`MAX_INTERVALS`], [`MAX_REQUESTERS`] and the
-//! links of the capture; one pass is enough, whatever the interval.
+//! Counts a capture over time: traffic per interval, link, direction and class, outstanding requests per requester,
+//! and the minimum of the available credits. Memory is bounded by [`MAX_INTERVALS`], [`MAX_REQUESTERS`] and the
+//! number of links. One pass over the capture is enough for any interval.
 //!
-//! Bytes are those on the wire: of a TLP its own and 8 of framing, sequence number and LCRC, of a DLLP 8. A frame counts in the
-//! interval in which its last symbol passed, lost ones and replays too; outstanding requests and credits heed what their
-//! receiver took.
+//! Bytes are wire bytes: a TLP has 8 bytes more for framing, sequence number and LCRC, and a DLLP has 8 bytes. A
+//! frame, including lost ones and replays, counts in the interval in which its last symbol passed. Outstanding
+//! requests and credits depend only on the TLPs that the receiver took.
 
 mod report;
 
@@ -20,28 +20,28 @@ use tlp::{DLLP_LEN, Rate, Width};
 
 /// Maximum number of intervals of a report.
 pub const MAX_INTERVALS: u64 = 100_000;
-/// Maximum number of requesters whose outstanding requests are shown.
+/// Maximum number of requesters whose outstanding requests are counted.
 pub const MAX_REQUESTERS: usize = 256;
-/// Rows that an automatic interval gives at most.
+/// Maximum number of rows with an automatic interval.
 pub const AUTOMATIC_ROWS: u64 = 24;
 
-/// Fine intervals that are kept until the automatic one is chosen.
+/// Maximum number of fine intervals that are kept until the automatic interval is chosen.
 const FINE: u64 = 1_000;
-/// The first of them: 1 ns.
+/// Length of the fine intervals at the start: 1 ns.
 const FINEST_PS: u64 = 1_000;
 /// Framing, sequence number and LCRC of a TLP (`PCIe 5.0 §4.2.1`, §4.2.2); framing of a DLLP.
 const TLP_FRAMING: u64 = 8;
 const DLLP_FRAMING: u64 = 2;
 
-/// The place of DLLPs behind the classes of TLPs.
+/// The index of DLLPs in arrays, after the classes of TLPs.
 const DLLPS: usize = 3;
 
-/// What one way carried in an interval.
+/// The traffic of one direction in an interval.
 #[derive(Clone, Copy, Debug, Default)]
 struct Traffic {
     /// TLPs by class, and DLLPs.
     packets: [u64; 4],
-    /// Their bytes.
+    /// Their bytes on the wire.
     bytes: [u64; 4],
     payload_bytes: u64,
 }
@@ -61,25 +61,27 @@ struct Bin {
     credits: BTreeMap<LedgerId, (Available, Available)>,
 }
 
-/// Since when a requester has had how many requests outstanding.
+/// Current number of outstanding requests of a requester, and the time of its last change.
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
     since_ps: u128,
     now: u32,
 }
 
-/// An interval that is too short for the capture.
+/// The interval is too short for the capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("an interval of {interval_ps} ps makes more than {MAX_INTERVALS} rows")]
+#[error(
+    "interval of {interval_ps} ps: the capture needs more than {MAX_INTERVALS} rows; expected a longer interval"
+)]
 pub struct TooManyIntervals {
-    /// The interval, picoseconds.
+    /// The interval in picoseconds.
     pub interval_ps: u64,
 }
 
 /// Counts a capture over time.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Wide: an automatic one grows with the times of a capture, which may be any.
+    /// In 128 bits, because an automatic interval grows with the times of a capture, which have no limit.
     interval_ps: u128,
     automatic: bool,
     bins: BTreeMap<u128, Bin>,
@@ -93,7 +95,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// With this interval in picoseconds, or an automatic one that gives at most [`AUTOMATIC_ROWS`] rows.
+    /// Counts with this interval in picoseconds, or with an automatic one that gives at most [`AUTOMATIC_ROWS`] rows.
     pub fn new(interval_ps: Option<u64>, ledgers: Ledgers) -> Series {
         Series {
             interval_ps: u128::from(interval_ps.unwrap_or(FINEST_PS).max(1)),
@@ -112,14 +114,14 @@ impl Series {
     /// Counts a record.
     ///
     /// # Errors
-    /// If the interval that was asked for is too short.
+    /// If the given interval is too short for the capture.
     pub fn add(&mut self, record: &Record<'_>) -> Result<(), TooManyIntervals> {
         if record.number == 0 {
             self.sequences.hole();
             self.ledgers.see(record);
             return Ok(());
         }
-        // What is not counted, and when it came, is left out: its time may be any.
+        // Other records are not counted, so their times do not matter.
         if !matches!(record.kind, Kind::Tlp(_) | Kind::Dllp(_)) {
             self.sequences.pass(record);
             return Ok(());
@@ -141,7 +143,7 @@ impl Series {
         Ok(())
     }
 
-    /// Passes over a record that a filter leaves out: it is not counted, but what those behind it find is as it was.
+    /// Skips a record that a filter excludes. It is not counted, but sequence numbers and credits are updated.
     pub fn pass(&mut self, record: &Record<'_>) {
         self.sequences.pass(record);
         self.ledgers.see(record);
@@ -184,7 +186,7 @@ impl Series {
         self.bins.entry(index(at, self.interval_ps)).or_default()
     }
 
-    /// A requester has `now` requests outstanding from `at` on.
+    /// From `at` on, a requester has `now` requests outstanding.
     fn level(&mut self, requester: Requester, now: u32, at: u128) {
         let Some(level) = self.levels.get_mut(&requester) else {
             if now > 0 && self.levels.len() < MAX_REQUESTERS {
@@ -201,7 +203,7 @@ impl Series {
         self.occupy(requester, now, at, at);
     }
 
-    /// `count` requests are outstanding from one time to another: in every interval between.
+    /// Adds `count` outstanding requests to every interval between two times.
     fn occupy(&mut self, requester: Requester, count: u32, from: u128, to: u128) {
         if count == 0 {
             return;
@@ -217,7 +219,7 @@ impl Series {
         }
     }
 
-    /// Makes the intervals of an automatic choice ten times longer where `at` would make too many.
+    /// Makes automatic intervals ten times longer if `at` would need too many.
     fn make_room(&mut self, at: u128) -> Result<(), TooManyIntervals> {
         let (Some(first), Some(last)) = (self.bins.keys().next(), self.bins.keys().next_back()) else {
             return Ok(());
@@ -233,7 +235,7 @@ impl Series {
             let end = self.bins.keys().next_back().map_or(at, |last| *last * width).max(at);
             let many = (end - start) / width;
             if !self.automatic {
-                // As it was asked for, in 64 bits.
+                // A given interval fits into 64 bits.
                 let too_many = TooManyIntervals { interval_ps: self.interval_ps as u64 };
                 return if many < u128::from(MAX_INTERVALS) { Ok(()) } else { Err(too_many) };
             }
@@ -251,7 +253,7 @@ impl Series {
         }
     }
 
-    /// Ends the capture: what was counted. `speed_bps` stands in where the capture says nothing of a link's speed.
+    /// Ends the capture and returns the counts. `speed_bps` is used for links whose speed the capture does not have.
     #[must_use]
     pub fn report(mut self, speed_bps: Option<u64>) -> Report {
         for (requester, level) in self.levels.clone() {
@@ -263,7 +265,7 @@ impl Series {
         report::report(self.interval_ps, self.bins, self.slots, &self.speeds, speed_bps)
     }
 
-    /// The shortest of 1, 2 and 5 times a power of ten that gives few enough rows.
+    /// Chooses the shortest interval that gives few enough rows: 1, 2 or 5 times a power of ten, in picoseconds.
     fn choose_interval(&mut self) {
         let ends = (self.bins.keys().next().copied(), self.bins.keys().next_back().copied());
         let (Some(first), Some(last)) = ends else { return };
@@ -275,7 +277,7 @@ impl Series {
     }
 }
 
-/// Which interval a time lies in. Virtual times fit 64 bits, where division is cheap.
+/// The index of the interval that contains a time. Virtual times fit into 64 bits, for which division is fast.
 fn index(at: u128, interval_ps: u128) -> u128 {
     match (u64::try_from(at), u64::try_from(interval_ps)) {
         (Ok(at), Ok(interval_ps)) => u128::from(at / interval_ps),
@@ -310,11 +312,11 @@ impl Traffic {
     }
 }
 
-/// Data bits per second of a link of this generation, 1 to 5, and width, encoding taken off; `None` if there is no such
-/// link.
+/// Data bits per second of a link of this generation (1 to 5) and width, without the encoding; `None` if no such
+/// link exists.
 pub fn speed_bps(generation: u8, lanes: u8) -> Option<u64> {
     let symbol = Rate::from_generation(generation)?.symbol_time_ps();
     let lanes = Width::new(lanes)?.lanes();
-    // A byte on each lane in a symbol time.
+    // Each lane transfers one byte per symbol time.
     Some(8_000_000_000_000 * u64::from(lanes) * symbol.den / symbol.num)
 }

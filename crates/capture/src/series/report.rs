@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a series has counted, as rows, and as CSV. Never counts itself.
+//! The counts of a series as rows and as CSV.
 
 use super::{Bin, Traffic};
 use crate::credits::{Available, LedgerId};
@@ -18,31 +18,32 @@ use tlp::Class;
 pub struct Report {
     /// Length of an interval, picoseconds.
     pub interval_ps: u128,
-    /// Slot or switch that each link leads to, by number of the link. Only links that the capture names.
+    /// The slot or switch at the end of each link, by number of the link. Has only links whose slot the capture
+    /// names.
     pub slots: BTreeMap<u16, String>,
-    /// The intervals, from the first to the last with a frame.
+    /// All intervals from the first to the last with a frame.
     pub rows: Vec<Row>,
 }
 
 /// One interval.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Row {
-    /// Its start: picoseconds since 1970, in riser's captures since the start of the run.
+    /// Start of the interval in picoseconds since 1970; in riser's captures since the start of the run.
     pub start_ps: u128,
-    /// What each direction of each link carried.
+    /// The traffic of each direction of each link.
     pub links: Vec<WayRow>,
-    /// Requests outstanding, by requester.
+    /// Outstanding requests by requester.
     pub outstanding: Vec<OutstandingRow>,
-    /// The fewest credits left, where a TLP took some and the capture tells.
+    /// Minimum of the available credits, for credits that a TLP used and that the capture shows.
     pub credits: Vec<CreditRow>,
 }
 
-/// What one direction of a link carried in an interval.
+/// The traffic of one direction of a link in an interval.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct WayRow {
     /// Number of the link.
     pub link: u16,
-    /// Which way; `None` if the capture does not say.
+    /// Direction; `None` if the capture does not have it.
     pub direction: Option<Direction>,
     /// Posted requests.
     pub posted_tlps: u64,
@@ -52,21 +53,21 @@ pub struct WayRow {
     pub completion_tlps: u64,
     /// DLLPs.
     pub dllps: u64,
-    /// Bytes of posted requests on the wire, framing included.
+    /// Bytes of posted requests on the wire, with framing.
     pub posted_bytes: u64,
-    /// Bytes of non-posted requests on the wire.
+    /// Bytes of non-posted requests on the wire, with framing.
     pub non_posted_bytes: u64,
-    /// Bytes of completions on the wire.
+    /// Bytes of completions on the wire, with framing.
     pub completion_bytes: u64,
-    /// Bytes of DLLPs on the wire.
+    /// Bytes of DLLPs on the wire, with framing.
     pub dllp_bytes: u64,
-    /// Data of the TLPs, bytes.
+    /// Data of the TLPs in bytes.
     pub payload_bytes: u64,
-    /// All bytes on the wire per time, gigabits per second.
+    /// Rate of all bytes on the wire in gigabits per second.
     pub wire_gbps: f64,
-    /// Share of the time that the wire was busy, 0 to 1; `None` if its speed is not known.
+    /// Fraction of the time that the wire was busy, 0 to 1; `None` if its speed is unknown.
     pub utilization: Option<f64>,
-    /// Of it, the share of posted requests, non-posted requests, completions and DLLPs.
+    /// The parts of `utilization` for posted requests, non-posted requests, completions and DLLPs.
     pub utilization_by_class: Option<[f64; 4]>,
 }
 
@@ -77,18 +78,18 @@ pub struct OutstandingRow {
     pub link: u16,
     /// Requester ID.
     pub requester: Id,
-    /// Maximum number at a time.
+    /// Maximum number of outstanding requests.
     pub max: u32,
-    /// Mean over the interval.
+    /// Mean number over the interval.
     pub mean: f64,
 }
 
-/// The fewest credits left in an interval.
+/// Minimum of the available credits in an interval.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CreditRow {
     /// Number of the link.
     pub link: u16,
-    /// The way of the TLPs that take them.
+    /// Direction of the TLPs that use the credits.
     pub direction: Option<Direction>,
     /// Virtual channel.
     pub vc: u8,
@@ -96,7 +97,7 @@ pub struct CreditRow {
     pub class: &'static str,
     /// Header credits.
     pub header_min: Available,
-    /// Data credits, units of 16 B.
+    /// Data credits in units of 16 B.
     pub data_min: Available,
 }
 
@@ -138,7 +139,7 @@ fn way_row((link, direction): Way, t: &Traffic, speed_bps: Option<u64>, interval
     let [posted_tlps, non_posted_tlps, completion_tlps, dllps] = t.packets;
     let [posted_bytes, non_posted_bytes, completion_bytes, dllp_bytes] = t.bytes;
     let bits: u64 = t.bytes.iter().sum::<u64>() * 8;
-    // Bits that the wire could have carried.
+    // Number of bits that the wire can transfer in the interval.
     let capacity = speed_bps.map(|bps| bps as f64 * interval_ps as f64 / 1e12);
     WayRow {
         link,
@@ -163,7 +164,7 @@ fn credit_row(id: &LedgerId, (header_min, data_min): (Available, Available)) -> 
     CreditRow { link, direction, vc, class: class_name(class), header_min, data_min }
 }
 
-/// Columns of the CSV: one value a row, so that a data frame of any kind takes it as it is.
+/// Columns of the CSV. Each row has one value, which data frames can read directly.
 pub const CSV_HEADER: &str = "start_ps,interval_ps,link,direction,of,measure,value\n";
 
 impl Report {
@@ -172,7 +173,7 @@ impl Report {
         self.slots.get(&link).cloned().unwrap_or_else(|| link.to_string())
     }
 
-    /// Appends it as CSV, the header included.
+    /// Appends the report as CSV with a header line.
     pub fn append_csv(&self, out: &mut String) {
         out.push_str(CSV_HEADER);
         for row in &self.rows {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Complete transactions of a capture: each request with its completions, Ack and replays, returned once no more of them
-//! can follow. Memory is bounded by the matcher's limits and by [`MAX_UNACKED`] TLPs a direction that wait for their Ack.
+//! Complete transactions of a capture: each request with its completions, Ack and replays. A transaction is
+//! returned when no more of them can follow. Memory is bounded by the matcher's limits and by [`MAX_UNACKED`]
+//! unacknowledged TLPs per direction.
 //!
-//! A transaction on several links is handed out once. It has the link that showed it first, and a
-//! [`Hop`](crate::matcher::Hop) for each further link. If a capture has several links, a posted request is handed out after
-//! 4096 later ones, or at the end.
+//! A transaction on several links is returned once. Its link is the one that showed it first, and it has a
+//! [`Hop`](crate::matcher::Hop) for each further link. If a capture has several links, a posted request is returned
+//! after 4096 later ones, or at the end of the capture.
 //!
-//! The Ack of a TLP is known only if the capture has the [place](crate::Mark::place) of each TLP; else it is
+//! The Ack of a TLP is known only if the capture has the [place](crate::Mark::place) of each TLP. Otherwise it is
 //! [`Ack::Unknown`].
 
 mod render;
@@ -22,53 +23,53 @@ use crate::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tlp::{Dllp, Tag};
 
-/// A TLP that waits for its Ack.
+/// A TLP without its Ack.
 #[derive(Clone, Copy, Debug)]
 struct Unacked {
     place: u64,
     requester: Requester,
     tag: Tag,
-    /// Number of the request's record.
+    /// Record number of the request.
     request: u64,
     is_completion: bool,
 }
 
-/// Effect of a record on the transactions of a capture.
+/// Effect of a record on the transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
-    /// Of the last completion of a transaction: from the first request to here, in picoseconds.
+    /// For the last completion of a transaction: time since the first request, in picoseconds.
     pub response_ps: Option<u128>,
-    /// Of the last completion of a transaction: from the first request to the first data, in picoseconds.
+    /// For the last completion of a transaction: time from the first request to the first data, in picoseconds.
     pub first_data_ps: Option<u128>,
-    /// Errors of the transaction that ends here, or of an unexpected completion.
+    /// Errors of the transaction that this record ends, or of an unexpected completion.
     pub errors: Errors,
-    /// The transaction that ends here is a bus probe ([`Transaction::is_probe`]).
+    /// True if the transaction that this record ends is a bus probe ([`Transaction::is_probe`]).
     pub probe: bool,
-    /// The TLP was seen before.
+    /// True if the TLP was seen before.
     pub replay: bool,
-    /// The TLP was taken, as far as the capture shows: not lost, out of order, or seen before.
+    /// True if the receiver took the TLP, as far as the capture shows: it was not lost, out of order, or seen before.
     pub taken: bool,
-    /// Number of the request's record, on the link of the completion.
+    /// Record number of the request, on the link of the completion.
     pub request: Option<u64>,
-    /// For a forwarded request, number of the record that showed it first.
+    /// For a forwarded request: number of the record that showed the request first.
     pub forwards: Option<u64>,
 }
 
 /// Assembles the transactions of a capture.
 ///
-/// Pass each record to [`see`](Self::see) in order, and take ended transactions with [`next_ended`](Self::next_ended) until there is none.
-/// [`finish`](Self::finish) ends the rest at the end of the file.
+/// Pass each record to [`see`](Self::see) in order. After each one, call [`next_ended`](Self::next_ended) until it
+/// returns `None`. At the end of the file, [`finish`](Self::finish) ends the remaining transactions.
 #[derive(Clone, Debug)]
 pub struct Tracker {
     matcher: Matcher,
     sequences: Sequences,
-    /// By way, those whose Ack has not come, in the order of their places.
+    /// Unacknowledged TLPs of each direction, in the order of their places.
     unacked: BTreeMap<Way, VecDeque<Unacked>>,
-    /// Ways on which Acks were seen.
+    /// Directions whose Acks the capture shows.
     acked_ways: BTreeSet<Way>,
-    /// Answered transactions that wait for an Ack or a further link, by number of the request.
+    /// Completed transactions that wait for an Ack or a further link, by record number of the request.
     held: BTreeMap<u64, Transaction>,
-    /// Posted requests that may come on a further link, in their order.
+    /// Posted requests that may appear on a further link, in order.
     posted: VecDeque<u64>,
     /// True if the capture has more than one link.
     has_links: bool,
@@ -100,9 +101,8 @@ impl Tracker {
         }
     }
 
-    /// Processes a record. `terms` has a bit for each term of a filter that holds for it
-    /// ([`Filter::terms`](crate::filter::Filter::terms)); 0 without a filter. Returns the effect on the
-    /// transactions if the record is a TLP that was taken.
+    /// Processes a record, and returns its effect on the transactions. `terms` has a bit for each term of a filter
+    /// that matches the record ([`Filter::terms`](crate::filter::Filter::terms)); it is 0 without a filter.
     pub fn see(&mut self, record: &Record<'_>, terms: u64) -> Outcome {
         match &record.kind {
             Kind::Tlp(tlp) => self.tlp(record, tlp, terms),
@@ -123,7 +123,7 @@ impl Tracker {
         self.ended.pop_front()
     }
 
-    /// Ends the capture: transactions without all completions or Acks end as they are, in the order of the requests.
+    /// Ends the capture. Transactions without all completions or Acks end too, in the order of their requests.
     pub fn finish(&mut self) {
         let mut hops = Vec::new();
         for mut transaction in self.matcher.drain() {
@@ -139,17 +139,17 @@ impl Tracker {
         self.posted.clear();
     }
 
-    /// The matcher, with counts of what was seen and of requests outstanding.
+    /// The matcher, which counts TLPs and outstanding requests.
     pub const fn matcher(&self) -> &Matcher {
         &self.matcher
     }
 
-    /// TLPs that were damaged, dropped or discarded as out of order on the way.
+    /// Number of TLPs that were damaged or dropped, or discarded as out of order.
     pub const fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// TLPs that had been taken before.
+    /// Number of TLPs that the receiver had already taken before.
     pub const fn again(&self) -> u64 {
         self.again
     }
@@ -241,7 +241,7 @@ impl Tracker {
         }
     }
 
-    /// Ends a posted request. If there are several links, it is held until it can come on no further one.
+    /// Ends a posted request. With several links, holds it until it cannot appear on a further one.
     fn end_posted(&mut self, mut posted: Transaction) {
         if posted.hop_of.is_some() || !self.has_links {
             return self.end(posted);
@@ -256,7 +256,7 @@ impl Tracker {
         }
     }
 
-    /// Adds `hop` to its transaction, unless that is over.
+    /// Adds `hop` to its transaction, unless that has ended.
     fn add_hop(&mut self, root: Root, hop: &Transaction) {
         let requester = Requester { link: root.link, id: hop.requester.id };
         let whole = match self.held.get_mut(&root.number) {
@@ -268,8 +268,8 @@ impl Tracker {
         }
     }
 
-    /// Settles one event that a held transaction waits for, and hands the transaction out after the last one. Returns false if
-    /// none with this number is held.
+    /// Settles one of the events that a held transaction waits for, and ends the transaction after the last one.
+    /// Returns false if no transaction with this number is held.
     fn settle_held(&mut self, number: u64, settle: impl FnOnce(&mut Transaction)) -> bool {
         let Some(held) = self.held.get_mut(&number) else { return false };
         held.unacked = held.unacked.saturating_sub(1);
@@ -282,7 +282,7 @@ impl Tracker {
         true
     }
 
-    // Where two requests wait under a tag, whose completion it was is left open.
+    // If two requests have the same tag, the completion belongs to either, so its Ack is not tracked.
     fn await_ack_of_waiting(
         &mut self,
         requester: Requester,
@@ -326,10 +326,10 @@ impl Tracker {
     }
 
     fn dllp(&mut self, record: &Record<'_>, dllp: &Dllp) {
-        // A link whose DLLPs are seen will show its Acks.
+        // DLLPs in one direction carry the Acks for the other.
         self.acked_ways.insert(opposite(way(record)));
         for way in self.sequences.link_came_up(record, dllp).into_iter().flatten() {
-            // No Ack can come for TLPs that were sent before.
+            // TLPs that were sent before the link came up are never acknowledged.
             for unacked in self.unacked.remove(&way).into_iter().flatten() {
                 self.settle(unacked, None);
             }
@@ -345,7 +345,7 @@ impl Tracker {
         if queue.front()?.place > place { None } else { queue.pop_front() }
     }
 
-    /// A TLP is acknowledged, or will not be known to be.
+    /// Stores the Ack of a TLP in its transaction; `by` is `None` if the Ack will never be known.
     fn settle(&mut self, unacked: Unacked, by: Option<(u64, Timestamp)>) {
         let Unacked { requester, tag, request, is_completion, .. } = unacked;
         let ack = by.map_or(Ack::Unknown, |(number, time)| Ack::Seen { number, time });
@@ -360,7 +360,7 @@ impl Tracker {
         }
     }
 
-    /// A TLP that was taken before is seen again: a retry of the transaction that it belongs to, where that is not yet over.
+    /// Counts a retransmitted TLP as a retry of its transaction, if that has not ended.
     fn replayed(&mut self, packet: &Packet<'_>, place: Option<u64>, way: Way) {
         let (Some(place), Some(queue)) = (place, self.unacked.get(&way)) else { return };
         let Ok(at) = queue.binary_search_by_key(&place, |unacked| unacked.place) else { return };
@@ -375,7 +375,7 @@ impl Tracker {
     }
 }
 
-/// What waits for the Ack of a TLP of `transaction`, where Acks are seen at all.
+/// Marks a TLP of `transaction` as unacknowledged, if the capture shows Acks.
 fn note_unacked(
     transaction: &mut Transaction,
     place: Option<u64>,
@@ -394,7 +394,7 @@ fn note_unacked(
     })
 }
 
-/// Returns the errors of a TLP by itself.
+/// Returns the errors that a TLP shows by itself.
 pub fn errors_of(tlp: &TlpRecord<'_>) -> Errors {
     let mut errors = Errors::empty();
     errors.set(Errors::POISONED, tlp.repr.ep);

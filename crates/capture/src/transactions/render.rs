@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Transactions as text: a line, or a JSON object. A line is built piece by piece, since a million of them a second are asked
-//! for, and allocates nothing once `out` has grown.
+//! Transactions as text: a line, or a JSON object. Lines are built piece by piece for speed, up to a million per
+//! second. Printing a line allocates nothing once `out` has grown.
 //!
 //! # The JSON object
 //!
-//! One line a transaction. A field is there where the transaction has it; numbers are integers.
+//! One line per transaction. A field is missing if the transaction does not have it. Numbers are integers.
 //!
-//! | field | unit, form | where |
+//! | field | unit, form | present |
 //! |---|---|---|
 //! | `type` | type of the request; `Cpl`, `CplD`, `CplLk`, `CplDLk` of an unexpected completion | all |
 //! | `number` | of the request's record, from 1 | all |
 //! | `timestamp_ps` | when the request was first seen: picoseconds since 1970, in riser's captures since the start of the run | where the file has times |
-//! | `line` | of the request in the file, from 1 | text |
-//! | `link`, `direction` | number from 0 on; `downstream`, `upstream`: of the request, where it was seen first | all; where the capture names it |
-//! | `slot` | the slot or switch that this link leads to | where the capture names it |
+//! | `line` | line of the request in the file, from 1 | text |
+//! | `link`, `direction` | link that showed the request first, from 0; `downstream` or `upstream` | all; if the capture has it |
+//! | `slot` | the slot or switch at the end of the link | if the capture has it |
 //! | `requester`, `tag`, `tc` | `bus:device.function` in hexadecimal; 0 to 1023; 0 to 7 | all |
-//! | `address` | of the first byte; of an unexpected completion its Lower Address | all but configuration requests, messages |
-//! | `completer`, `register` | the function, as `requester`; byte offset in its configuration space | configuration requests |
-//! | `message_code`, `message_name` | 0 to 255; its name in the specification, where the code is known | messages |
-//! | `request_bytes` | bytes that the request names; of an unexpected completion its Byte Count | all |
-//! | `completions` | how many, each counted once | all |
-//! | `status` | `SC`, `UR`, `CRS`, `CA`, of the last completion; null without one | all |
-//! | `data_bytes` | bytes that completions brought | answered |
-//! | `latency_ps` | from the first request to the last completion | answered, where the file has times |
-//! | `first_data_ps` | from the first request to the first data | answered with data, likewise |
-//! | `throughput_mbps` | `data_bytes` per `latency_ps`, megabits per second | answered with data, likewise |
-//! | `packets`, `retries` | TLPs seen on all links, and of them those sent again | all |
-//! | `ack_number`, `ack_ps` | record of the Ack or Nak that covers the request; from the request to it | where known |
-//! | `completion_ack_number`, `completion_ack_ps` | likewise of the last completion, from it on | where known |
-//! | `ack` | `none`: the capture would tell, but none came | likewise |
-//! | `means` | what its request means: configuration registers by name and field, interrupts, registers of devices | where the capture tells, and it was asked for |
-//! | `probe` | true: Unsupported Request to a read of the Vendor ID of a function that is not there, which is no error | bus probes |
-//! | `hops` | list, link by link: `link`, `slot`, `direction`, `number` of the request's record; `since_start_ps`, from the first request to the one there, where the file has times; `latency_ps`, from there to the next link and back, on the last until its answer, null where nothing answers | seen on several links |
+//! | `address` | address of the first byte; Lower Address of an unexpected completion | all except configuration requests and messages |
+//! | `completer`, `register` | the function, like `requester`; byte offset in its configuration space | configuration requests |
+//! | `message_code`, `message_name` | 0 to 255; its name in the specification, if the code is defined | messages |
+//! | `request_bytes` | bytes that the request accesses; Byte Count of an unexpected completion | all |
+//! | `completions` | number of completions, without replays | all |
+//! | `status` | `SC`, `UR`, `CRS` or `CA` of the last completion; null without completions | all except posted requests |
+//! | `data_bytes` | bytes of data in the completions | answered |
+//! | `latency_ps` | time from the first request to the last completion | answered, if the file has times |
+//! | `first_data_ps` | time from the first request to the first data | answered with data, if the file has times |
+//! | `throughput_mbps` | `data_bytes` per `latency_ps`, in megabits per second | answered with data, if the file has times |
+//! | `packets`, `retries` | TLPs on all links; how many of them are retransmissions | all |
+//! | `ack_number`, `ack_ps` | record of the Ack or Nak for the request; time from the request to it | if known |
+//! | `completion_ack_number`, `completion_ack_ps` | record of the Ack or Nak for the last completion; time from that completion to it | if known |
+//! | `ack` | `none`: the capture shows Acks, but not this one | if an Ack is missing |
+//! | `means` | meaning of the request: configuration registers and fields, interrupts, registers of devices | if requested and known |
+//! | `probe` | true: a read of the Vendor ID of a function that does not exist got Unsupported Request, which is not an error | bus probes |
+//! | `hops` | list with one entry per link: `link`, `slot`, `direction`, `number` of the request's record; `since_start_ps`: time from the first request to the request on this link, if the file has times; `latency_ps`: time from there to the next link and back, or to the completion on the last link, null if there is none | on several links |
+//! | `errors` | list of names, see [`Errors::names`](crate::matcher::Errors::names) | with errors |
 //! | `errors` | list of names, see [`Errors::names`](crate::matcher::Errors::names) | where there are any |
 
 use crate::matcher::{Ack, Errors, Leg, Target, Transaction};
@@ -43,8 +44,8 @@ use crate::time::{Timestamp, append_decimal};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use tlp::{Format, Status};
 
-/// Appends one line for a transaction, without a line end; the time with `digits` behind the point. Without a time it begins with the
-/// line of the request in a text, or with its number.
+/// Appends one line for a transaction, without a line end. The time has `digits` decimals. Without a time, the line
+/// begins with the line number of the request in a text, or with its record number.
 pub fn append_line(t: &Transaction, digits: u8, out: &mut String) {
     append_when(t.start_time(), digits, t.line, t.request_number, out);
     out.push(' ');
@@ -139,7 +140,7 @@ fn append_acks(t: &Transaction, out: &mut String) {
     }
 }
 
-/// The time from each link to the next one and back.
+/// Appends the latency from each link to the next one and back.
 fn append_hops(t: &Transaction, out: &mut String) {
     if t.hops.is_empty() {
         return;
@@ -156,7 +157,7 @@ fn append_hops(t: &Transaction, out: &mut String) {
     }
 }
 
-/// Picoseconds as nanoseconds, with three digits behind the point.
+/// Appends picoseconds as nanoseconds with three decimals.
 fn append_ns(ps: u128, out: &mut String) {
     let ps = narrow(ps);
     append_decimal(out, ps / 1000, 1);
@@ -176,12 +177,12 @@ pub fn append_json(t: &Transaction, out: &mut String) {
     object::append(&JsonTransaction { transaction: t, meaning: None }, out);
 }
 
-/// The JSON object of a transaction; its fields are in the head of this module.
+/// The JSON object of a transaction. The documentation of this module lists its fields.
 #[derive(Clone, Copy)]
 pub struct JsonTransaction<'a> {
     /// The transaction.
     pub transaction: &'a Transaction,
-    /// What its request means, where that is known and asked for.
+    /// The meaning of its request, if requested and known.
     pub meaning: Option<&'a Meaning>,
 }
 
@@ -213,7 +214,7 @@ impl Serialize for JsonTransaction<'_> {
         let errors: Vec<&str> = t.errors.names().collect();
         o.some("errors", Some(errors).filter(|errors| !errors.is_empty()))?;
         o.some("means", self.meaning.map(Text))?;
-        // Most transactions have one link: legs are made only for the others.
+        // Legs are computed only for the few transactions on several links.
         let legs = if t.hops.is_empty() { Vec::new() } else { t.legs() };
         let hops: Vec<JsonLeg<'_>> = legs.iter().map(|leg| JsonLeg::new(leg, t)).collect();
         o.some("hops", Some(hops).filter(|hops| !hops.is_empty()))?;
@@ -221,7 +222,7 @@ impl Serialize for JsonTransaction<'_> {
     }
 }
 
-/// A link of a transaction that several show.
+/// One link of a transaction on several links.
 #[derive(serde::Serialize)]
 struct JsonLeg<'a> {
     link: u16,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Transactions counted, by type, with quantiles of their times. Never keeps more than [`MAX_VALUES`] different times of a
-//! kind: up to there quantiles are exact, from there on within 1 in 1024.
+//! Counts transactions by type, with quantiles of their times. Keeps at most [`MAX_VALUES`] different times of a
+//! kind. Quantiles are exact up to this number, and within 1 in 1024 above it.
 
 use super::Tracker;
 use crate::matcher::{Ack, Transaction};
@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use tlp::Format;
 
-/// Maximum number of different values that [`Quantiles`] tells apart.
+/// Maximum number of different values that [`Quantiles`] keeps exactly.
 pub const MAX_VALUES: usize = 65_536;
-/// Leading bits that are kept of a value beyond that.
+/// Number of leading bits that are kept of a value above that number.
 const KEPT_BITS: u32 = 11;
 
-/// Counts values, to say how they are distributed.
+/// Counts values and determines their distribution.
 #[derive(Clone, Debug, Default)]
 pub struct Quantiles {
     counts: BTreeMap<u64, u64>,
@@ -39,7 +39,7 @@ impl Quantiles {
         }
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub const fn count(&self) -> u64 {
         self.total
     }
@@ -59,33 +59,33 @@ impl Quantiles {
         })
     }
 
-    /// Smallest, median, 95th and 99th percentile, largest.
+    /// The distribution of the values; `None` without values.
     pub fn spread(&self) -> Option<Spread> {
         let [min, median, p95, p99, max] = [0, 500, 950, 990, 1000].map(|permille| self.permille(permille));
         Some(Spread { min: min?, median: median?, mean: self.mean()?, p95: p95?, p99: p99?, max: max? })
     }
 }
 
-/// `value` with all but its leading bits cleared.
+/// `value` with only its [`KEPT_BITS`] leading bits.
 const fn rounded(value: u64) -> u64 {
     let spare = (u64::BITS - value.leading_zeros()).saturating_sub(KEPT_BITS);
     value >> spare << spare
 }
 
-/// How values are distributed.
+/// Distribution of values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Spread {
-    /// The smallest.
+    /// The smallest value.
     pub min: u64,
-    /// Half of them are no larger.
+    /// The median: half of the values are not larger.
     pub median: u64,
     /// The mean, rounded down.
     pub mean: u64,
-    /// 95 in 100 are no larger.
+    /// 95th percentile: 95 in 100 values are not larger.
     pub p95: u64,
-    /// 99 in 100 are no larger.
+    /// 99th percentile: 99 in 100 values are not larger.
     pub p99: u64,
-    /// The largest.
+    /// The largest value.
     pub max: u64,
 }
 
@@ -111,7 +111,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Nothing counted yet.
+    /// A summary without transactions.
     pub fn new() -> Summary {
         Summary::default()
     }
@@ -139,7 +139,7 @@ impl Summary {
         }
     }
 
-    /// What was counted. `Display` is a table for people; `Serialize` the object for programs.
+    /// The counts. `Display` prints a table for people, and `Serialize` writes an object for programs.
     pub fn report(&self, tracker: &Tracker) -> Report {
         let of = |(name, of): (&&'static str, &OfType)| TypeSummary {
             r#type: name,
@@ -164,22 +164,22 @@ impl Summary {
     }
 }
 
-/// What the transactions of a capture were.
+/// Counts of the transactions of a capture.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Report {
-    /// Transactions, unexpected completions among them.
+    /// Number of transactions, with unexpected completions.
     pub transactions: u64,
-    /// By type of the request.
+    /// Transactions by type of the request.
     pub types: Vec<TypeSummary>,
-    /// Transactions with an error.
+    /// Number of transactions with an error.
     pub with_errors: u64,
-    /// Bus probes: reads of the Vendor ID of functions that are not there, which no error is.
+    /// Number of bus probes: reads of the Vendor ID of a function that does not exist. They do not count as errors.
     pub probes: u64,
-    /// Errors by name; a transaction may have several.
+    /// Errors by name. A transaction may have several.
     pub errors: BTreeMap<&'static str, u64>,
-    /// TLPs that were damaged, dropped or discarded as out of order on the way.
+    /// Number of TLPs that were damaged or dropped, or discarded as out of order.
     pub lost_tlps: u64,
-    /// Transactions given up since more waited than the matcher has room for.
+    /// Number of transactions that were given up, because more were outstanding than the matcher can hold.
     pub expired: u64,
 }
 
@@ -188,21 +188,21 @@ pub struct Report {
 pub struct TypeSummary {
     /// Type of the request.
     pub r#type: &'static str,
-    /// How many.
+    /// Number of transactions.
     pub transactions: u64,
-    /// Their TLPs.
+    /// Number of their TLPs.
     pub packets: u64,
-    /// Of them, those sent again.
+    /// How many of these TLPs are retransmissions.
     pub retries: u64,
-    /// Bytes that the requests name.
+    /// Bytes that the requests access.
     pub request_bytes: u64,
-    /// Bytes of data that completions brought.
+    /// Bytes of data in the completions.
     pub data_bytes: u64,
-    /// From the first request to the last completion, picoseconds; of those without errors, bus probes left out.
+    /// Time from the first request to the last completion in picoseconds, without errors and bus probes.
     pub response_ps: Option<Spread>,
-    /// From the first request to the first data, picoseconds; likewise.
+    /// Time from the first request to the first data in picoseconds, without errors and bus probes.
     pub first_data_ps: Option<Spread>,
-    /// From the request to its Ack, picoseconds, where known.
+    /// Time from the request to its Ack in picoseconds, for known Acks.
     pub ack_ps: Option<Spread>,
 }
 
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_exact_while_there_are_few_values() {
+    fn quantiles_of_few_values_are_exact() {
         let mut quantiles = Quantiles::default();
         (1..=1000).for_each(|value| quantiles.add(value));
         let got = [0, 1, 500, 501, 999, 1000].map(|permille| quantiles.permille(permille));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_stay_close_and_bounded() {
+    fn quantiles_of_many_values_are_close_and_use_bounded_memory() {
         let mut quantiles = Quantiles::default();
         (0..200_000u64).for_each(|n| quantiles.add(n * 7_919));
         assert!(quantiles.counts.len() <= MAX_VALUES, "{}", quantiles.counts.len());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The Wireshark dissector (`tools/wireshark`) in stock `tshark`, held against riser's own decoder, renderer and matcher:
-//! its tables, and what it shows of every record. Where `tshark` or the captures are missing, this says that it skips.
+//! Compares the Wireshark dissector (`tools/wireshark`) in stock `tshark` with riser's decoder, renderer and
+//! matcher: its tables, and the fields of every record. Without `tshark` or the captures, the tests are skipped and
+//! report this.
 
 use crate::common;
 use crate::common::{DAMAGED, DROPPED, Link, read_and_answer};
@@ -26,17 +27,17 @@ fn dissector_has_the_tables_of_tlp() {
 }
 
 #[test]
-fn some_captures_of_nettlp() {
+fn dissects_some_nettlp_captures_like_riser() {
     captures_of_nettlp(4);
 }
 
 #[test]
 #[ignore = "of .ci/long page"]
-fn all_captures_of_nettlp() {
+fn dissects_all_nettlp_captures_like_riser() {
     captures_of_nettlp(1);
 }
 
-/// Compares one capture of each `step`.
+/// Compares every `step`-th capture.
 fn captures_of_nettlp(step: usize) {
     let (Some(tshark), Some(captures)) = (Tshark::find(), testkit::shared_data("nettlp-captures")) else {
         return;
@@ -50,7 +51,7 @@ fn captures_of_nettlp(step: usize) {
     files.sort();
     assert!(!files.is_empty());
     let files: Vec<PathBuf> = files.into_iter().step_by(step).collect();
-    // Starting tshark takes longer than reading these.
+    // Reading these files is faster than starting tshark.
     let (left, right) = files.split_at(files.len() / 2);
     let run = |files: &[PathBuf]| files.iter().for_each(|file| drop(check(&tshark, file)));
     std::thread::scope(|scope| {
@@ -70,7 +71,8 @@ fn count(rows: &[Values], field: &str) -> usize {
     rows.iter().filter(|row| row.has(field)).count()
 }
 
-/// The TLPs of lines such as `up 00000020 010004ff 00002000`, at a device's port. Data that a line leaves out are zero.
+/// The TLPs of lines such as `up 00000020 010004ff 00002000`, with a port of a device. Data that a line omits are
+/// zero.
 fn captured(lines: &str) -> Vec<u8> {
     let mut file = FrameWriter::new();
     for line in lines.lines().filter(|line| !line.starts_with('#')) {
@@ -84,10 +86,10 @@ fn captured(lines: &str) -> Vec<u8> {
     file.finish()
 }
 
-/// Hand-written requests and completions of which four break a rule: tshark names the same TLPs, with the text of
+/// Hand-written requests and completions, of which four break a rule. tshark reports the same TLPs, with the text of
 /// `riser trace --check`.
 #[test]
-fn completions_that_break_rules() {
+fn reports_completions_that_break_rules() {
     let Some(tshark) = Tshark::find() else { return };
     let file = dissect::TempFile::new("completions", &captured(include_str!("../cases/completions.txt")));
     let rows = check(&tshark, &file.path);
@@ -96,13 +98,13 @@ fn completions_that_break_rules() {
     assert_eq!(broken, due);
 }
 
-/// What riser's own writer makes of every type, of DLLPs, and of two links with the same tags.
+/// A capture from riser's writer with every type of TLP, with DLLPs, and with two links that use the same tags.
 #[test]
-fn a_capture_of_riser() {
+fn dissects_riser_capture_like_riser() {
     let Some(tshark) = Tshark::find() else { return };
     let file = dissect::TempFile::new("story", &story());
     let rows = check(&tshark, &file.path);
-    // Each way to match, each link and each kind of DLLP is in it.
+    // The capture has each kind of match, each link and each kind of DLLP.
     for field in [
         "tlp.request_in",
         "tlp.response_in",
@@ -126,7 +128,8 @@ fn a_capture_of_riser() {
     assert_eq!(rows.iter().filter_map(|row| row.get("dllp.name")).collect::<BTreeSet<_>>().len(), 12);
 }
 
-/// `PCIe 5.0 §3.6.2.1`, §3.6.3.1: what was damaged or dropped, what its receiver discards behind it, and what came again.
+/// `PCIe 5.0 §3.6.2.1`, §3.6.3.1: TLPs that are damaged or dropped, TLPs that the receiver discards after them, and
+/// replays.
 fn with_faults() -> Vec<u8> {
     let sound = Mark::default();
     let (first, first_answer) = read_and_answer(1, 0x1000, 64);
@@ -137,30 +140,30 @@ fn with_faults() -> Vec<u8> {
     link.tlp(true, &first, DAMAGED).tlp(true, &second, sound);
     link.dllp(false, Dllp::Nak { sequence: 4095 }, sound);
     link.again(true, &first, 0, sound).again(true, &second, 1, sound);
-    // Its Ack is lost, so both come once more.
+    // Their Ack is lost, so both are retransmitted.
     link.dllp(false, Dllp::Ack { sequence: 1 }, DAMAGED);
     link.again(true, &first, 0, sound).again(true, &second, 1, sound).ack(false, 1);
-    // Completions that were damaged and dropped, and one that has come and is sent again.
+    // Completions that are damaged and dropped, and one that is retransmitted although it arrived.
     link.tlp(false, &first_answer, DAMAGED).tlp(false, &second_answer, DROPPED);
     link.again(false, &first_answer, 0, sound).again(false, &second_answer, 1, sound);
     link.again(false, &second_answer, 1, sound).ack(true, 1);
     link.tlp(true, &third, sound).wait_ps(5_000).tlp(false, &third_answer, sound);
-    // What nobody asked for.
+    // A completion without a request.
     link.tlp(false, &third_answer, sound);
     link.finish()
 }
 
-/// What riser's tracker says of each TLP, the dissector shows, where Wireshark lets it see what the capture says of frames.
+/// The dissector shows the same result for each TLP as riser's tracker, if Wireshark gives it the marks of frames.
 #[test]
-fn counts_lost_frames() {
+fn reports_lost_and_retransmitted_frames() {
     let Some(tshark) = Tshark::find() else { return };
     let bytes = with_faults();
     let file = dissect::TempFile::new("faults", &bytes);
     for passes in [&["-2", "-Y", "frame"][..], &[]] {
         compare_with_tracker(&bytes, &tshark.read_with(&file.path, passes));
     }
-    // Without a filter the first of two passes sees nothing of frames: what is lost is still shown, and what comes again is
-    // the same TLP again, never unexpected.
+    // Without a filter, the dissector does not get the marks in the first of two passes. It still shows lost
+    // frames. A retransmission counts as a repeated TLP, never as an unexpected completion.
     let rows = tshark.read_with(&file.path, &["-2"]);
     assert_eq!(count(&rows, "tlp.expert.lost"), 3);
     assert_eq!(count(&rows, "tlp.expert.repeat"), 8);
@@ -195,7 +198,7 @@ fn compare_with_tracker(bytes: &[u8], rows: &[Values]) {
         assert_eq!(row.get("_ws.col.Info"), Some(format!("{}{remark}", tlp.repr).as_str()));
         seen[5] += 1;
     }
-    // None of them goes unseen.
+    // Each result occurs.
     assert_eq!(seen, [3, 1, 3, 1, 3, 14]);
 }
 
@@ -207,8 +210,8 @@ fn never_broken(rows: &[Values], field: &str, tolerated: bool) -> Vec<String> {
     rules.map(|rule| rule.name.to_owned()).filter(|rule| !broken.contains(rule.as_str())).collect()
 }
 
-/// Thousands of TLPs and DLLPs at random, most of them nearly legal: both decoders say the same of each, and no byte makes
-/// the dissector fail.
+/// Thousands of random TLPs and DLLPs, most of which are nearly legal. Both decoders give the same result for each,
+/// and the dissector never fails.
 #[test]
 fn dissects_random_bytes() {
     let Some(tshark) = Tshark::find() else { return };
@@ -230,10 +233,10 @@ fn dissects_random_bytes() {
     }
 }
 
-/// Copied to a folder of plugins, as README.md says, it is loaded without being asked for.
+/// After it is copied to a folder of plugins as in README.md, tshark loads the dissector by itself.
 #[test]
 #[cfg(target_os = "linux")]
-fn installed_as_a_plugin() {
+fn dissector_loads_as_installed_plugin() {
     let (Some(tshark), Some(captures)) = (Tshark::find(), testkit::shared_data("nettlp-captures")) else {
         return;
     };
@@ -247,11 +250,11 @@ fn installed_as_a_plugin() {
     assert!(line.contains("TLP 64 MRd, len 16, requester 19:00.0, tag 0x02"), "{line}");
 }
 
-/// UDP port, bytes behind the NetTLP header, and some of the fields that are shown with their values.
+/// UDP port, bytes after the NetTLP header, and some of the expected fields with their values.
 type Literal = (u16, &'static str, &'static [(&'static str, &'static str)]);
 
-/// ECRCs were made with zlib's CRC-32 over the bytes with bit 0 of Type and EP set (`PCIe 5.0 §2.7.1`), CRCs of DLLPs bit by
-/// bit as §3.5.1 says; the others are drawn by hand from the paragraph named.
+/// The ECRCs were computed with zlib's CRC-32 over the bytes with bit 0 of Type and EP set (`PCIe 5.0 §2.7.1`), and
+/// the CRCs of DLLPs bit by bit as in §3.5.1. All other packets were built by hand from the section in the comment.
 const LITERAL: &[Literal] = &[
     // §2.2.8.1: Assert_INTA, local.
     (
@@ -301,12 +304,12 @@ const LITERAL: &[Literal] = &[
         "6e000004 01000400 00000001 00000008 0000000000000001 0000000000000002",
         &[("tlp.type_name", "CAS"), ("tlp.operand_bytes", "8"), ("tlp.address", "4294967304")],
     ),
-    // §2.7.1, ECRC of an MRd: good, then with a bit wrong.
+    // §2.7.1, ECRC of an MRd: good, then with one wrong bit.
     (0x3003, "00008004 1b0003ff 2f001000 cbe0911a", &[("tlp.ecrc_status", "good")]),
     (0x3003, "00008004 1b0003ff 2f001000 cbe0911b", &[("tlp.ecrc_status", "bad")]),
-    // §2.7.1: an end-to-end prefix is covered as it is, a local one is not.
+    // §2.7.1: ECRC covers all bits of an end-to-end prefix, and no bit of a local one.
     (0x3003, "80abcdef 90110000 00008004 1b0003ff 2f001000 3cfabcca", &[("tlp.ecrc_status", "good")]),
-    // §3.5, Table 3-1: the types that flow control and Ack leave over. CRCs by the algorithm of §3.5.1.
+    // §3.5, Table 3-1: the DLLP types other than Ack, Nak and flow control. CRCs follow the algorithm of §3.5.1.
     (
         0x2ffe,
         "02800001 3156",
@@ -320,7 +323,7 @@ const LITERAL: &[Literal] = &[
 ];
 
 #[test]
-fn literal_packets() {
+fn dissects_literal_packets() {
     let Some(tshark) = Tshark::find() else { return };
     let mut file = FrameWriter::new();
     for (port, bytes, _) in LITERAL {
@@ -335,9 +338,9 @@ fn literal_packets() {
     }
 }
 
-/// Data whose last byte is missing: upstream's writes of one DW are such, and no other TLP is.
+/// Data without its last byte. Only upstream writes of one DW may be so short; the dissector rejects all other TLPs.
 #[test]
-fn data_with_a_byte_missing() {
+fn accepts_missing_data_byte_only_in_writes_of_one_dw() {
     let Some(tshark) = Tshark::find() else { return };
     let mut file = FrameWriter::new();
     let tlps = [
@@ -359,7 +362,7 @@ fn data_with_a_byte_missing() {
 /// Direction (true: to the adapter), number, payload, and fields with their values.
 type OfSession = (bool, u64, &'static str, &'static [(&'static str, &'static str)]);
 
-/// The table of `nettlp::stream::record`, byte by byte.
+/// The table in `nettlp::stream::record`, byte by byte.
 const SESSION: &[OfSession] = &[
     (
         true,
@@ -445,9 +448,9 @@ const SESSION: &[OfSession] = &[
     ),
 ];
 
-/// Sessions between riser's peers: records by name and field, TLPs as TLPs, what is sealed as such.
+/// Sessions between two riser processes: control records by name and field, TLPs as TLPs, sealed datagrams as sealed.
 #[test]
-fn sessions() {
+fn dissects_sessions() {
     let Some(tshark) = Tshark::find() else { return };
     let mut file = FrameWriter::new();
     for (to_adapter, number, rest, _) in SESSION {
@@ -458,7 +461,7 @@ fn sessions() {
     for ((_, number, rest, expected), shown) in SESSION.iter().zip(&shown) {
         for (field, value) in *expected {
             let found = match *field {
-                // Bytes, which look like numbers.
+                // These values are bytes that look like numbers.
                 "nettlp.session.noise" | "nettlp.session.bitmap" => {
                     shown.get(field).map(|hex| hex.replace(':', ""))
                 }
@@ -469,9 +472,9 @@ fn sessions() {
     }
 }
 
-/// What other programs capture: messages and their answers, a frame that was cut on the wire.
+/// Captures of other programs: messages and their answers, and a frame that was truncated on the wire.
 #[test]
-fn messages_and_frames_that_were_cut_on_the_wire() {
+fn dissects_messages_and_truncated_frames() {
     let Some(tshark) = Tshark::find() else { return };
     let nettlp = [0; 6];
     let write = [&nettlp, &[0x40, 0, 0, 8, 0x1a, 0, 0, 0xff, 0, 0, 0x10, 0][..], &[7; 32]].concat();
@@ -510,9 +513,9 @@ fn messages_and_frames_that_were_cut_on_the_wire() {
     assert_eq!(shown[3].get("tlp.captured_bytes"), Some("8"));
 }
 
-/// What the kernel carried as one is shown as the TLPs that it was, each with its place among the transactions.
+/// The dissector shows merged datagrams as separate TLPs, each with its place among the transactions.
 #[test]
-fn datagrams_that_were_joined() {
+fn dissects_merged_datagrams() {
     let Some(tshark) = Tshark::find() else { return };
     let (bytes, expected) = dissect::joined::capture();
     let file = dissect::TempFile::new("joined", &bytes);
@@ -522,9 +525,9 @@ fn datagrams_that_were_joined() {
     }
 }
 
-/// A run that was cut on the wire within a datagram is none: neither takes it for one.
+/// A merged frame that was truncated within a datagram is not split, neither by the dissector nor by riser.
 #[test]
-fn joined_datagrams_that_were_cut_on_the_wire() {
+fn does_not_split_truncated_merged_datagrams() {
     let Some(tshark) = Tshark::find() else { return };
     let write = [&[0; 6], &[0x40, 0, 0, 8, 0x1a, 0, 0, 0xff, 0, 0, 0x10, 0][..], &[7; 32]].concat();
     let frame = frame_between(0x3000, 0x3000, &write.repeat(3), 42 + 2 * write.len() + 20);

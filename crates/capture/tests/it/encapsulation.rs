@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ethernet, IP, UDP and the NetTLP header: frames that are read, and those that are named.
+//! Ethernet, IP, UDP and the NetTLP header: frames that are read, and errors of frames that are not.
 
 use crate::common::mrd_frame;
 use riser_capture::encap::{
@@ -13,7 +13,7 @@ fn ethernet() -> Interface {
     Interface::new(1, Resolution::NANOSECONDS, 0)
 }
 
-/// What a frame is, in words.
+/// The content of a frame in words.
 fn verdict(bytes: &[u8], original_len: usize) -> String {
     let interface = ethernet();
     let frame = Frame {
@@ -57,7 +57,7 @@ fn spliced(at: usize, bytes: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The frame with `options` behind its IPv4 header.
+/// The frame with IPv4 `options`.
 fn with_options(options: &[u8]) -> Vec<u8> {
     let mut frame = spliced(34, options);
     frame[14] = 0x45 + (options.len() / 4) as u8;
@@ -66,7 +66,7 @@ fn with_options(options: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_field_of_a_datagram() {
+fn reads_every_field_of_datagram() {
     let frame = mrd_frame();
     let d = datagram(&frame);
     assert_eq!(
@@ -80,7 +80,7 @@ fn every_field_of_a_datagram() {
 }
 
 #[test]
-fn tags_of_802_1q_are_read() {
+fn reads_802_1q_tags() {
     let rows: [(&[u8], &[u16]); 3] = [
         (&[0x81, 0, 0, 100], &[100]),
         (&[0x88, 0xa8, 0xe0, 0x64, 0x81, 0, 0xf, 0xff], &[100, 4095]),
@@ -94,7 +94,7 @@ fn tags_of_802_1q_are_read() {
 }
 
 #[test]
-fn verdicts() {
+fn reports_content_or_error_of_each_frame() {
     let whole = |frame: Vec<u8>| {
         let len = frame.len();
         (frame, len)
@@ -104,7 +104,7 @@ fn verdicts() {
         (whole(mrd_frame()), "MRd with 0 of 0 bytes"),
         (whole(with_options(&[1, 1, 1, 0])), "MRd with 0 of 0 bytes"),
         (whole(with_options(&[0; 40])), "MRd with 0 of 0 bytes"),
-        // Padding behind the datagram, as Ethernet adds it.
+        // Padding after the datagram, as Ethernet adds it.
         (whole(spliced(60, &[0; 9])), "MRd with 0 of 0 bytes"),
         (whole(changed(12, &[0x08, 0x06])), "ARP"),
         (whole(changed(12, &[0x86, 0xdd])), "IPv6: IPv6: version 4, expected 6"),
@@ -142,13 +142,13 @@ fn verdicts() {
             whole(changed(38, &[0, 13])),
             "NetTLP header: NetTLP header: header needs 6 bytes, the capture holds 5",
         ),
-        // A write of four DW in a datagram without data.
+        // A write of four DW, in a datagram without data.
         (whole(changed(48, &[0x40])), "TLP: TLP of 12 bytes, expected 28 by its header"),
         (
             whole(changed(48, &[0xff])),
             "TLP: malformed TLP: Fmt 111b, expected 000b to 100b (PCIe 5.0 §2.2.1, rule reserved-fmt)",
         ),
-        (whole(changed(36, &[0x2f, 0xfe])), "DLLP: a DLLP of 12 bytes: it has 6"),
+        (whole(changed(36, &[0x2f, 0xfe])), "DLLP: DLLP of 12 bytes: expected 6"),
     ];
     for ((frame, original_len), text) in rows {
         let verdict = verdict(&frame, original_len);
@@ -156,7 +156,7 @@ fn verdicts() {
     }
 }
 
-/// The same datagram over IPv6, behind extension headers; `next` is the first Next Header.
+/// The same datagram over IPv6 with extension headers. `next` is the first Next Header.
 fn over_ipv6(next: u8, extensions: &[u8]) -> Vec<u8> {
     let mrd = mrd_frame();
     let mut frame = mrd[..12].to_vec();
@@ -169,9 +169,9 @@ fn over_ipv6(next: u8, extensions: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// RFC 8200, section 4: each extension header names the next, and how long it is.
+/// RFC 8200, section 4: each extension header has the type of the next one, and its own length.
 #[test]
-fn ipv6_and_its_extension_headers() {
+fn reads_ipv6_with_extension_headers() {
     let plain = over_ipv6(17, &[]);
     let d = datagram(&plain);
     assert_eq!((d.source.to_string(), d.destination.to_string()), ("fd00::3".into(), "fd00::1".into()));
@@ -195,7 +195,7 @@ fn ipv6_and_its_extension_headers() {
         (over_ipv6(0, &options(17, 0)), MRD),
         (over_ipv6(0, &[options(60, 1), options(43, 0), options(17, 2)].concat()), MRD),
         (over_ipv6(51, &authentication), MRD),
-        // A fragment that is the whole datagram (RFC 6946).
+        // A fragment that contains the whole datagram (RFC 6946).
         (over_ipv6(44, &fragment(17, 0)), MRD),
         (over_ipv6(44, &fragment(17, 1)), FIRST),
         (over_ipv6(44, &[fragment(60, 1), options(17, 0)].concat()), FIRST),
@@ -228,7 +228,7 @@ fn ipv6_and_its_extension_headers() {
     assert_eq!(ports(&changed(20, &[0x00, 0xb9])), None);
 }
 
-/// `psmem` and configuration share 0x4001: six bytes, an answer padded with zeros to 18.
+/// `psmem` and configuration both use 0x4001. Configuration has six bytes; its answer is padded with zeros to 18.
 #[test]
 fn recognizes_configuration_on_old_port() {
     let mut request = changed(36, &[0x40, 0x01]);
@@ -242,7 +242,7 @@ fn recognizes_configuration_on_old_port() {
 
 /// LibTLP pads writes of one and two bytes to three.
 #[test]
-fn a_write_with_three_bytes_of_data_is_read() {
+fn reads_write_with_three_bytes_of_data() {
     let mut frame = changed(48, &[0x40, 0, 0, 1, 0x1b, 0, 3, 0x3]);
     frame.extend([1, 2, 3]);
     frame[17] += 3;
@@ -250,10 +250,10 @@ fn a_write_with_three_bytes_of_data_is_read() {
     assert_eq!(verdict(&frame, frame.len()), "MWr with 3 of 4 bytes");
 }
 
-/// No other TLP has less data than its header says: a write of two DW, a completion, a deferrable write, a configuration write,
-/// an AtomicOp.
+/// All other TLPs must have as much data as their header gives: a write of two DW, a completion, a deferrable
+/// write, a configuration write, an AtomicOp.
 #[test]
-fn data_with_a_byte_missing_is_bad() {
+fn rejects_missing_data_byte_in_other_tlps() {
     for header in [[0x40, 0, 0, 2], [0x4a, 0, 0, 1], [0x5b, 0, 0, 1], [0x44, 0, 0, 1], [0x4c, 0, 0, 1]] {
         let (bytes, have) = (usize::from(header[3]) * 4, usize::from(header[3]) * 4 - 1);
         let be = if bytes == 8 { 0xff } else { 0xf };
@@ -277,9 +277,9 @@ fn accepts_snap_length() {
     assert_eq!(verdict(&frame, 316), "MWr with 68 of 256 bytes");
 }
 
-/// `facts`: both schemes, as NetTLP's captures and today's programs use them.
+/// Both port schemes, of NetTLP's captures and of today's programs.
 #[test]
-fn ports() {
+fn ports_match_tags_in_both_schemes() {
     let tag = |n| Tag::new(n).unwrap();
     let rows = [
         (PortScheme::Paper, Origin::Device, 3, 0x3003),
@@ -304,7 +304,7 @@ fn ports() {
 }
 
 #[test]
-fn what_is_emitted_is_parsed() {
+fn parses_emitted_headers() {
     for link in [0, 7, 0x1234] {
         for direction in [Direction::Downstream, Direction::Upstream] {
             let addresses = Addresses::of_link(link, direction);
@@ -326,7 +326,8 @@ fn what_is_emitted_is_parsed() {
     assert_eq!(parse(&arp, 60), Ok(Parsed::Foreign(Foreign::EtherType(0x0806))));
 }
 
-/// Between riser's peers: TLPs are TLPs, records have names, and what is sealed is called so.
+/// Between two riser processes, TLPs are shown as TLPs, control records have names, and sealed datagrams are called
+/// sealed.
 #[test]
 fn recognizes_sessions_by_number_and_first_byte() {
     let mrd = [0, 0, 0, 1, 0x1b, 0, 3, 0xf, 0, 0, 0x10, 0];
@@ -375,9 +376,10 @@ fn recognizes_sessions_by_number_and_first_byte() {
     }
 }
 
-/// The wire had fewer bytes than IP says: what has a whole TLP header is shown, and marked; all else is the fault that it is.
+/// The frame is shorter than its IP length. With a complete TLP header, it counts as a truncated TLP.
+/// Otherwise the error of the IP length is reported.
 #[test]
-fn frames_that_were_truncated_on_the_wire() {
+fn marks_frames_truncated_on_the_wire() {
     // MWr of 16 DW to 0x1000, over IPv4, and the same over IPv6.
     let tlp = [&[0x40, 0, 0, 16, 0, 0, 0, 0xff, 0, 0, 0x10, 0][..], &[7; 64]].concat();
     let nettlp = NettlpHeader::default();
@@ -402,7 +404,7 @@ fn frames_that_were_truncated_on_the_wire() {
             let said = verdict(&frame[..kept], kept);
             assert!(said.contains("length ") && said.starts_with(version), "{version}, {kept}: {said}");
         }
-        // What the capture has left out is another matter.
+        // Bytes that are missing only in the capture are no fault.
         let interface = ethernet();
         let mark = |bytes: &[u8], original_len| {
             let (number, timestamp, interface_id, mark) = (1, Timestamp::ZERO, 0, Mark::default());
@@ -428,9 +430,9 @@ fn frames_that_were_truncated_on_the_wire() {
     }
 }
 
-/// Questions go to the port of messaging from any other; answers come from it.
+/// Questions go to the messaging port from any port. Answers come from the messaging port.
 #[test]
-fn messages_are_named() {
+fn names_messages() {
     let message = |source: u16, destination: u16, payload: &[u8]| {
         let mut frame = mrd_frame();
         frame.truncate(42);
@@ -451,7 +453,7 @@ fn messages_are_named() {
     }
     assert_eq!(message(40_000, 0x2fff, &[9, 0, 0, 0]), "NetTLP messaging");
     assert_eq!(message(0x2fff, 40_000, &[0; 7]), "NetTLP messaging");
-    // Configuration and registers are answered to any port, too.
+    // Answers of configuration and adapter registers may also go to any port.
     assert_eq!(message(0x5001, 40_000, &[0x3c, 0, 0, 0, 0, 0]), "NetTLP configuration");
     assert_eq!(message(0x5002, 40_000, &[0; 6]), "NetTLP adapter registers");
 }

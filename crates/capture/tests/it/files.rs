@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! pcap and pcapng as others write them, and as they come when they are damaged.
+//! pcap and pcapng files as other programs write them, and damaged files.
 
 use crate::common::{hex, kept, lines, mrd_frame, objects, reader, report, sample};
 use riser_capture::{Item, OpenError, Reader, Timestamp};
@@ -67,12 +67,12 @@ fn packet(order: Order, interface: u32, units: u64, bytes: &[u8]) -> Vec<u8> {
     block(order, 6, &[head.concat(), bytes.to_vec()].concat())
 }
 
-/// Options of an interface: code and value.
+/// Options of an interface: codes and values.
 type Options<'a> = &'a [(u16, &'a [u8])];
-/// What is done to a block.
+/// A change of a block.
 type Change = dyn Fn(&mut Vec<u8>);
 
-/// Times in picoseconds, and kinds of records.
+/// Times in picoseconds, and the kind of each record.
 fn times(file: &[u8]) -> Vec<(u128, &'static str)> {
     let mut reader = reader(file);
     let mut times = Vec::new();
@@ -83,12 +83,12 @@ fn times(file: &[u8]) -> Vec<(u128, &'static str)> {
 }
 
 #[test]
-fn pcap_in_both_byte_orders_and_units() {
+fn reads_pcap_in_both_byte_orders_and_units() {
     for order in [Order::Big, Order::Little] {
         for (magic, unit_ps) in [(0xa1b2_c3d4, 1_000_000), (0xa1b2_3c4d, 1_000)] {
             let frame = mrd_frame();
             let file = [pcap(order, magic, 1), record(order, 1_785_542_400, 123_456, 60, &frame)].concat();
-            // 2026-08-01: beyond 64 bits of picoseconds.
+            // 2026-08-01 in picoseconds needs more than 64 bits.
             let ps = 1_785_542_400 * 1_000_000_000_000 + 123_456 * unit_ps;
             assert_eq!(times(&file), [(ps, "MRd")]);
         }
@@ -96,7 +96,7 @@ fn pcap_in_both_byte_orders_and_units() {
 }
 
 #[test]
-fn pcapng_in_both_byte_orders_with_any_unit() {
+fn reads_pcapng_in_both_byte_orders_with_any_unit() {
     for order in [Order::Big, Order::Little] {
         let offset = match order {
             Order::Big => 7u64.to_be_bytes(),
@@ -125,7 +125,7 @@ fn sections_have_their_own_interfaces_and_byte_order() {
         interface(Order::Little, 1, &[(2, b"link3:upstream"), (9, &[12])]),
         interface(Order::Little, 1, &[(2, b"link4:downstream")]),
         packet(Order::Little, 1, 1, &mrd_frame()),
-        // Name resolution, statistics and a private block: skipped.
+        // Name resolution, statistics and a private block, which the reader skips.
         block(Order::Little, 4, &[0; 4]),
         block(Order::Little, 5, &[0; 12]),
         block(Order::Little, 0x8000_0001, b"private"),
@@ -149,7 +149,7 @@ fn sections_have_their_own_interfaces_and_byte_order() {
 }
 
 #[test]
-fn simple_and_obsolete_packets() {
+fn reads_simple_and_obsolete_packets() {
     let frame = mrd_frame();
     let simple = [&Order::Little.u32(60)[..], &frame].concat();
     let obsolete = [[0u32, 0, 9, 60, 60].map(|f| Order::Little.u32(f)).concat(), frame.clone()].concat();
@@ -163,7 +163,8 @@ fn simple_and_obsolete_packets() {
     assert_eq!(times(&file), [(0, "MRd"), (9, "MRd")]);
 }
 
-/// `epb_flags` bits 1:0 (option 2), of an interface without a name: 2 is outbound, upstream for LINKTYPE_PCI_EXP.
+/// `epb_flags` bits 1:0 (option 2), with an interface without a name: 2 is outbound, which is upstream for
+/// LINKTYPE_PCI_EXP.
 #[test]
 fn shows_and_filters_by_the_direction_of_a_packet() {
     let order = Order::Little;
@@ -224,7 +225,7 @@ fn three_records(order: Order) -> Vec<u8> {
     [pcap(order, 0xa1b2_c3d4, 1), records.collect::<Vec<_>>().concat()].concat()
 }
 
-/// Lines of a damaged file, without their times.
+/// The lines of a damaged file, without times.
 fn damaged(file: &[u8]) -> Vec<String> {
     lines(file)
         .iter()
@@ -253,7 +254,7 @@ fn reports_wrong_pcap_record_length_and_reads_rest() {
     for order in [Order::Big, Order::Little] {
         let at = 24 + 76 + 8;
         let rows: [(u32, u32, &str); 3] = [
-            // More than a record may hold, more than the frame was long, more than the file holds.
+            // Longer than a record may be, longer than the frame was, longer than the file.
             (
                 0xffff_0000,
                 0xffff_0000,
@@ -332,9 +333,9 @@ fn json_has_object_for_fault_of_file() {
     assert_eq!(objects[2], fault);
 }
 
-/// An independent reader sees the same packets. It takes picoseconds for nanoseconds, so the times agree as numbers.
+/// An independent reader finds the same packets. It reads picoseconds as nanoseconds, so the numbers agree.
 #[test]
-fn another_reader_agrees() {
+fn pcap_file_crate_reads_the_same_packets() {
     use pcap_file::pcapng::{Block, PcapNgReader};
     let file = sample();
     let mut theirs = PcapNgReader::new(Cursor::new(&file)).unwrap();
@@ -360,9 +361,9 @@ fn another_reader_agrees() {
     assert!(names[0].contains("link0:upstream") && names[1].contains("link0:downstream"));
 }
 
-/// A reader that hands out one byte at a time, as a slow pipe does.
+/// A reader that returns one byte at a time, like a slow pipe.
 #[test]
-fn reads_in_pieces_are_joined() {
+fn reads_file_byte_by_byte() {
     struct Dribble<'a>(&'a [u8]);
     impl std::io::Read for Dribble<'_> {
         fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
@@ -378,7 +379,7 @@ fn reads_in_pieces_are_joined() {
 }
 
 #[test]
-fn sample_frame_is_sound() {
+fn sample_frame_is_valid() {
     assert_eq!(mrd_frame().len(), 60);
     assert_eq!(riser_capture::encap::internet_checksum(&mrd_frame()[14..34]), 0);
     assert_eq!(hex("0a 0B"), [10, 11]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The filter: what each term holds for, what is wrong with an expression, and that nothing breaks it.
+//! The filter: the records that each term matches, the errors of expressions, and robustness.
 
 use crate::checks_filter as checks;
 use crate::common::{DAMAGED, Link, completion, kept, memory, read_and_answer, reader, sample, write};
@@ -9,10 +9,11 @@ use riser_capture::transactions::Tracker;
 use riser_capture::{Filter, Mark, Outcome};
 use tlp::{Data, MemoryOp, Prefix, Prefixes, Status, Tlp};
 
-/// Record 1: MRd of 8 B at 0x1000 by 01:00.0, tag 5, upstream. 2: its CplD, downstream. 3: UpdateFC-P, upstream. 4: MWr of
-/// the host, 00:00.0, tag 0x13, 4 B at 0xa0000010, downstream. 5: MWr of 256 B at 0x2_0000_0000, tag 6, upstream.
+/// Record 1: MRd of 8 B at 0x1000 by 01:00.0, tag 5, upstream. 2: its CplD, downstream. 3: UpdateFC-P, upstream. 4:
+/// MWr of the host, 00:00.0, tag 0x13, 4 B at 0xa0000010, downstream. 5: MWr of 256 B at 0x2_0000_0000, tag 6,
+/// upstream.
 #[test]
-fn terms_on_the_sample() {
+fn terms_match_records_of_sample() {
     let rows: [(&str, &[u64]); 66] = [
         ("type=MRd", &[1]),
         ("type=mwr", &[4, 5]),
@@ -87,9 +88,9 @@ fn terms_on_the_sample() {
     }
 }
 
-/// What a link shows: replays, damage, prefixes, failures.
+/// Replays, damage, prefixes and failures on a link.
 #[test]
-fn terms_on_a_link() {
+fn terms_match_lost_and_retransmitted_records() {
     let (read, answer) = read_and_answer(1, 0x1000, 64);
     let failed = Tlp::new(completion(0x0100, 2, 4, None, Status::UnsupportedRequest), Data::NONE);
     let mut poisoned = write(0x4000, 64);
@@ -120,9 +121,9 @@ fn terms_on_a_link() {
     }
 }
 
-/// A term holds for a transaction where it holds for one of its TLPs; times are those of the whole.
+/// A term matches a transaction if it matches one of its TLPs. Times refer to the whole transaction.
 #[test]
-fn transactions() {
+fn terms_match_transactions() {
     let (read, answer) = read_and_answer(1, 0x1000, 64);
     let other = memory(MemoryOp::Read, 0x0200, 1, 0x5000, 4, Data::NONE);
     let failed = Tlp::new(completion(0x0200, 1, 4, None, Status::CompleterAbort), Data::NONE);
@@ -131,7 +132,7 @@ fn transactions() {
     link.tlp(true, &read, sound).tlp(true, &other, sound).tlp(true, &write(0x9000, 4), sound);
     link.tlp(false, &failed, sound).wait_ps(5_000).tlp(false, &answer, sound);
     let capture = link.finish();
-    // 1: the first read, 9 ns; 2: the second, 2 ns, failed; 3: the write.
+    // Transaction 1: the first read, 9 ns. 2: the second read, 2 ns, failed. 3: the write.
     let rows: [(&str, &[u64]); 12] = [
         ("type=MRd", &[1, 2]),
         ("type=MRd and status=success", &[1]),
@@ -183,7 +184,7 @@ fn reports_filter_errors_with_column() {
         ("time>1 us", 6, "is not a value of time"),
         ("status=bad", 8, "expected success, SC, UR, CRS or CA"),
         ("dir=left", 5, "expected up or down"),
-        ("tlp=1", 1, "tlp stands alone: it has no value"),
+        ("tlp=1", 1, "tlp is a flag: it has no value"),
         ("type=MRd tag=5", 10, "expected and, or, && or ||"),
         ("(type=MRd", 10, "expected and, or, or a closing parenthesis"),
         ("type=MRd)", 9, "expected and, or, && or ||"),
@@ -204,9 +205,9 @@ fn reports_filter_errors_with_column() {
     assert_eq!(text, expected);
 }
 
-/// Every field of the list is one, with a legal value or none.
+/// Each entry of the list is a field, and its legal values or its name alone parse.
 #[test]
-fn the_list_of_fields_is_complete() {
+fn every_listed_field_parses() {
     let values = [
         "=MRd", "=5", "=01:00.0", "=0x1000", "=UR", ">1us", "=up", "=P", "=host", "=x", "=Ack", "=good",
         "=root", "",
@@ -220,12 +221,12 @@ fn the_list_of_fields_is_complete() {
 }
 
 #[test]
-fn seeds_hold() {
+fn seeds_pass_checks() {
     let parsed = testkit::seeds("filter_parse").iter().filter(|(_, seed)| checks::filter(seed)).count();
     assert!(parsed >= 10, "{parsed}");
 }
 
-/// An expression, and what it says of the five records of the sample.
+/// An expression, and whether it matches each of the five records of the sample.
 fn expression() -> impl Strategy<Value = (String, [bool; 5])> {
     let leaves = [
         ("type=MRd", [true, false, false, false, false]),
@@ -254,7 +255,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn trees_combine_results_of_terms((expression, holds) in expression()) {
+    fn and_or_not_combine_results_of_terms((expression, holds) in expression()) {
         let numbers: Vec<u64> = (1..=5).zip(holds).filter(|(_, holds)| *holds).map(|(n, _)| n).collect();
         prop_assert_eq!(kept(&sample(), &expression), numbers, "{}", expression);
         let filter: Filter = expression.parse().unwrap();
@@ -277,9 +278,9 @@ proptest! {
     }
 }
 
-/// The outcome is the caller's: without one, terms of transactions hold for no record.
+/// The caller must pass the outcome. Without it, terms about transactions match no record.
 #[test]
-fn terms_of_transactions_need_an_outcome() {
+fn terms_of_transactions_match_no_record_without_outcome() {
     let filter: Filter = "time<1s or latency<1s or replay".parse().unwrap();
     assert!(filter.asks_for_outcome());
     let capture = sample();

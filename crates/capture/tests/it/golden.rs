@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A small capture, byte for byte, and what is read from it.
+//! A small capture byte by byte, and the output for it.
 
 use crate::common;
 use crate::common::{hex, lines, objects, sample};
@@ -43,7 +43,7 @@ const SAMPLE: &str = "
     60000000";
 
 #[test]
-fn bytes_of_a_small_capture() {
+fn writes_golden_bytes() {
     let (written, golden) = (sample(), hex(SAMPLE));
     let first = written.iter().zip(&golden).position(|(a, b)| a != b);
     assert_eq!((first, written.len()), (None, golden.len()), "{}", hexdump(&written));
@@ -56,7 +56,7 @@ fn hexdump(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn lines_of_a_small_capture() {
+fn prints_golden_lines() {
     let expected = [
         "0.000001000001 link0:upstream IP 10.0.0.2.12293 > 10.0.0.1.12293: NetTLP: MRd, len 2, requester 01:00.0, \
          tag 0x05, last 0xf, first 0xf, Addr 0x00001000",
@@ -72,7 +72,7 @@ fn lines_of_a_small_capture() {
 }
 
 #[test]
-fn objects_of_a_small_capture() {
+fn prints_golden_json() {
     let expected = [
         r#"{"type":"MRd","number":1,"timestamp_ps":1000001,"interface":"link0:upstream","direction":"upstream",
             "source":"10.0.0.2","destination":"10.0.0.1","source_port":12293,"destination_port":12293,
@@ -109,7 +109,7 @@ fn objects_of_a_small_capture() {
 }
 
 #[test]
-fn report_of_a_small_capture() {
+fn prints_golden_report() {
     let report = common::report(common::reader(&sample()));
     let expected = "\
 5 frames, 310 bytes captured, over 1999999000.004 ns

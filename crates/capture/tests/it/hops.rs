@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A transaction on several links is one, with a latency for each link; requests that only look alike stay apart.
+//! A transaction on several links counts as one, with a latency for each link. Different requests that look equal
+//! stay separate.
 
 use crate::common::{
     Links, completion, config_read, kept, lines, objects, read_and_answer, reader, report, transaction_lines,
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use tlp::{Bdf, Body, ConfigKind, Data, Message, MessageRouting, Repr, Status, Tag, Tlp};
 
 const TREE: [&str; 3] = ["upper", "lower", "disk"];
-/// From the disk to the root complex.
+/// The path from the disk to the root complex.
 const UP: [(usize, bool); 3] = [(2, true), (1, true), (0, true)];
 
 fn transactions(capture: &[u8], filter: Option<&Filter>) -> Vec<Transaction> {
@@ -67,7 +68,7 @@ fn statistics_count_a_forwarded_request_once() {
     );
 }
 
-/// Writes with one header keep their order from link to link (`PCIe 5.0 §2.4.1`).
+/// Writes with equal headers keep their order on every link (`PCIe 5.0 §2.4.1`).
 #[test]
 fn follows_posted_requests_in_order() {
     let write = write(0x1000, 4);
@@ -86,7 +87,7 @@ fn follows_posted_requests_in_order() {
 
 /// A bridge turns a configuration request of Type 1 into one of Type 0 on its secondary bus (`PCIe 5.0 §7.3.3`).
 #[test]
-fn configuration_request_is_one_across_bridges() {
+fn configuration_request_across_bridges_is_one_transaction() {
     let answer = Tlp::new(completion(0, 3, 4, None, Status::UnsupportedRequest), Data::NONE);
     let mut links = Links::new(&TREE);
     let [type_1, type_0] = [ConfigKind::Type1, ConfigKind::Type0].map(|kind| config_read(kind, 0x0400, 8, 3));
@@ -98,7 +99,7 @@ fn configuration_request_is_one_across_bridges() {
 }
 
 #[test]
-fn separates_similar_requests() {
+fn similar_requests_are_separate_transactions() {
     let (read, _) = read_and_answer(5, 0x1000, 64);
     let (other, _) = read_and_answer(5, 0x2000, 64);
     let local = Message {
@@ -128,7 +129,7 @@ fn separates_similar_requests() {
 }
 
 #[test]
-fn posted_requests_that_may_be_forwarded_are_bounded() {
+fn limits_number_of_posted_requests_that_may_be_forwarded() {
     let mut links = Links::new(&TREE);
     links.tlp(0, true, &write(0, 4));
     for n in 0..5_000 {
@@ -145,7 +146,7 @@ fn posted_requests_that_may_be_forwarded_are_bounded() {
 }
 
 #[test]
-fn records_are_shown_and_filtered_by_slot_link_and_end() {
+fn shows_and_filters_records_by_slot_link_and_end() {
     let capture = read_through_the_tree();
     let begins = lines(&capture).into_iter().map(|line| line.split(' ').nth(1).unwrap().to_owned());
     let due = [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What TLPs mean: a function is configured as firmware and driver do it, and used; then what the capture tells of it.
+//! The meanings of TLPs. Firmware and a driver configure a function and use it; the capture must then show the names.
 
 use crate::common::{completion, memory};
 use config::{
@@ -45,7 +45,7 @@ impl Wire {
         Wire::to_device(&OwnRegisters::default())
     }
 
-    /// To a device that describes its registers itself.
+    /// A wire to a device that describes its own registers.
     fn to_device(registers: &OwnRegisters) -> Wire {
         let mut writer = Writer::new(Vec::new()).unwrap();
         let down = writer.tap_to_device(0, "", 1, registers).unwrap();
@@ -106,7 +106,7 @@ impl Wire {
         self.put(self.down, &tlp, Mark::default());
     }
 
-    /// Header and chains of capabilities, as firmware reads them.
+    /// Reads the header and the chains of capabilities, like firmware.
     fn discover(&mut self, space: &ConfigSpace, function: u16) {
         for dw in [0, 3, 2, 13] {
             self.read(space, function, dw);
@@ -163,7 +163,8 @@ fn with_msix() -> ConfigSpace {
         .unwrap()
 }
 
-/// BARs 0 (64 bits, at 4_0000_0000h) and 2 (at e000_0000h), and Memory Space Enable with Bus Master Enable.
+/// Places BARs 0 (64 bits, at 4_0000_0000h) and 2 (at e000_0000h), and sets Memory Space Enable and Bus Master
+/// Enable.
 fn place(wire: &mut Wire, space: &mut ConfigSpace) {
     wire.discover(space, FUNCTION);
     wire.place_bar(space, FUNCTION, 4, 0);
@@ -182,7 +183,7 @@ fn position(space: &ConfigSpace, id: u8) -> u16 {
 }
 
 #[test]
-fn configuration_by_register_and_field() {
+fn names_configuration_registers_and_fields() {
     let (mut wire, mut space) = (Wire::new(), with_msix());
     place(&mut wire, &mut space);
     let pcie = position(&space, 0x10);
@@ -217,17 +218,17 @@ fn configuration_by_register_and_field() {
 }
 
 #[test]
-fn interrupts_of_msix_by_vector() {
+fn names_msix_interrupts_by_vector() {
     let (mut wire, mut space) = (Wire::new(), with_msix());
     place(&mut wire, &mut space);
     wire.read(&space, FUNCTION, position(&space, 0x11) + 1);
     let table = 0xe000_0800;
     wire.store(0, table, &[0, 0, 0xe0, 0xfe, 0, 0, 0, 0, 0x21, 0, 0, 0, 0, 0, 0, 0]);
-    // The second in pieces; the third sends what the first does.
+    // The second entry is written in pieces. The third has the same address and data as the first.
     wire.store(0, table + 16, &0xfee0_0000_u64.to_le_bytes());
     wire.store(0, table + 24, &[0x22, 0, 0, 0]);
     wire.store(0, table + 32, &[0, 0, 0xe0, 0xfe, 0, 0, 0, 0, 0x21, 0, 0, 0, 0, 0, 0, 0]);
-    // Not enabled yet: a write like any other.
+    // MSI-X is not enabled yet, so this is a plain write.
     wire.store(FUNCTION, 0xfee0_0000, &[0x22, 0, 0, 0]);
     let before = wire.ps;
     let msix = position(&space, 0x11);
@@ -270,7 +271,7 @@ fn interrupts_of_msix_by_vector() {
     );
 }
 
-/// The fields of interrupts, of the JSON objects that have them.
+/// The fields about interrupts in the JSON objects that have them.
 fn interrupts_in_json(file: &[u8]) -> Vec<String> {
     let mut reader = Reader::new(Cursor::new(file)).unwrap();
     let (mut names, mut found) = (Names::new(devices()), Vec::new());
@@ -283,9 +284,10 @@ fn interrupts_in_json(file: &[u8]) -> Vec<String> {
     found
 }
 
-/// `PCIe 5.0 §6.1.4`, §7.7.1: both forms, and several vectors that differ in the low bits of the data.
+/// `PCIe 5.0 §6.1.4`, §7.7.1: both forms of the capability, and several vectors that differ in the low bits of the
+/// data.
 #[test]
-fn interrupts_of_msi_by_vector() {
+fn names_msi_interrupts_by_vector() {
     for (address_32, enabled, data, expected) in [
         (false, 2_u32, 0x4043_u32, "MSI of 01:00.0, vector 3"),
         (true, 2, 0x4042, "MSI of 01:00.0, vector 2"),
@@ -305,11 +307,11 @@ fn interrupts_of_msi_by_vector() {
             wire.write(&mut space, FUNCTION, msi + 2, 0xf, 0);
         }
         wire.write(&mut space, FUNCTION, data_dw, 0b0011, 0x4040);
-        // Not enabled yet.
+        // MSI is not enabled yet.
         wire.store(FUNCTION, 0xfee0_0000, &data.to_le_bytes());
         wire.write(&mut space, FUNCTION, msi, 0b1100, 1 << 16 | enabled << 20);
         wire.store(FUNCTION, 0xfee0_0000, &data.to_le_bytes());
-        // Others' data, others' address, and another length are no interrupt.
+        // Writes with other data, another address or another length are not interrupts.
         wire.store(FUNCTION, 0xfee0_0000, &0x4050_u32.to_le_bytes());
         wire.store(FUNCTION, 0xfee0_0004, &data.to_le_bytes());
         wire.store(FUNCTION, 0xfee0_0000, &u64::from(data).to_le_bytes());
@@ -324,7 +326,7 @@ fn interrupts_of_msi_by_vector() {
 }
 
 #[test]
-fn registers_of_devices_by_name() {
+fn names_device_registers() {
     let (mut wire, mut space) = (Wire::new(), with_msix());
     place(&mut wire, &mut space);
     let from = texts_in(&Wire::new().finish()).len();
@@ -335,11 +337,11 @@ fn registers_of_devices_by_name() {
     wire.store(0, bar + 4, &[1, 0, 0, 0, 9, 0, 0, 0]);
     wire.store(0, bar + 0x48, &[1, 2, 3, 4]);
     wire.load(bar + 8, 4);
-    // No register has a name here; and beyond the BAR nothing has.
+    // No register with a name is here, and after the end of the BAR there is no name at all.
     wire.load(bar + 0x100, 4);
     wire.load(0xe000_0010, 4);
     wire.load(bar + (64 << 10), 4);
-    // Without Memory Space Enable nothing is claimed.
+    // Without Memory Space Enable, the function claims no address.
     wire.write(&mut space, FUNCTION, 1, 0b0011, 0b100);
     wire.load(bar + 8, 4);
     let texts = texts_in(&wire.finish());
@@ -359,9 +361,9 @@ fn registers_of_devices_by_name() {
     );
 }
 
-/// `PCIe 5.0 §9.2.1.2`, §9.3.3.14: the windows of virtual functions stand one behind another.
+/// `PCIe 5.0 §9.2.1.2`, §9.3.3.14: the windows of virtual functions are adjacent.
 #[test]
-fn registers_of_virtual_functions() {
+fn names_registers_of_virtual_functions() {
     let layout = SriovLayout::new(4, VF_DEVICE).bar(0, Bar::memory32(4096));
     let mut space = Builder::type0(identity())
         .pcie(PcieLayout::default())
@@ -386,7 +388,7 @@ fn registers_of_virtual_functions() {
     let numbers = space.read(at + 5);
     let (first, stride) = (numbers as u16, (numbers >> 16) as u16);
     wire.store(0, 0xd000_2008, &5_u32.to_le_bytes());
-    // There are three.
+    // There are only three virtual functions.
     wire.store(0, 0xd000_3008, &5_u32.to_le_bytes());
     let texts = texts_in(&wire.finish());
     let third = Bdf::from_bits(FUNCTION + first + 2 * stride);
@@ -400,7 +402,7 @@ fn registers_of_virtual_functions() {
     }
 }
 
-/// A capture that begins behind the enumeration: names that all headers agree on, and no other.
+/// A capture that starts after enumeration has only the names that are the same in all header types.
 #[test]
 fn has_no_names_without_enumeration() {
     let (mut wire, mut space) = (Wire::new(), with_msix());
@@ -414,7 +416,7 @@ fn has_no_names_without_enumeration() {
     assert_eq!(texts_in(&wire.finish()), ["Command: Memory Space Enable, Bus Master Enable"]);
 }
 
-/// What never arrived teaches nothing, and what another device said before it was exchanged is forgotten.
+/// TLPs that did not arrive are ignored. After a device was exchanged, the previous registers are forgotten.
 #[test]
 fn learns_only_from_valid_accesses() {
     let (mut wire, mut space) = (Wire::new(), with_msix());
@@ -434,9 +436,9 @@ fn learns_only_from_valid_accesses() {
     assert_eq!(texts.last().unwrap(), "Vendor ID, Device ID = 0x00071234");
 }
 
-/// Chains of capabilities that lead nowhere, or in a ring, end.
+/// The search through capabilities ends even if their chain is broken or a ring.
 #[test]
-fn stops_at_cyclic_capability_chain() {
+fn names_search_stops_at_cyclic_capability_chain() {
     let (mut wire, space) = (Wire::new(), with_msix());
     wire.discover(&space, FUNCTION);
     let pm = position(&space, 0x01);
@@ -452,7 +454,7 @@ fn stops_at_cyclic_capability_chain() {
     assert!(texts.last().unwrap().starts_with("Power Management"), "{texts:?}");
 }
 
-/// They come before those of its Vendor and Device ID, which are those of a device that is known.
+/// Registers that a device describes itself have priority over those of a known device with the same IDs.
 #[test]
 fn uses_register_names_of_device() {
     let own = |bar, offset, bytes, name| NamedRegister { bar: Some(bar), offset, bytes, name };

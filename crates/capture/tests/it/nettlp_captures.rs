@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the NetTLP authors' published captures hold (NSDI'20, sections 6.1 and 6.2). They carry no licence and are not
-//! part of riser: `RISER_SHARED_DATA` says where they lie, else `../shared/data` beside the workspace. Without them these
-//! tests say that they skip.
+//! The contents of the captures that the NetTLP authors published (NSDI'20, sections 6.1 and 6.2). They have no
+//! licence and are not a part of riser. `RISER_SHARED_DATA` is the folder with them; the default is
+//! `../shared/data` next to the workspace. Without them, these tests are skipped and report this.
 
 use crate::common;
 use riser_capture::stats::{Report, SizeCount};
@@ -27,8 +27,8 @@ fn sizes(counts: &[SizeCount]) -> Vec<(u32, u64)> {
     counts.iter().map(|size| (size.bytes, size.count)).collect()
 }
 
-/// Capture, frames, reads by size, writes by size, completions by data, most reads outstanding, tags, and how often a tag
-/// was used again before the mirror showed its last completion.
+/// Capture, frames, reads by size, writes by size, completions by data, maximum number of outstanding reads, tags,
+/// and the number of tags that were reused before the mirror showed their last completion.
 type Row = (
     &'static str,
     u64,
@@ -42,7 +42,8 @@ type Row = (
 
 const ALL16: &[u16] = &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
-/// `p4600-write` and all of `x520`: the device reads what it shall store or send. `p4600-read`: it writes what was read.
+/// In `p4600-write` and all `x520` captures, the device reads data to store or send. In `p4600-read`, it writes
+/// data to memory.
 const ROWS: [Row; 22] = [
     ("p4600/p4600-read-1blk", 2, &[], &[(256, 2)], &[], 0, &[], 0),
     ("p4600/p4600-read-4blk", 8, &[], &[(256, 8)], &[], 0, &[], 0),
@@ -69,7 +70,7 @@ const ROWS: [Row; 22] = [
 ];
 
 #[test]
-fn x520_and_p4600() {
+fn counts_tlps_of_x520_and_p4600() {
     for (name, frames, reads, writes, completions, max_outstanding, tags, reuses) in ROWS {
         let Some(report) = report(&format!("{name}.pcap")) else { return };
         assert_eq!((report.frames, report.tlps, report.error_total), (frames, frames, 0), "{name}");
@@ -85,7 +86,7 @@ fn x520_and_p4600() {
         let data: u64 =
             completions.iter().chain(writes).map(|(bytes, count)| u64::from(*bytes) * count).sum();
         assert_eq!(report.payload_bytes, data, "{name}");
-        // Every read is answered whole, but for one that the mirror shows too late: see below.
+        // Every read is completed, except one that the mirror shows too late, see below.
         let reads: u64 = reads.iter().map(|(_, count)| count).sum();
         let late = u64::from(name == "x520/x520-1024B-16pkt");
         let t = report.transactions;
@@ -94,7 +95,7 @@ fn x520_and_p4600() {
     }
 }
 
-/// The second read of tag 1 stands behind the first of its two completions.
+/// The second read of tag 1 comes after the first of its two completions.
 #[test]
 fn shows_read_after_its_completion() {
     let Some(lines) = lines("x520/x520-1024B-16pkt.pcap") else { return };
@@ -103,10 +104,10 @@ fn shows_read_after_its_completion() {
     assert_eq!(tag_1, ["MRd,", "CplD,", "CplD,", "CplD,", "MRd,", "CplD,"]);
 }
 
-/// Section 6.1, Figure 13: one 512 B read becomes eight of 64 B of another requester, which come back out of order and
-/// are put together to two completions of 256 B.
+/// Section 6.1, Figure 13: one read of 512 B becomes eight reads of 64 B from another requester. Their completions
+/// arrive out of order, and are merged into two completions of 256 B.
 #[test]
-fn a_root_complex_splits_and_rebuilds() {
+fn root_complex_splits_read_and_merges_completions() {
     let Some(report) = report("root-complex/mrd-512byte-rc.pcap") else { return };
     assert_eq!((report.frames, report.tlps, report.error_total), (19, 19, 0));
     assert_eq!(sizes(&report.read_sizes), [(64, 8), (512, 1)]);
@@ -138,10 +139,11 @@ fn a_root_complex_splits_and_rebuilds() {
     assert_eq!(rebuilt, expected);
 }
 
-/// Section 6.2, Figure 15, whose scan garbles the interrupt addresses; times of day are UTC here, the paper's are not, and functions
-/// have their number behind a point, which the paper has in the device's: 1b:00.
+/// Section 6.2, Figure 15. The scan of the paper garbles the addresses of interrupts. Times of day are UTC here,
+/// but not in the paper. Functions are printed after a point here; the paper has device and function in one number,
+/// 1b:00.
 #[test]
-fn figure_15() {
+fn prints_lines_of_figure_15() {
     let Some(lines) = lines("simple-nic/simple-nic-ping.pcap") else { return };
     const ADAPTER: &str = "192.168.10.1";
     const LIBTLP: &str = "192.168.10.3";
@@ -226,9 +228,9 @@ fn figure_15() {
     }
 }
 
-/// One direction carries an 802.1Q tag of the mirroring switch, 100 or 101.
+/// Frames of one direction have an 802.1Q tag of the mirroring switch, 100 or 101.
 #[test]
-fn mirrored_frames_are_tagged() {
+fn reads_802_1q_tags_of_mirrored_frames() {
     let Some(captures) = testkit::shared_data("nettlp-captures") else { return };
     let mut reader = open(captures.join("root-complex/mrd-512byte-rc.pcap")).unwrap();
     let mut vlans = Vec::new();
@@ -239,17 +241,17 @@ fn mirrored_frames_are_tagged() {
     assert_eq!(vlans, expected);
 }
 
-/// Snap length 128: behind 60 bytes of headers, 68 of 256 B of data are there.
+/// Snap length 128: after 60 bytes of headers, 68 of 256 B of data were captured.
 #[test]
 fn accepts_truncated_data() {
     let Some(report) = report("p4600/p4600-write-1blk.pcap") else { return };
     assert_eq!((report.payload_bytes, report.captured_payload_bytes, report.error_total), (512, 136, 0));
 }
 
-/// Nanoseconds from request to last and to first completion: smallest, median, largest; from the record times and the
-/// TLPs' headers alone, put together apart from this crate.
+/// Nanoseconds from the request to the last and the first completion: minimum, median, maximum. Computed from the
+/// times and the TLP headers of the records, without this crate.
 #[test]
-fn response_times() {
+fn response_times_match_independent_computation() {
     let rows = [
         ("p4600/p4600-write-8blk", 8, [138_999, 151_340, 190_598], [134_306, 150_458, 165_856]),
         ("p4600/p4600-write-32blk", 32, [7_903, 139_021, 272_611], [4_765, 135_032, 270_983]),

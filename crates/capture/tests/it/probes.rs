@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bus probes: Unsupported Request to a read of the Vendor ID of a function that is not there is no error, in any view.
+//! Bus probes: Unsupported Request for a read of the Vendor ID of a function that does not exist is not an error in
+//! any view.
 
 use crate::common::{Links, completion, config_read, kept, reader, report, transaction_lines};
 use tlp::{ConfigKind, Data, Status, Tlp};
@@ -9,13 +10,14 @@ const COMMAND: u16 = 4;
 const ABSENT: u16 = 0x0320;
 const PRESENT: u16 = 0x0300;
 
-/// Function, register and status of configuration reads one by one; record 2n is the completion of the nth, from 1.
+/// Function, register and status of one configuration read after another. Record 2n is the completion of the n-th,
+/// from 1.
 const READS: [(u16, u16, Status); 6] = [
     (ABSENT, VENDOR_ID, Status::UnsupportedRequest),
     (PRESENT, VENDOR_ID, Status::Success),
-    // It has answered before, and is gone.
+    // This function has answered before and then disappeared.
     (PRESENT, VENDOR_ID, Status::UnsupportedRequest),
-    // No probe reads anything else.
+    // Reads of other registers are not probes.
     (ABSENT, COMMAND, Status::UnsupportedRequest),
     (ABSENT, VENDOR_ID, Status::CompleterAbort),
     (ABSENT, VENDOR_ID, Status::UnsupportedRequest),
@@ -34,7 +36,7 @@ fn capture() -> Vec<u8> {
 }
 
 #[test]
-fn filter_tells_probes_from_errors() {
+fn filter_distinguishes_probes_from_errors() {
     let capture = capture();
     assert_eq!(kept(&capture, "error"), [6, 8, 10]);
     assert_eq!(kept(&capture, "probe"), [2, 12]);

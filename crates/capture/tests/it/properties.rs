@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is written is read; what is damaged is accounted for; nothing panics.
+//! Properties: written captures are read back, damage is reported, and no input causes a panic.
 
 use crate::common::{mrd_frame, reader, sample};
 use crate::{checks_capture as checks, checks_foreign};
@@ -11,7 +11,7 @@ use tlp::{
     MemoryRequest, Message, MessageRouting, PayloadPool, Repr, Span, Status, Tag, Time, Tlp, TrafficClass,
 };
 
-/// Reads everything there is, every way; the number of frames, and of errors and blocks passed over.
+/// Reads a capture in every way. Returns the number of frames, and the number of errors and skipped blocks.
 fn read_all(bytes: &[u8]) -> (u64, u64) {
     let Ok(mut reader) = Reader::new(Cursor::new(bytes)) else { return (0, 1) };
     while reader.next_record().unwrap().is_some() {}
@@ -75,7 +75,7 @@ fn message() -> impl Strategy<Value = Body> {
                 routing: MessageRouting::ToRootComplex,
                 requester: Bdf::from_bits(id),
                 tag: Tag::from_bits(tag),
-                // Vendor_Defined Type 1: free in all else.
+                // Vendor_Defined Type 1: all other fields are free.
                 code: 0x7f,
                 header,
                 length_dw,
@@ -84,7 +84,7 @@ fn message() -> impl Strategy<Value = Body> {
     )
 }
 
-/// A header, whether its data is carried, and who issued it.
+/// A header, whether its data is carried, and the side that issued the request.
 fn header() -> impl Strategy<Value = (Repr, bool, Origin)> {
     let body = prop_oneof![4 => memory(), 3 => completion(), 1 => config(), 1 => message()];
     (body, 0..8u8, any::<bool>(), any::<bool>()).prop_map(|(body, bits, carried, host)| {
@@ -107,7 +107,7 @@ fn tlp_of(repr: Repr, carried: bool, pool: &PayloadPool) -> Tlp {
     tlp
 }
 
-/// Bytes, length, interface and time of each TLP: copies must have the same.
+/// Bytes, length, interface and time of each TLP, which must be the same in copies.
 fn copied(file: &[u8]) -> Vec<(Vec<u8>, usize, String, u128)> {
     let mut reader = reader(file);
     let mut all = Vec::new();
@@ -247,10 +247,10 @@ proptest! {
         read_all(&[magics[magic], &bytes].concat());
         let _ = encap::parse(&bytes, bytes.len());
         let _ = encap::NettlpHeader::parse(&bytes);
-        // Behind sound headers too, and cut anywhere.
+        // The same bytes after valid headers, and cut at any byte.
         let frame = [&mrd_frame()[..48], &bytes].concat();
         let _ = encap::parse(&frame, 1500);
-        // Extension headers first.
+        // The same bytes as IPv6 extension headers.
         let ipv6 = [&frame[..12], &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 80, 0, 64], &[0; 32], &bytes].concat();
         let _ = encap::parse(&ipv6, 1500);
     }
@@ -271,9 +271,9 @@ proptest! {
     }
 }
 
-/// Any byte of a capture may be wrong: each frame is then still a record, or within what an error tells of. An error can
-/// stand for more than one frame only where the file's own structure is hit: the headers of the section and the
-/// interfaces, or a length that swallows its neighbour.
+/// Any byte of a capture may be wrong. Each frame is still a record, or an error covers it. An error covers more
+/// than one frame only if the structure of the file is damaged: the headers of the section and the interfaces, or a
+/// length that includes the next block.
 #[test]
 fn reports_every_damaged_byte() {
     let whole = sample();
@@ -299,7 +299,7 @@ fn reports_every_damaged_byte() {
     }
 }
 
-/// The same for pcap, where nothing but the records' own headers says where they start.
+/// The same for pcap, where only the headers of the records give their positions.
 #[test]
 fn reports_every_damaged_byte_of_pcap() {
     let mut whole =
@@ -324,7 +324,7 @@ fn reports_every_damaged_byte_of_pcap() {
     }
 }
 
-/// A file may end anywhere.
+/// A file may end after any byte.
 #[test]
 fn reports_every_truncation() {
     let whole = sample();
@@ -335,14 +335,14 @@ fn reports_every_truncation() {
     }
 }
 
-/// Frames of noise: bare, behind a sound Ethernet, IPv4 and UDP header, and behind that of NetTLP too; cut anywhere, as many
-/// as a second allows. Each is a record with a name, and none stops the reading.
+/// Frames of noise, cut at any byte, as many as fit into a second: bare, after valid Ethernet, IPv4 and UDP
+/// headers, and after a NetTLP header too. Each is a record with a name, and none stops the reader.
 #[test]
 fn reads_random_frames_without_loss() {
     const FRAMES: u32 = 40_000;
     let (mut state, sound) = (0x9e37_79b9_7f4a_7c15u64, mrd_frame());
     let mut random = || {
-        // xorshift64*: the same noise in every run.
+        // xorshift64*, so that every run has the same noise.
         state ^= state >> 12;
         state ^= state << 25;
         state ^= state >> 27;
@@ -355,7 +355,7 @@ fn reads_random_frames_without_loss() {
         let mut frame = sound[..kept].to_vec();
         frame.extend((kept..len).map(|_| (random() >> 32) as u8));
         if kept == 48 {
-            // Any header, under a port that means a TLP.
+            // Any bytes with a port for TLPs.
             frame[16..18].copy_from_slice(&(len as u16 - 14).to_be_bytes());
             frame[38..40].copy_from_slice(&(len as u16 - 34).to_be_bytes());
         }
@@ -365,11 +365,11 @@ fn reads_random_frames_without_loss() {
         file.extend(frame);
     }
     let (frames, errors) = checks::capture(&file).unwrap();
-    // Noise is now and then two datagrams in one frame, each of which counts.
+    // Noise sometimes looks like two datagrams in one frame, and each of them counts.
     assert!((u64::from(FRAMES)..u64::from(FRAMES) + 10).contains(&frames), "{frames}");
-    // Most cannot be read, and some can: noise behind a sound header is now and then a TLP.
+    // Most frames are unreadable, but noise after valid headers is sometimes a TLP.
     assert!(errors > u64::from(FRAMES) / 2 && errors < u64::from(FRAMES) * 19 / 20, "{errors}");
-    // Cut anywhere, at most the last is lost.
+    // If the file is cut at any byte, at most the last record is lost.
     for cut in [1, 7, 16, 40] {
         let (left, _) = checks::capture(&file[..file.len() - cut]).unwrap();
         assert!(left + 2 >= frames && left < frames, "{left}");

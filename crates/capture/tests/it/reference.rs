@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables of `docs/reference/trace.md` are generated, and name every field of the JSON objects.
+//! The tables in `docs/reference/trace.md` are generated, and contain every field of the JSON objects.
 
 use crate::common::{DAMAGED, Link, objects, read_and_answer, sample, write};
 use riser_capture::filter::terms::{FIELDS, Field};
@@ -12,7 +12,7 @@ const RECORD: &str = include_str!("../../src/render/json.rs");
 const VIOLATION: &str = include_str!("../../src/check/render.rs");
 const TRANSACTION: &str = include_str!("../../src/transactions/render.rs");
 
-/// The table in the head of a source file.
+/// The table in the module documentation of a source file.
 fn table_of(source: &str) -> String {
     let rows =
         source.lines().map_while(|line| line.strip_prefix("//").map(|rest| rest.trim_start_matches('!')));
@@ -27,7 +27,7 @@ fn table_of_filter() -> String {
     })
 }
 
-/// The page with `table` between the marks of `name`.
+/// The page with `table` inserted between the markers of `name`.
 fn with_table(page: &str, name: &str, table: &str) -> String {
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
     let (before, rest) = page.split_once(&begin).unwrap();
@@ -48,7 +48,7 @@ fn page_matches_tables_of_code() {
     testkit::generated(PAGE, &new);
 }
 
-/// Words in backquotes of the first column.
+/// The words in backquotes in the first column.
 fn names(table: &str) -> Vec<&str> {
     let cells = table.lines().filter_map(|row| row.split('|').nth(1));
     cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every seed of the fuzz target holds what the target asks for, and is what its name says.
+//! Every seed of the fuzz target passes its checks, and has the content that its name announces.
 
 use crate::{checks_capture as checks, checks_foreign};
 use testkit::seeds;
 
 #[test]
-fn seeds_hold() {
+fn seeds_pass_checks() {
     let rows = [
         ("bad_block.pcapng", 1, 1),
         ("bad_length.pcap", 2, 1),
@@ -30,7 +30,7 @@ fn seeds_hold() {
 }
 
 #[test]
-fn seeds_of_text_hold() {
+fn text_seeds_pass_checks() {
     let rows = [
         ("csv", 2, 0),
         ("csv_stream", 2, 0),
@@ -54,14 +54,14 @@ fn seeds_of_text_hold() {
     }
     for (_, bytes) in &seeds {
         let _ = checks_foreign::foreign(bytes);
-        // Every view of a capture has to bear a text too.
+        // Every view of a capture must also accept text.
         let _ = checks::capture(&bytes[1..]);
     }
 }
 
-/// Every text of a sample up to some byte, and every text with one byte of it changed.
+/// Every sample of text, cut after each byte, and with each byte changed.
 #[test]
-fn cut_and_damaged_text_holds() {
+fn cut_and_damaged_text_passes_checks() {
     for (_, bytes) in seeds("foreign_read") {
         let step = bytes.len() / 60 + 1;
         for at in (1..bytes.len()).step_by(step) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Text formats: the records of the samples in `cases`, and the errors of bad lines.
+//! Text formats: the records of the samples in `cases`, and the errors of invalid lines.
 
 use crate::common::hex;
 use riser_capture::reader::MAX_LINE;
@@ -138,9 +138,9 @@ fn reads_each_sample() {
     }
 }
 
-/// Each read of the trace becomes a request and its completion, each write a request.
+/// Each read in the trace becomes a request and its completion. Each write becomes a request.
 #[test]
-fn reads_a_trace_of_a_real_kernel() {
+fn reads_trace_of_real_kernel() {
     let text = case!("mmiotrace-nvme.txt");
     let count = |kind: &str| text.lines().filter(|line| line.starts_with(kind)).count();
     let (_, lines) = read(text);
@@ -153,8 +153,8 @@ fn reads_a_trace_of_a_real_kernel() {
     assert_eq!(lines[..2], first);
 }
 
-/// Prints of the kernel's `pcie_print_tlp_log` (drivers/pci/pcie/tlp.c of 6.15), of the trace event `aer_event`, of `ras-mc-ctl
-/// --errors` (0.6.8) and of the firmware's records (drivers/firmware/efi/cper.c).
+/// Output of the kernel's `pcie_print_tlp_log` (drivers/pci/pcie/tlp.c of 6.15), of the trace event `aer_event`, of
+/// `ras-mc-ctl --errors` (0.6.8), and of records from the firmware (drivers/firmware/efi/cper.c).
 #[test]
 fn reads_each_form_of_a_logged_header() {
     let rows = [
@@ -199,7 +199,8 @@ fn reads_each_form_of_a_logged_header() {
     }
 }
 
-/// Lines of Linux 5.4 (`AER:` before each line), 6.x (`DPC:`, RP PIO), of `cper.c` (firmware) and of lspci 3.13 (two lines of errors).
+/// Lines of Linux 5.4 (`AER:` before each line), 6.x (`DPC:`, RP PIO), `cper.c` (firmware) and lspci 3.13 (two
+/// lines of errors).
 #[test]
 fn notes_have_errors_of_their_function_only() {
     let rows: [(&str, &[&str]); 5] = [
@@ -257,13 +258,13 @@ fn notes_have_errors_of_their_function_only() {
 }
 
 #[test]
-fn a_header_log_of_zeros_is_empty() {
+fn header_log_of_zeros_is_empty() {
     let text = "pcieport 0000:00:1c.0: AER:   TLP Header: 00000000 00000000 00000000 00000000\n";
     assert_eq!(read(text), ("a log with TLP headers: 1 empty".to_owned(), Vec::new()));
 }
 
-/// Errors whose header was not logged: of Linux 6.1 (correctable; link layer), of the trace event, of `lspci`, of the firmware, and
-/// with lines that are missing.
+/// Errors whose header was not logged: from Linux 6.1 (correctable; link layer), the trace event, `lspci` and the
+/// firmware, and with missing lines.
 #[test]
 fn shows_logged_errors_without_a_header() {
     let rows: [(&str, &[&str]); 7] = [
@@ -354,7 +355,7 @@ fn reports_hexadecimal_tlps_skipped_in_logs() {
     );
 }
 
-/// One TLP, and lines that are meant to be TLPs: text, and whether it is hexadecimal.
+/// One TLP, then lines that are meant as TLPs. Rows: text, and whether it is read as hexadecimal text.
 #[test]
 fn reports_bad_lines_among_hexadecimal_tlps() {
     let good = "up 00000001 0100040f 00001000\n";
@@ -377,12 +378,12 @@ fn reports_bad_lines_among_hexadecimal_tlps() {
             "error in line 3: `0100040g`: expected a hexadecimal number, direction or time",
         ]
     );
-    // Lines of a log are not meant to be hexadecimal text.
+    // Lines of a log are not meant as hexadecimal text.
     let log = "pcieport 0000:00:1c.0: TLP Header: 34000000 70000010 00000000 88468846\n".repeat(3);
     assert_eq!(Reader::new(format!("{good}{log}").as_bytes()).unwrap().format(), FileFormat::Log);
 }
 
-/// Escape sequences are those of `dmesg --color=always`; zeros are those of a crashed kernel's log.
+/// The escape sequences are those of `dmesg --color=always`. The zeros are those in the log of a crashed kernel.
 #[test]
 fn reads_logs_with_colors_zeros_and_byte_order_marks() {
     let header = "TLP Header: 34000000 70000010 00000000 88468846";
@@ -416,7 +417,7 @@ fn reports_overlong_line_once() {
 }
 
 #[test]
-fn names_lines_that_are_not_of_the_format() {
+fn counts_lines_that_do_not_belong_to_format() {
     let head = "TX: MRd32:  Len: 020 ReqID: 0600 BE_FL: ff Tag: 99 Addr: 00001c80\n";
     let text = format!("PCILeech\n{head}{head}0000    00 00 00 zz 06 00\n0010    00 00\nRX: Cpl\n{head}");
     let (taken_for, lines) = read(&text);
@@ -469,7 +470,7 @@ fn reads_each_spelling_of_a_hexadecimal_tlp() {
 }
 
 #[test]
-fn detects_the_byte_order_over_the_whole_text() {
+fn detects_byte_order_from_whole_text() {
     let reversed = "01000020 ff040001 00200000\n0100004a 04000080 00040001 efbeadde\n";
     let (taken_for, lines) = read(reversed);
     assert!(taken_for.contains("the bytes of each dword reversed, detected: more headers"), "{taken_for}");
@@ -481,7 +482,7 @@ fn detects_the_byte_order_over_the_whole_text() {
 }
 
 #[test]
-fn names_the_line_that_cannot_be_read() {
+fn reports_unreadable_line_by_number() {
     let good = "4a004010 00000040 01000000\n";
     let rows = [
         ("4a004010 zz", "line 3: `zz`: expected a hexadecimal number, direction or time"),
@@ -533,14 +534,15 @@ fn reads_requested_format() {
         let options = ReadOptions { format: Some(format), ..ReadOptions::default() };
         let reader = Reader::with_options(&b"nothing of this\n"[..], "input", &options).unwrap();
         assert_eq!(reader.format(), format);
-        // Its example is detected, but of PCILeech needs the bytes below it.
+        // The example of each format is detected. The example of PCILeech also needs the bytes below it.
         assert_eq!(Reader::new(format.example().as_bytes()).unwrap().format(), format);
     }
 }
 
 #[test]
-fn reads_the_columns_of_csv() {
-    // The columns follow ChipScoPy's `WaveformWriterCSV`, the stream AMD's 7 Series block (PG054).
+fn reads_mapped_csv_columns() {
+    // The columns are those of ChipScoPy's `WaveformWriterCSV`, and the stream is that of AMD's 7 Series block
+    // (PG054).
     let ila = "Sample in Buffer,Sample in Window,TRIGGER,top/m_axis_rx_tdata[63:0],rx_tkeep[7:0],rx_tlast,rx_tvalid,rx_tready\n\
                Radix - UNSIGNED,UNSIGNED,UNSIGNED,HEX,HEX,HEX,HEX,HEX\n\
                0,0,0,0000000000000000,ff,0,0,1\n\
@@ -600,7 +602,7 @@ fn reads_the_columns_of_csv() {
                 "line 2 TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr 0x00001000 |",
             ],
         ),
-        // A name with quotation marks and a comma, which stand in others in the file.
+        // The file has a name with quotation marks and a comma, in quotation marks itself.
         (
             "\"say \"\"tlp\"\", twice\",x\n\"00000001 0100040f 00001000\",0\n",
             "tlp=1",
@@ -653,14 +655,10 @@ fn rejects_options_for_other_formats() {
         (
             "4a004010 00000040 01000000\n",
             ReadOptions { format: Some(FileFormat::Hex), ..columns("tlp=1") },
-            "columns are an option of csv; the file is read as hex",
+            "columns are only for csv; the file is read as hex",
         ),
-        (
-            case!("kernel-old.log"),
-            little,
-            "a byte order is an option of hex and csv; the file is read as log",
-        ),
-        (case!("kernel-old.log"), flit, "flit mode is an option of hex; the file is read as log"),
+        (case!("kernel-old.log"), little, "a byte order is only for hex and csv; the file is read as log"),
+        (case!("kernel-old.log"), flit, "flit mode is only for hex; the file is read as log"),
     ];
     for (text, options, error) in rows {
         let got = Reader::with_options(text.as_bytes(), "input", &options).err().unwrap().to_string();
@@ -671,7 +669,7 @@ fn rejects_options_for_other_formats() {
 #[test]
 fn csv_needs_text_in_utf_8() {
     let options = ReadOptions { columns: Some("tlp=1".parse().unwrap()), ..ReadOptions::default() };
-    // Half of the bytes are no UTF-8.
+    // Half of the bytes are not valid UTF-8.
     let bytes: Vec<u8> = (0..=255).collect();
     let rows: [(&[u8], &str); 2] =
         [(b"\xff\xfea\0,\0b\0", "this is UTF-16, expected UTF-8"), (&bytes, "binary data, expected CSV")];
@@ -681,9 +679,9 @@ fn csv_needs_text_in_utf_8() {
     }
 }
 
-/// `tlast` gives the size of a TLP. TLPs that the export does not hold as a whole are left out.
+/// `tlast` determines the size of a TLP. TLPs that the export does not contain completely are skipped.
 #[test]
-fn the_stream_of_csv_gives_the_size_of_a_tlp() {
+fn tlast_determines_size_of_tlp() {
     let whole = "40000001,0\n0100000f,0\n1faa0000,0\ndec0adde,1\n";
     let short = "40000008,0\n010000ff,0\n1faa0000,0\ndec0adde,1\n";
     let short_size = "error in TLP: TLP of 16 bytes, expected 44 by its header |";
@@ -750,7 +748,7 @@ fn note_lists_unread_signals_of_stream() {
 }
 
 #[test]
-fn csv_may_have_reversed_dwords() {
+fn reads_csv_with_reversed_dwords() {
     let mrd = "TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr 0x00001000 |";
     let detected = " with a TLP per row (the bytes of each dword reversed, detected: more headers are valid in this order)";
     let given = " with an AXI4-Stream of TLPs (the bytes of each dword reversed)";
@@ -784,9 +782,9 @@ fn note_reports_assumed_byte_order() {
     assert!(taken_for.ends_with(": 1 TLP, 1 with an undefined fourth dword"), "{taken_for}");
 }
 
-/// The examples of `riser rules` that have no whole header, no defined type, or another length.
+/// The examples in `riser rules` without a complete header, without a defined type, or with another length.
 #[test]
-fn explanations_name_the_rule_of_each_tlp() {
+fn explanation_has_broken_rule_of_each_tlp() {
     let rows = [
         ("00000001 0100070f 00001000 00000000 00000000", "length"),
         ("1b000001 0100070f 00001000", "reserved-type"),
@@ -802,7 +800,7 @@ fn explanations_name_the_rule_of_each_tlp() {
 }
 
 #[test]
-fn a_header_log_is_written_with_its_undefined_dword() {
+fn writes_header_log_with_undefined_dword() {
     let text = "40000010 010000ff 00001000 aabbccdd\n";
     let mut reader = Reader::with_options(text.as_bytes(), "input", &hex_options()).unwrap();
     let mut written = String::new();
@@ -849,7 +847,7 @@ fn reports_invalid_dword_in_header_log() {
     }
 }
 
-/// The second is the start of an ELF file.
+/// The second file is the start of an ELF file.
 #[test]
 fn rejects_binary_data_as_text_format() {
     let rows: [(&[u8], &str); 3] = [
@@ -884,7 +882,8 @@ fn rejects_invalid_columns() {
     assert_eq!(error, "input: not a capture: csv needs its columns, such as time_ns=1,dir=2,tlp=3");
 }
 
-/// Beats of cocotbext-pcie 0.2.16 (crates/rtl/tests/us_beats.py), as an ILA exports them. A packet begins at bit 0 of a beat.
+/// Beats of cocotbext-pcie 0.2.16 (crates/rtl/tests/us_beats.py), as an ILA exports them. Packets start at bit 0 of
+/// a beat.
 #[test]
 fn reads_streams_with_descriptors() {
     let beats = include_str!("../../../rtl/tests/us_beats.txt");
@@ -927,7 +926,7 @@ fn reads_streams_with_descriptors() {
     assert!(counts.len() == 4 && counts.values().all(|count| *count >= 64), "{counts:?}");
 }
 
-/// Packets that are no TLPs: a stream of 64 bits with its columns, and the error.
+/// Packets that are not TLPs. Rows: a stream of 64 bits with its columns, and the error.
 #[test]
 fn rejects_packets_that_mismatch_their_descriptor() {
     let rows = [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whole transactions: their lines, Acks, retries and errors, from captures written for the purpose.
+//! Complete transactions: their lines, Acks, retries and errors, in captures that the tests write.
 
 use crate::common::{DAMAGED, DROPPED, Link, completion, memory, read_and_answer, transaction_lines, write};
 use riser_capture::transactions::Tracker;
@@ -11,17 +11,17 @@ use tlp::{
 
 const SOUND: Mark = Mark { damaged: false, dropped: false, place: None };
 
-/// Lines without what all of them begin with.
+/// The lines without their common beginning.
 fn lines(link: Link) -> Vec<String> {
     let (lines, _) = transaction_lines(&link.finish());
     lines
 }
 
 #[test]
-fn acks_retries_and_times() {
+fn lines_show_acks_retries_and_times() {
     let (read, answer) = read_and_answer(5, 0x1000, 64);
     let mut link = Link::new();
-    // An Ack of before shows that Acks are seen.
+    // Acks before the first TLP show that the capture has Acks.
     link.ack(true, 4095).ack(false, 4095);
     link.tlp(true, &read, SOUND).ack(false, 0).wait_ps(10_000).tlp(false, &answer, SOUND).ack(true, 0);
     link.tlp(true, &write(0x2000, 256), SOUND).ack(false, 1);
@@ -41,9 +41,9 @@ fn message(code: u8) -> Tlp {
     Tlp::new(Repr::new(Body::Message(body)), Data::NONE)
 }
 
-/// A configuration request has a function and a register, a message a code; neither has an address.
+/// A configuration request has a function and a register, and a message has a code. Neither has an address.
 #[test]
-fn what_a_request_is_for() {
+fn lines_show_target_of_each_request() {
     let config = Tlp::new(
         Repr::new(Body::Config(ConfigRequest {
             op: Access::Read,
@@ -93,18 +93,18 @@ fn what_a_request_is_for() {
     assert_eq!(serde_json::Value::from(of), due);
 }
 
-/// `PCIe 5.0 §3.6.2.1`, §3.6.3.1: what a Nak brings back, what a lost Ack brings again, and what vanished.
+/// `PCIe 5.0 §3.6.2.1`, §3.6.3.1: retransmissions after a Nak, after a lost Ack, and after a lost TLP.
 #[test]
 fn counts_replays_for_their_transaction() {
     let (first, first_answer) = read_and_answer(1, 0x1000, 64);
     let (second, second_answer) = read_and_answer(2, 0x2000, 64);
     let mut link = Link::new();
     link.ack(true, 4095).ack(false, 4095);
-    // At 3 ns the first read is damaged, the second comes in vain; both again, behind a Nak.
+    // At 3 ns, the first read is damaged, and the second is discarded. After a Nak, both are retransmitted.
     link.tlp(true, &first, DAMAGED).tlp(true, &second, SOUND);
     link.dllp(false, Dllp::Nak { sequence: 4095 }, SOUND);
     link.again(true, &first, 0, SOUND).again(true, &second, 1, SOUND);
-    // Its Ack is lost, so both come once more, and only then are acknowledged.
+    // Their Ack is lost, so both are retransmitted again, and only then acknowledged.
     link.dllp(false, Dllp::Ack { sequence: 1 }, DAMAGED);
     link.again(true, &first, 0, SOUND).again(true, &second, 1, SOUND).ack(false, 1);
     link.tlp(false, &first_answer, SOUND).tlp(false, &second_answer, DROPPED);
@@ -132,7 +132,7 @@ TLPs lost or out of order               3";
 }
 
 #[test]
-fn errors_by_name() {
+fn lines_show_names_of_errors() {
     let (read, answer) = read_and_answer(1, 0x1000, 64);
     let failed = |status| Tlp::new(completion(0x0100, 1, 4, None, status), Data::NONE);
     let poisoned = |mut tlp: Tlp| {
@@ -181,9 +181,9 @@ fn errors_by_name() {
     }
 }
 
-/// Nothing is said of Acks where the capture cannot tell.
+/// If the capture does not have the places of TLPs, their Acks are unknown.
 #[test]
-fn acks_are_unknown_without_places() {
+fn acks_are_unknown_if_tlps_have_no_sequence_numbers() {
     let mut writer = riser_capture::Writer::new(Vec::new()).unwrap();
     let up = writer.tap(0, riser_capture::Direction::Upstream, "").unwrap();
     let down = writer.tap(0, riser_capture::Direction::Downstream, "").unwrap();
@@ -195,9 +195,9 @@ fn acks_are_unknown_without_places() {
     assert!(lines[0].ends_with("64 bytes: posted"), "{lines:?}");
 }
 
-/// A link that never acknowledges: the oldest go out with what is known, and memory stays bounded.
+/// A link without Acks: the oldest transactions are returned with the known facts, and memory stays bounded.
 #[test]
-fn bounds_transactions_without_ack() {
+fn limits_number_of_transactions_without_ack() {
     let mut link = Link::new();
     link.ack(false, 4095);
     for _ in 0..6_000 {
@@ -215,9 +215,10 @@ fn bounds_transactions_without_ack() {
     assert_eq!(std::iter::from_fn(|| tracker.next_ended()).count(), riser_capture::sequence::MAX_UNACKED);
 }
 
-/// Marks are written and read back, shown in a record's line and JSON, and none costs a byte where there is nothing to say.
+/// Marks are written, read back, and shown in a record's line and JSON. Frames with an empty mark need no extra
+/// bytes.
 #[test]
-fn marks_are_shown() {
+fn capture_keeps_marks_of_damaged_and_lost_frames() {
     let (read, answer) = read_and_answer(5, 0x1000, 64);
     let mut link = Link::new();
     link.tlp(true, &read, DAMAGED).tlp(false, &answer, DROPPED).ack(true, 0);
@@ -247,7 +248,7 @@ fn marks_are_shown() {
     );
 }
 
-/// AtomicOps, deferrable writes and the others have transactions of their own, posted messages too.
+/// AtomicOps, deferrable writes, posted messages and all other requests are transactions.
 #[test]
 fn every_type_of_request_is_a_transaction() {
     let deferrable = memory(MemoryOp::WriteDeferrable, 0x0100, 9, 0x1000, 64, Data::Counted(64));

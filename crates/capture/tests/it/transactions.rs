@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The matcher, as a story a row.
+//! The matcher, tested with one sequence of TLPs per row.
 
 use crate::common::{completion, memory};
 use riser_capture::Timestamp;
@@ -17,7 +17,7 @@ fn answer(tag: u16, byte_count: u16, dw: u16) -> Repr {
     completion(0x1900, tag, byte_count, Some(dw), Status::Success)
 }
 
-/// What each TLP means, and then requester 19:00.0's outstanding requests: now and at most.
+/// The result of each TLP, and the matcher afterwards.
 fn story(tlps: &[Repr]) -> (Vec<&'static str>, Matcher) {
     let mut matcher = Matcher::new();
     let mut told = Vec::new();
@@ -37,14 +37,14 @@ fn story(tlps: &[Repr]) -> (Vec<&'static str>, Matcher) {
     (told, matcher)
 }
 
-/// TLPs, what each means, and the outstanding requests then: now and at most.
+/// TLPs, the result of each, and the outstanding requests of 19:00.0 afterwards: current and maximum number.
 type Story<'a> = (&'a [Repr], &'a [&'a str], (u32, u32));
 
 #[test]
-fn stories() {
+fn matches_completions_with_requests() {
     let ur = completion(0x1900, 1, 4, None, Status::UnsupportedRequest);
     let rows: [Story<'_>; 13] = [
-        // The same completion again, and then the next.
+        // The same completion again, then the next one.
         (
             &[read(1, 0, 512), answer(1, 512, 64), answer(1, 512, 64), answer(1, 256, 64)],
             &["request", "partial", "repeat", "complete"],
@@ -61,7 +61,8 @@ fn stories() {
             &["request", "complete", "request", "complete"],
             (0, 1),
         ),
-        // What carries data and is answered: DMWr and IOWr by a Cpl, AtomicOps by the value before (PCIe 5.0 §2.2.7, §6.15).
+        // Requests with data and a completion: DMWr and IOWr with a Cpl, AtomicOps with the old value (PCIe 5.0
+        // §2.2.7, §6.15).
         (
             &[
                 memory(MemoryOp::WriteDeferrable, 0x1900, 1, 0, 64, Data::Counted(64)).repr,
@@ -87,9 +88,9 @@ fn stories() {
         ),
         (&[answer(1, 64, 16)], &["unmatched"], (0, 0)),
         (&[read(1, 0, 64), ur, answer(1, 64, 16)], &["request", "complete", "unmatched"], (0, 1)),
-        // A replay, or the same TLP at another place.
+        // A replay, or a copy of the TLP from another place.
         (&[read(1, 0, 64), read(1, 0, 64), answer(1, 64, 16)], &["request", "repeat", "complete"], (0, 1)),
-        // p4600-write-64blk.pcap: the mirroring switch shows the next request first.
+        // p4600-write-64blk.pcap: the mirroring switch shows the next request before the last completion.
         (
             &[read(1, 0, 512), answer(1, 512, 64), read(1, 512, 512), answer(1, 256, 64), answer(1, 512, 64)],
             &["request", "partial", "reuse", "complete", "partial"],
@@ -105,7 +106,7 @@ fn stories() {
             &["request", "reuse", "reuse", "complete"],
             (1, 1),
         ),
-        // 5 bytes from offset 3 on: 2 DW of data, of which 5 bytes count.
+        // 5 bytes from offset 3 on: the completion has 2 DW, of which 5 bytes count.
         (&[read(1, 3, 5), unaligned()], &["request", "complete"], (0, 1)),
     ];
     for (tlps, words, (now, max)) in rows {
@@ -129,7 +130,7 @@ fn io(tag: u16, op: Access) -> Repr {
     Repr::new(Body::Io(IoRequest { op, requester, tag, address: 0x3f8, first_be: 0xf }))
 }
 
-/// A CAS of 64 bits: two operands, answered by one.
+/// A CAS of 64 bits: two operands in the request, one value in the completion.
 fn atomic(tag: u16) -> Repr {
     Repr::new(Body::Atomic(AtomicRequest {
         op: AtomicOp::CompareSwap,
@@ -182,7 +183,7 @@ fn counts_wrong_byte_count() {
 }
 
 #[test]
-fn configuration_ends_with_its_completion() {
+fn configuration_request_ends_with_first_completion() {
     for op in [Access::Read, Access::Write] {
         let config = Repr::new(Body::Config(ConfigRequest {
             op,
@@ -210,7 +211,7 @@ fn separates_links_and_requesters() {
 }
 
 #[test]
-fn memory_is_bounded() {
+fn limits_number_of_outstanding_requests() {
     let mut matcher = Matcher::new();
     let all = (0..65u16).flat_map(|requester| (0..1024).map(move |tag| (requester, tag)));
     for (requester, tag) in all {
@@ -219,7 +220,7 @@ fn memory_is_bounded() {
     }
     assert_eq!(matcher.waiting().count(), MAX_OUTSTANDING);
     assert_eq!(matcher.counts().expired, 65 * 1024 - MAX_OUTSTANDING as u64);
-    // The oldest are gone: those of the first requester.
+    // The oldest requests, those of the first requester, were given up.
     assert_eq!(matcher.waiting().map(|t| t.requester.id.bits()).min(), Some(1));
     assert_eq!(matcher.outstanding().map(|(_, o)| o.now).sum::<u32>() as usize, MAX_OUTSTANDING);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Stock `tshark` reads what we write. Where it is not installed, this says that it skips.
+//! Stock `tshark` reads captures that riser wrote. Without `tshark`, the test is skipped and reports this.
 
 use crate::common;
 use std::process::Command;
 
 #[test]
-fn tshark_reads_a_written_capture() {
+fn tshark_reads_written_capture() {
     if Command::new("tshark").arg("--version").output().is_err() {
         eprintln!("skipped: tshark is not installed");
         return;
@@ -34,7 +34,7 @@ fn tshark_reads_a_written_capture() {
     std::fs::remove_file(&path).unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
-    // Nanoseconds of a picosecond clock; IPv4 checksum good (1), UDP checksum not present (3).
+    // Picoseconds printed as nanoseconds; IPv4 checksum good (1), UDP checksum not present (3).
     let up = "10.0.0.2\t10.0.0.1";
     let down = "10.0.0.1\t10.0.0.2";
     let expected = [

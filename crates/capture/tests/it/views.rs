@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Captures over time, credits TLP by TLP, and trace events, from captures written for the purpose.
+//! Series, credits and trace events, in captures that the tests write.
 
 use crate::common;
 use crate::common::{DAMAGED, Link, completion, read_and_answer, reader, sample, write};
@@ -19,14 +19,14 @@ fn fc(kind: FlowControlKind, class: Class, vc: u8, header: u8, data: u16) -> Dll
     Dllp::FlowControl(FlowControl::new(kind, class, Vc::from_bits(vc), header, data))
 }
 
-/// Both InitFCs of the receiver of what goes up.
+/// InitFC1 and InitFC2 from the receiver of upstream TLPs.
 fn init(link: &mut Link, class: Class, vc: u8, header: u8, data: u16) {
     for kind in [FlowControlKind::InitFc1, FlowControlKind::InitFc2] {
         link.dllp(false, fc(kind, class, vc, header, data), SOUND);
     }
 }
 
-/// Header and data credits before and after each TLP; `None` if they are not known.
+/// Header and data credits before and after each TLP; `None` if they are unknown.
 fn credits(capture: &[u8], mut ledgers: Ledgers) -> Vec<Option<[Available; 4]>> {
     let (mut reader, mut all) = (reader(capture), Vec::new());
     while let Some(record) = reader.next_record().unwrap() {
@@ -42,17 +42,17 @@ fn numbers(header: [i64; 2], data: [i64; 2]) -> Option<[Available; 4]> {
     Some([header[0], header[1], data[0], data[1]].map(Available::Credits))
 }
 
-/// `PCIe 5.0 §2.6.1`: a credit is a header, or 16 B of data.
+/// `PCIe 5.0 §2.6.1`: a credit covers one header, or 16 B of data.
 #[test]
-fn credits_before_and_after_each_tlp() {
+fn counts_credits_before_and_after_each_tlp() {
     let mut link = Link::new();
     link.tlp(true, &write(0, 64), SOUND);
     init(&mut link, Class::Posted, 0, 4, 32);
     link.tlp(true, &write(0, 256), SOUND).tlp(true, &write(0, 20), SOUND);
-    // A replay, and one that is damaged and comes again: neither takes credits twice.
+    // A replay, and a damaged TLP that is retransmitted. Neither uses credits twice.
     link.again(true, &write(0, 20), 2, SOUND);
     link.tlp(true, &write(0, 64), DAMAGED).again(true, &write(0, 64), 3, SOUND);
-    // Two headers and 18 units returned: the running totals are then 6 and 50.
+    // Two header credits and 18 data credits are returned, so the running totals are 6 and 50.
     link.dllp(false, fc(FlowControlKind::UpdateFc, Class::Posted, 0, 6, 50), SOUND);
     link.dllp(false, fc(FlowControlKind::UpdateFc, Class::Posted, 0, 99, 99), DAMAGED);
     link.tlp(true, &write(0, 4), SOUND);
@@ -68,9 +68,9 @@ fn credits_before_and_after_each_tlp() {
     assert_eq!(credits(&link.finish(), Ledgers::new()), expected);
 }
 
-/// HdrFC wraps at 256 and DataFC at 4096 (`PCIe 5.0 §2.6.1.2`): a thousand TLPs, each returned at once.
+/// HdrFC wraps at 256 and DataFC at 4096 (`PCIe 5.0 §2.6.1.2`). A thousand TLPs, whose credits are returned at once.
 #[test]
-fn credit_counters_wrap() {
+fn counts_credits_over_wraps_of_counters() {
     let mut link = Link::new();
     init(&mut link, Class::Posted, 0, 127, 2047);
     for n in 1..=1000u64 {
@@ -82,9 +82,9 @@ fn credit_counters_wrap() {
     assert!(all.iter().all(|took| *took == numbers([127, 126], [2047, 2031])), "{all:?}");
 }
 
-/// `PCIe 5.0 §3.4.2`: with scaled flow control a field counts in fours or sixteens.
+/// `PCIe 5.0 §3.4.2`: with scaled flow control, a unit of a field is 4 or 16 credits.
 #[test]
-fn scaled_credits() {
+fn counts_scaled_credits() {
     let scaled = |kind, header, data| {
         let (class, vc) = (Class::Posted, Vc::VC0);
         let plain = FlowControl::new(kind, class, vc, header, data);
@@ -99,9 +99,10 @@ fn scaled_credits() {
     assert_eq!(credits(&link.finish(), Ledgers::new()), expected);
 }
 
-/// 0 in an InitFC is infinite; a traffic class above 0 is known on a link with one channel, or by a map.
+/// 0 in an InitFC stands for infinite credits. Credits of TCs above 0 are known with one virtual channel, or with a
+/// map.
 #[test]
-fn infinite_credits_and_virtual_channels() {
+fn counts_infinite_credits_and_virtual_channels() {
     let of_class = |tc, mut tlp: Tlp| {
         tlp.repr.tc = TrafficClass::new(tc).unwrap();
         tlp
@@ -136,10 +137,11 @@ fn series(capture: &[u8], interval_ps: Option<u64>, speed: Option<u64>) -> Repor
     series.report(speed)
 }
 
-/// Frames at 1, 2, 13, 14, 15 ns: InitFC down, read up, answer down, write up, Ack down. On the wire: the read has 12 B, the
-/// completion and the write below 4 GiB 12 + 64 B, each 8 B more; a DLLP has 8 B. 64 Gb/s carry 80 B in 10 ns.
+/// Frames at 1, 2, 13, 14, 15 ns: InitFC down, read up, completion down, write up, Ack down. Bytes on the wire: the
+/// read has 12 B, the completion and the write below 4 GiB have 12 + 64 B, and each TLP has 8 B more. A DLLP has 8
+/// B. 64 Gb/s transfer 80 B in 10 ns.
 #[test]
-fn a_capture_over_time() {
+fn series_counts_traffic_per_interval() {
     let (read, answer) = read_and_answer(1, 0x1000, 64);
     let mut link = Link::new();
     link.dllp(false, fc(FlowControlKind::InitFc1, Class::Posted, 0, 9, 99), SOUND).tlp(true, &read, SOUND);
@@ -159,7 +161,7 @@ fn a_capture_over_time() {
             "0,10000,0,upstream,NP,packets,1",
             "0,10000,0,upstream,NP,wire_bytes,20",
             "0,10000,0,upstream,NP,utilization,0.250000",
-            // Outstanding from 2 ns on, to 13 ns.
+            // One request is outstanding from 2 ns to 13 ns.
             "0,10000,0,,01:00.0,outstanding_max,1",
             "0,10000,0,,01:00.0,outstanding_mean,0.800000",
             "10000,10000,0,downstream,Cpl,packets,1",
@@ -181,9 +183,9 @@ fn a_capture_over_time() {
     );
 }
 
-/// Whatever the interval, nothing is lost; the automatic one gives a legible number of rows.
+/// The sums are the same with any interval. The automatic interval gives few enough rows.
 #[test]
-fn intervals_add_up() {
+fn series_sums_do_not_depend_on_interval() {
     for gap_ps in [10, 1_000, 777_777, 1_000_000_000] {
         let mut link = Link::new();
         for n in 0..500u16 {
@@ -201,7 +203,7 @@ fn intervals_add_up() {
             let sum = |of: fn(&riser_capture::series::WayRow) -> u64| ways.clone().map(of).sum::<u64>();
             assert_eq!((sum(|w| w.non_posted_tlps), sum(|w| w.completion_tlps)), (500, 500));
             assert_eq!((sum(|w| w.non_posted_bytes), sum(|w| w.completion_bytes)), (500 * 20, 500 * 84));
-            // Each read is outstanding from its frame to its answer's.
+            // Each read is outstanding from its frame to the frame of its completion.
             let area: f64 = report.rows.iter().flat_map(|row| &row.outstanding).map(|o| o.mean).sum();
             let expected = 500.0 * (gap_ps as f64 + 1_000.0) / report.interval_ps as f64;
             assert!((area / expected - 1.0).abs() < 1e-9, "{area} of {expected}");
@@ -217,12 +219,15 @@ fn rejects_too_short_interval() {
     while let Some(record) = reader.next_record().unwrap() {
         error = error.or(series.add(&record).err());
     }
-    assert_eq!(error.unwrap().to_string(), "an interval of 1 ps makes more than 100000 rows");
+    assert_eq!(
+        error.unwrap().to_string(),
+        "interval of 1 ps: the capture needs more than 100000 rows; expected a longer interval"
+    );
 }
 
-/// 8b/10b carries 8 of 10 bits, 128b/130b 128 of 130 (`PCIe 5.0 §4.2`).
+/// 8b/10b transfers 8 data bits in 10 bits, and 128b/130b transfers 128 in 130 (`PCIe 5.0 §4.2`).
 #[test]
-fn speeds() {
+fn utilization_uses_data_rate_of_link() {
     let rows = [
         (1, 1, Some(2_000_000_000)),
         (2, 4, Some(16_000_000_000)),
@@ -234,10 +239,10 @@ fn speeds() {
     for (generation, lanes, speed) in rows {
         assert_eq!(speed_bps(generation, lanes), speed, "{generation} {lanes}");
     }
-    // Said by the caller where the capture does not.
+    // The caller gives the speed if the capture does not have it.
     let report = series(&sample(), Some(1_000_000_000_000), Some(8_000));
     let shares: Vec<Option<f64>> = report.rows[0].links.iter().map(|way| way.utilization).collect();
-    // In the first second: 28 B down; 20 and 8 B up; of a thousand.
+    // In the first second, 28 B down and 20 + 8 B up, of 1000 B each.
     assert_eq!(shares, [Some(0.028), Some(0.028)]);
 }
 
@@ -256,9 +261,10 @@ fn of_phase<'a>(events: &'a [Value], phase: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["ph"] == phase).collect()
 }
 
-/// The trace-event format: slices with a duration, async pairs of one id, counters, and a name for each track.
+/// The trace-event format: slices with a duration, pairs of async events with the same ID, counters, and a name per
+/// track.
 #[test]
-fn trace_events() {
+fn trace_events_show_transactions_and_credits() {
     let (read, answer) = read_and_answer(5, 0x1000, 64);
     let mut link = Link::new();
     link.dllp(false, fc(FlowControlKind::InitFc1, Class::NonPosted, 0, 9, 99), SOUND);
@@ -300,22 +306,23 @@ fn trace_events() {
     for event in &all {
         assert!(event["pid"] == 1 && event["ts"].is_number() && event["name"].is_string(), "{event}");
     }
-    // A filter hides records and transactions.
+    // A filter excludes records and transactions.
     let some = events(&capture, Some("type=CplD"));
     assert_eq!((of_phase(&some, "X").len(), of_phase(&some, "b").len()), (1, 1));
     assert_eq!(of_phase(&events(&capture, Some("tag=6")), "b").len(), 0);
 }
 
-/// Where the speed is not known, TLPs are instants.
+/// If the speed is unknown, TLPs are instants.
 #[test]
-fn trace_events_without_a_speed() {
+fn writes_instants_without_speed() {
     let all = events(&sample(), None);
     assert_eq!((of_phase(&all, "i").len(), of_phase(&all, "X").len()), (5, 0));
 }
 
-/// Prefixes and ECRC are decoded, and the ECRC is checked where all of the TLP was captured (`PCIe 5.0 §2.2.10`, §2.7.1).
+/// Prefixes and ECRC are decoded. The ECRC is checked if the TLP was captured completely (`PCIe 5.0 §2.2.10`,
+/// §2.7.1).
 #[test]
-fn prefixes_and_ecrc() {
+fn decodes_prefixes_and_checks_ecrc() {
     let pool = tlp::PayloadPool::new();
     let prefixes = [Prefix(0x8000_1234), Prefix::extended_tph(0x42), Prefix::pasid(0xabcde, true, false)];
     let mut tlp = common::memory(
@@ -334,7 +341,7 @@ fn prefixes_and_ecrc() {
     let counted = Tlp { data: Data::Counted(8), ..tlp.clone() };
     writer.write_tlp(tap, Time::ZERO, &counted, Origin::Device).unwrap();
     let capture = writer.finish().unwrap();
-    // A bit of the data flipped: the last byte before the digest of the first TLP.
+    // Flips a bit of the data: in the last byte before the digest of the first TLP.
     let mut bad = capture.clone();
     let at = capture.windows(8).position(|w| w == [1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
     bad[at + 7] ^= 1;
@@ -353,14 +360,14 @@ fn prefixes_and_ecrc() {
             json["prefixes"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["MR-IOV", "Extended TPH", "PASID"]);
         assert_eq!(json["prefixes"][0]["value"], 0x8000_1234u32);
-        // Of what was only counted, nobody knows the digest; prefixes and header are there.
+        // The digest of counted data is unknown, but prefixes and header are captured.
         let record = reader.next_record().unwrap().unwrap();
         let read = record.tlp().unwrap();
         assert_eq!((read.ecrc, read.data.len(), read.prefixes.as_slice().len()), (None, 0, 3));
     }
 }
 
-/// A completion that fails names no data, and a poisoned one is shown so.
+/// An unexpected completion that failed has no data, and a poisoned one is marked as poisoned.
 #[test]
 fn unexpected_completions_count_in_the_summary() {
     let stray = Tlp::new(completion(0x0100, 1, 4, None, Status::UnsupportedRequest), Data::NONE);
@@ -375,7 +382,7 @@ fn unexpected_completions_count_in_the_summary() {
     );
 }
 
-/// A frame that is neither TLP nor DLLP, hours before or behind the rest, makes no rows, and costs nothing.
+/// A frame that is neither TLP nor DLLP, hours before or after the rest, makes no rows and no delay.
 #[test]
 fn foreign_frames_create_no_intervals() {
     let capture = std::fs::read(
@@ -386,8 +393,8 @@ fn foreign_frames_create_no_intervals() {
     assert_eq!((report.rows.len(), report.rows[0].links[0].non_posted_tlps), (1, 1));
 }
 
-/// A link that went down numbers its TLPs from 0 when it comes up (`PCIe 5.0 §3.6.2.1`). Statistics, transactions and
-/// intervals count all TLPs of both times, and none as a replay or as out of order.
+/// When a link comes up again, it numbers its TLPs from 0 (`PCIe 5.0 §3.6.2.1`). Statistics, transactions and
+/// intervals count the TLPs before and after, and none as a replay or as out of order.
 #[test]
 fn sequence_numbers_restart_when_a_link_comes_up() {
     let (read, answer) = read_and_answer(1, 0x1000, 64);
@@ -399,7 +406,7 @@ fn sequence_numbers_restart_when_a_link_comes_up() {
             link.again(true, &read, place.into(), SOUND).ack(false, place);
             link.again(false, &answer, place.into(), SOUND).ack(true, place);
         }
-        // Never acknowledged: the link goes down.
+        // These TLPs are never acknowledged, because the link goes down.
         link.again(true, &read, 3, SOUND).again(false, &answer, 3, SOUND);
     }
     let capture = link.finish();

@@ -28,20 +28,20 @@ Examples:
   riser bench --suite BW_RD --host ideal --json -o out/bench
   riser bench --model dma-engine --size 4096 16384
   riser bench --suite LAT_RD --host xeon-platinum-8480 --iommu 4k --cache cold --window 16777216
-  riser bench --suite BW_WR --size 64..1024 --mps 128 256 512 --credits default 32:128 16:64
+  riser bench --suite BW_WR --size 64..1024 --mps 128 256 512 --root-credits default 32:128 16:64
   riser bench --suite short --format pcie-bench --host xeon-e5-2637v3 -o out/suite
   riser bench --suite full --format pcie-bench --host all --jobs 2 -o out/suite
 
 Tests (pcie-bench, section 4): LAT_RD, LAT_WRRD, BW_RD, BW_WR, BW_RDWR, if the model offers them, or the suites full and short. Each size of each \
 test is a run of its own: a warm-up that is not counted, then --transfers transfers. Their number is the stopping rule.
---mps, --mrrs, --credits and --outstanding take lists; every row is measured with each combination. BW_RDWR starts counting when reads and \
+--mps, --mrrs, --root-credits and --outstanding take lists; every row is measured with each combination. BW_RDWR starts counting when reads and \
 writes end at the same rate. Its warm-up is extended if necessary, unless --warm-up is given.
 Bandwidths are payload of one direction in 10^9 bits per second. `model exact` counts wire bytes. It uses the DLLPs that the run counted, \
-and cuts writes like the device profile; `published` is the formula of the paper; `wire` is the raw rate less SKPs, times payload by wire bytes counted. \
-`basis` says how well the profile figures behind a row are known: measured (or looked up), fitted (to measurements) or assumed, whichever \
-is the weakest; `riser profiles show NAME` prints the source of each.
-If a bandwidth is below the model, the link's table shows why: the link was not busy, and TLPs waited for credits or for room in the \
-replay buffer, or there was nothing to send.
+and cuts writes like the device profile; `published` is the formula of the paper. `wire` is the raw rate less SKPs, multiplied by the counted ratio of payload to wire bytes. \
+`basis` tells how well the profile figures of a row are known: measured (or looked up), fitted (to measurements) or \
+assumed. The weakest figure decides. `riser profiles show NAME` prints the source of each.
+If a bandwidth is below the model, the link's table shows why. The link was not always busy: TLPs waited for credits \
+or for room in the replay buffer, or there were no TLPs to send.
 
 -o writes results.csv, which has all settings of a row in columns, so that files can be concatenated; `riser compare` \
 and `riser fit` read it. --json prints one object, which is also written to results.json: interrupted (the reason, if some rows were \
@@ -72,7 +72,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     public: suite::PublicArgs,
 
-    /// Transfer sizes in bytes, 1 to 4096: N, A..B (doubling from A to B) or A..B:STEP
+    /// Sizes of transfers in bytes, 1 to 4096: N, A..B (doubling from A to B) or A..B:STEP
     #[arg(long = "size", value_name = "SIZE", num_args = 1..)]
     sizes: Vec<Sizes>,
 
@@ -84,7 +84,7 @@ pub(crate) struct Args {
     #[arg(long)]
     host: Option<String>,
 
-    /// Device profile, if the model has any: the name of a shipped one, or a file [default: ideal; nfp6000 with --format pcie-bench]
+    /// Device profile: the name of a shipped one, or a file, if the model has profiles [default: ideal; nfp6000 with --format pcie-bench]
     #[arg(long)]
     device: Option<String>,
 
@@ -106,7 +106,7 @@ pub(crate) struct Args {
 
     /// Credits that the root port advertises: headers and data of posted and of non-posted requests, data in units of 16 B, as
     /// PH:PD or PH:PD:NPH:NPD; 0 is infinite. `default` is the maximum of unscaled flow control, 127:2047:127:2047
-    #[arg(long, value_name = "CREDITS", num_args = 1..)]
+    #[arg(long = "root-credits", alias = "credits", value_name = "CREDITS", num_args = 1..)]
     credits: Vec<RootCredits>,
 
     /// Read Completion Boundary in bytes: 64, 128 [default: from the host profile]
@@ -121,15 +121,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u64>::new().range(4096..=1 << 30))]
     window: Option<u64>,
 
-    /// Offset of each transfer from a cache line in bytes, 0 to 63 [default: from the model; 0 for pcie-bench]
+    /// Offset of each transfer from the start of a cache line in bytes, 0 to 63 [default: from the model; 0 for pcie-bench]
     #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u32>::new().range(0..=63))]
     offset: Option<u32>,
 
-    /// Order of the units in the window [default: from the model; random for pcie-bench]
+    /// Order of the addresses, in the window [default: from the model; random for pcie-bench]
     #[arg(long, value_parser = one_of(&PATTERNS))]
     pattern: Option<Pattern>,
 
-    /// Mode of the host's IOMMU and size of its pages, if the host profile has an IOMMU
+    /// Mode of the host's IOMMU: off, or the size of its pages if the host profile has an IOMMU
     #[arg(long, value_parser = one_of(&IOMMUS), default_value = "off")]
     iommu: Iommu,
 
@@ -145,19 +145,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(0..=MAX_TRANSFERS))]
     warm_up: Option<u64>,
 
-    /// Number of outstanding transfers in bandwidth tests [default: from the model or its device profile]
+    /// Number of outstanding transfers, in bandwidth tests [default: from the model or its device profile]
     #[arg(long, value_name = "N", num_args = 1.., value_parser = RangedU64ValueParser::<u16>::new().range(1..=1024))]
     outstanding: Vec<u16>,
 
-    /// Seed of the addresses
+    /// Seed of random numbers: the addresses
     #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = seed)]
     seed: u64,
 
-    /// Also write results.json and results.csv to this folder; with --format pcie-bench, one folder per configuration
+    /// Write results.json and results.csv to this folder too; with --format pcie-bench, one folder per configuration
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// Overwrite existing files of --output
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 
@@ -183,7 +183,7 @@ const CACHES: [Word<CacheState>; 4] = [
     ("host-warm", "The host has written the window", CacheState::HostWarm),
     (
         "device-warm",
-        "The device has written the window, as far as DDIO lets its writes into the cache",
+        "The device has written the window, up to the share of the cache that DDIO allows",
         CacheState::DeviceWarm,
     ),
     ("device-thrash", "The device has written random lines in 64 MiB", CacheState::DeviceThrash),
@@ -264,7 +264,7 @@ impl Args {
     }
 }
 
-/// Maximum number of sizes that are read: one more than can be measured, so that too many are still detected.
+/// Maximum number of parsed sizes: one more than can be measured, to detect too many sizes.
 const MAX_SIZES_READ: usize = ask::MAX_SIZES + 1;
 
 /// # Errors

@@ -16,8 +16,9 @@ Examples:
   riser check labs/ping.toml --set slot.nic.link.lanes=16
 
 Reads the lab as `riser run` does, but runs nothing. Prints each error with its line and the legal values, or draws the lab if it has \
-none. The exit status is 1 if the lab has errors, and 2 if only values of --set have errors. riser reports all TOML errors first. If \
-there are none, it reports all wrong types and values of keys, and then conflicts between keys and between files.";
+none. The exit status is 1 if the lab has errors, and 2 if only values of --set have errors. riser reports all TOML \
+errors together. In valid TOML, it first reports all wrong types and values of keys, and then conflicts between keys \
+and between files.";
 
 /// Report the errors of a lab, or draw it
 #[derive(clap::Args)]

@@ -21,8 +21,9 @@ A and B are folders in pcie-bench's public format: CONFIGURATION/EXPERIMENT.csv,
 be the output of `riser bench -o`: the folder or its results.csv. Rows are paired by test, order, caches, offsets, window and size. \
 Errors are shares of A's value: the median latency, or the bandwidth.
 
-The score says how well B predicts the rows that are in both: mean absolute errors by family of experiments, knee (where window \
-sweeps leave their plateau), edge (steps at TLP boundaries) and rank (order of a file's rows). With --whole, the score covers all rows \
+The score tells how well B predicts the rows that are in both. It consists of mean absolute errors by family of \
+experiments, knee (where window sweeps leave their plateau), edge (steps at TLP boundaries) and rank (order of a \
+file's rows). With --whole, the score covers all rows \
 of A, and a row that B lacks counts as an error of 100 %.
 
 --json prints one object: reference_basis and other_basis (how well the profile figures behind the results are known, if the results say so), experiments: [{configuration, experiment, family, quantity, rows, missing, mean_absolute_error_percent, \
@@ -51,11 +52,11 @@ pub(crate) struct Args {
     #[arg(long)]
     whole: bool,
 
-    /// Write a page with figures: B as lines, A as points
+    /// Write an HTML page to this file: figures with B as lines, A as points
     #[arg(long, value_name = "OUT.html")]
     html: Option<PathBuf>,
 
-    /// Overwrite an existing page
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 
@@ -64,7 +65,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Maximum number of missing rows that are listed one by one.
+/// Maximum number of missing rows in the list.
 const NAMED_ROWS: usize = 10;
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
@@ -125,7 +126,7 @@ fn counts(missing: &Missing) -> Option<String> {
     (!text.is_empty()).then(|| text.join(", "))
 }
 
-/// Table of everything that one set lacks and the other has, folded by default.
+/// Table of all results that only one set has, folded by default.
 fn missing(sets: &[(String, &Missing)]) -> Option<Table> {
     let mut rows = Vec::new();
     for (set, missing) in sets {

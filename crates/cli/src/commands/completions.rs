@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser completions`: prints shell completion scripts, with `clap_complete`. Never installs them.
+//! `riser completions`: prints shell completion scripts, with `clap_complete`. Does not install them.
 
 use crate::failure::Failure;
 use crate::{Cli, output};

@@ -26,13 +26,13 @@ Examples:
   riser fidelity measured/ --leave-out server
   riser fidelity measured/ --all --work /tmp/fits --page docs/fidelity.md
 
-DIR holds published results as CONFIGURATION/EXPERIMENT.csv. riser simulates every row of the known configurations, and scores it \
-like `riser compare`. --leave-out repeats this with each configuration, or each whole server, left out of the fit in turn. For a server \
-that is left out, only the cache size and the settings are used; each fitted figure is then the median over the other servers. --all does \
-both, and repeats the scores with each mechanism switched off in turn, on one of every eleven rows. This takes half an hour. --page \
-writes the tables between the marks of that page.
+DIR holds published results: CONFIGURATION/EXPERIMENT.csv. riser simulates every row of the known configurations, and scores it \
+like `riser compare`. With --leave-out, riser repeats this with each configuration, or each whole server, left out of the fit in turn. From \
+a server that is left out, riser uses only the cache size and the settings. Each fitted figure is then the median over \
+the other servers. With --all, riser does both. Then it repeats the scores on one of every eleven rows, each time with \
+another mechanism switched off. This takes half an hour. With --page, riser writes the tables between the marks of that page.
 
---json prints one object: basis (how well the figures of the shipped profiles are known; the weakest of all rows), as_shipped, configuration_left_out, server_left_out, and with --all every_eleventh_row and without: \
+With --json, prints one object: basis (how well the figures of the shipped profiles are known; the weakest of all rows), as_shipped, configuration_left_out, server_left_out, and with --all every_eleventh_row and without: \
 [{name, scores}], in which scores are those of `riser compare --json`.";
 
 /// Score the shipped profiles against measurements
@@ -43,19 +43,19 @@ pub(crate) struct Args {
     #[arg(value_name = "DIR")]
     data: PathBuf,
 
-    /// Also score with each of these left out of the fit
+    /// Score also with each of these left out of the fit
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
     leave_out: Vec<LeftOut>,
 
-    /// Also score with each configuration and each server left out of the fit, and with each mechanism switched off
+    /// Score also with each configuration and each server left out of the fit, and with each mechanism switched off
     #[arg(long, conflicts_with = "leave_out")]
     all: bool,
 
-    /// Only configurations whose names contain one of these texts
-    #[arg(long, value_name = "TEXT", value_delimiter = ',')]
+    /// Use only these configurations: those whose names contain one of these texts
+    #[arg(long = "configurations", alias = "only", value_name = "TEXT", value_delimiter = ',')]
     only: Vec<String>,
 
-    /// Only experiments whose names begin with one of these texts
+    /// Use only these experiments: those whose names begin with one of these texts
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     experiments: Vec<String>,
 
@@ -71,7 +71,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "page")]
     json: bool,
 
-    /// Device profile of the card
+    /// Device profile: that of the card
     #[arg(long, value_name = "PROFILE", default_value = "nfp6000")]
     device: String,
 
@@ -113,7 +113,7 @@ enum LeftOut {
     /// Each configuration of a server; its figures are fitted to the other configurations of that server
     #[serde(rename = "configuration_left_out")]
     Configuration,
-    /// Each server with all its configurations; only the other servers are known
+    /// Each server with all its configurations; figures come from the other servers
     #[serde(rename = "server_left_out")]
     Server,
 }
@@ -204,7 +204,7 @@ fn select(data: &mut ResultSet, args: &Args) -> Result<(), Failure> {
     let known = data.configurations.keys().any(|name| Configuration::named(name).is_some());
     if !data.configurations.is_empty() && !known {
         return Err(Failure::Run(format!(
-            "{}: {}: not among the published configurations, whose servers are known; `riser compare` accepts any results",
+            "{}: {}: not a published configuration, expected one of a known server; `riser compare` accepts any results",
             args.data.display(),
             data.configurations.keys().cloned().collect::<Vec<_>>().join(", ")
         )));
@@ -213,7 +213,7 @@ fn select(data: &mut ResultSet, args: &Args) -> Result<(), Failure> {
     data.configurations.retain(|name, _| Configuration::named(name).is_some());
     if data.configurations.is_empty() {
         let names = names.join(", ");
-        return Err(Failure::usage(format!("--only and --experiments match nothing in {names}")));
+        return Err(Failure::usage(format!("--configurations and --experiments match nothing in {names}")));
     }
     Ok(())
 }

@@ -21,23 +21,26 @@ Examples:
   riser bench --suite full --format pcie-bench --host my-server.toml -o predicted/
   riser compare measured/ predicted/
 
-DIR holds results of one server in pcie-bench's public format: EXPERIMENT.csv, or CONFIGURATION/EXPERIMENT.csv; or a table from \
-`riser bench -o`, which names its link and its card. Give several DIRs for several modes of the server. Configurations of the published \
+Fits a host profile. DIR holds results of one server in pcie-bench's public format: EXPERIMENT.csv, or \
+CONFIGURATION/EXPERIMENT.csv. It can also be a table from `riser bench -o`, which names its link and its card. Give several DIRs for several modes of the server. Configurations of the published \
 data are recognized by the names of their folders. For others, --iommu, --sockets, --mps and --mrrs describe the measurement.
 
-The profile starts as a copy of --like. Figures are fitted one after another, each on rows that depend only on it and on the figures \
-before it: nine on latencies, and the two completion gaps on read bandwidths. The report lists the figures that the data determine. The \
-others keep their values, and their sources name their origin. Without reads of lines that the device wrote, the root complex is fitted \
-on reads of host-warmed or cold lines, and the latency that a core or memory adds to these keeps its value.
-A latency below zero or more than ten times the largest of the known servers is an error. So are rows that determine no figure. No \
-profile is written then. Warnings go to standard error, to JSON, and as comments into the profile. There is a warning for each figure that \
-the data do not determine although every server has it, that is at its bound, that has not settled, or that belongs to links of another \
-generation (kept_gen in the profile, so that commands that use the profile warn too).
+The profile starts as a copy of --like. Figures are fitted one after another. Each is fitted on rows that depend only \
+on this figure and on the figures before it. Nine figures are fitted on latencies, and the two completion gaps on read \
+bandwidths. The report lists the figures that the data determine. The \
+others keep their values, and their sources name their origin. If the results have no reads of lines that the device \
+wrote, the root complex is fitted on reads of host-warmed or cold lines. The latency that a core or memory adds to \
+these reads then keeps its value.
+If a latency is below zero or more than ten times the largest of the known servers, or if no figure is determined, the \
+fit fails and writes no profile. Warnings go to standard error, to JSON, and as comments into the profile. A figure \
+has a warning if every server has it but the data do not determine it, if it is at its bound, or if it has not \
+settled. A figure of links of another generation has a warning too; kept_gen in the profile records it, so that \
+commands that use the profile also warn.
 Residuals cover every row. Most bandwidth rows are among them, and were not used by the fit.
-Only `riser bench --format pcie-bench` produces rows of LAT_CMD_WRRD and rows of the other socket. If the data do not determine a figure, \
-the warning names the rows that it needs, and a command that measures such rows if there is one.
+Only `riser bench --format pcie-bench` produces rows of LAT_CMD_WRRD and rows of the other socket. If the data do not \
+determine a figure, the warning names the rows that are needed, and a command that measures them if there is one.
 
---json prints one object: profile, devices, warnings (if there are any), figures: [{figure, value_ps, determined, basis, reason, \
+With --json, prints one object: profile, devices, warnings (if there are any), figures: [{figure, value_ps, determined, basis, reason, \
 rows, last_step_ns, shown_by, known_ps: [least, greatest]}], and residuals in the format of `riser compare --json`.";
 
 /// Fit a host profile to results of a server
@@ -61,11 +64,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT")]
     server: Option<String>,
 
-    /// Device profile of the card that measured [default: the one named by a table of `riser bench -o`; nfp6000 for the public format]
+    /// Device profile: that of the card that measured [default: the one named by a table of `riser bench -o`; nfp6000 for the public format]
     #[arg(long, value_name = "PROFILE")]
     device: Option<String>,
 
-    /// IOMMU mode, for unknown configurations that do not state it: off, 4k, 2m, 1g
+    /// Mode of the host's IOMMU: off, 4k, 2m or 1g, for unknown configurations that do not state it
     #[arg(long, value_name = "MODE", default_value = "off")]
     iommu: String,
 
@@ -81,7 +84,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = 512)]
     mrrs: u32,
 
-    /// Number of rows to simulate in parallel for the residuals
+    /// Number of rows to simulate in parallel, for the residuals
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
     jobs: usize,
 
@@ -89,7 +92,7 @@ pub(crate) struct Args {
     #[arg(long)]
     no_residuals: bool,
 
-    /// Overwrite an existing profile
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 
@@ -158,7 +161,7 @@ fn paths(of: &[PathBuf]) -> String {
 }
 
 fn residuals(args: &Args, inputs: &[Input], rule: &Rule, profile: &Path) -> Result<Comparison, Failure> {
-    let bar = progress::bar("{pos}/{len} rows for the residuals, {eta} left {wide_bar}");
+    let bar = progress::bar("residuals: {pos}/{len} rows, {eta} left {wide_bar}");
     let compared = fit::residuals(inputs, rule, profile, args.jobs, &mut |done, of| {
         bar.set_length(of as u64);
         bar.set_position(done as u64);
@@ -172,11 +175,11 @@ fn residuals(args: &Args, inputs: &[Input], rule: &Rule, profile: &Path) -> Resu
 fn unseen(fitted: &Fitted) -> String {
     let ns = |ps: u64| ps as f64 / 1000.0;
     match (fitted.evidence, fit::known_range(fitted.parameter)) {
-        (Evidence::Absent, _) => "none: not in the profile".into(),
+        (Evidence::Absent, _) => "not in the profile".into(),
         (_, Some((least, most))) => {
-            format!("none: unchanged; {:.1} to {:.1} on known servers", ns(least), ns(most))
+            format!("unchanged; {:.1} to {:.1} on known servers", ns(least), ns(most))
         }
-        (_, None) => "none: unchanged".into(),
+        (_, None) => "unchanged".into(),
     }
 }
 

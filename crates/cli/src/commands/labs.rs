@@ -17,9 +17,10 @@ const MAX_BYTES: u64 = 16 << 20;
 pub(crate) struct Set {
     /// Set a key of the lab, such as slot.nic.link.gen=4; can be given several times
     ///
-    /// KEY is any key of the lab, preceded by its tables and separated by dots. An element of a list is named by its name or
-    /// its index from 0. The index after the last element adds one. Keys that are not in the file are added. VALUE is written as in the
-    /// file; a VALUE that is not valid TOML is a string. Relative paths start from the folder of the lab file.
+    /// KEY is any key of the lab, preceded by its tables and separated by dots. The name or the index from 0 selects an
+    /// element of a list. The index after the last element adds an element. Keys that are not in the file are added.
+    /// VALUE is written as in the file; a VALUE that is not valid TOML is a string. Relative paths start from the
+    /// folder of the lab file.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     given: Vec<String>,
 }

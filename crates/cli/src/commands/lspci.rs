@@ -28,8 +28,8 @@ output of `lspci -t`; with -v it adds the lab's name of each device. --hexdump p
   max_lanes, gen, lanes}, mps_bytes, mrrs_bytes, interrupt: {kind (none, intx, msi, msix), first_vector, vectors}, sriov: \
   {total_vfs, num_vfs, first_offset, stride}, capabilities: [{id, version, offset, name}], registers: [{bar, offset, bytes, \
   name}]}]
-Values that a function does not have are null. version is null if a capability is not an extended one, and bar is null if a device has \
-one BAR. Addresses, offsets and ids are numbers.
+Values that a function does not have are null. version is null unless the capability is an extended one, and bar is \
+null if the device has one BAR. Addresses, offsets and ids are numbers.
 The exit status is 1 if enumeration fails.";
 
 /// List the functions that enumeration finds in a lab

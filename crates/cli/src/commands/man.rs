@@ -14,8 +14,8 @@ Examples:
   riser man | man -l -
   riser man model bw > riser-model-bw.1
 
-With -o, writes one page for each command and subcommand: riser.1, riser-run.1, riser-model-bw.1 and so on; then `man riser-run` shows \
-one. Without -o, prints one page to standard output.";
+With -o, writes one page for each command and subcommand. The files are riser.1, riser-run.1, riser-model-bw.1 and so \
+on; `man riser-run` shows the second. Without -o, prints one page to standard output.";
 
 /// Write manual pages
 #[derive(clap::Args)]
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// Overwrite existing pages
+    /// Overwrite existing files
     #[arg(long, requires = "output")]
     force: bool,
 }

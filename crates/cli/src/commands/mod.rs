@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The commands. A new command is a file here, and three lines below. This file only names and calls them.
+//! The commands. A new command is a file here, three lines below, and its group in `help.rs`. This file only lists and calls the commands.
 
 mod bench;
 mod check;

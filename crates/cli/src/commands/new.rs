@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser new`: creates a crate for a device of your own. Never changes existing files.
 //!
-//! The files are those of `templates/my-device`, a crate that the workspace compiles and tests.
+//! The files are those of `templates/my-device`, a crate that the workspace compiles and tests. The links in `crates/cli/templates` add them to
+//! the package of this crate. Two have other names there: git reads no link named `.gitignore`, and cargo packages no folder with a `Cargo.toml`.
 
 use crate::failure::Failure;
 use crate::output;
@@ -17,8 +18,9 @@ Examples:
   riser new my-device
   riser new my-device --path ~/devices/mine --riser ~/src/riser
 
-Creates a crate that compiles: a device with registers, a doorbell, DMA and an MSI, its driver, its settings with limits and report, \
-a lab, a test, and a main that is all of `riser` plus this device: `cargo run -- run labs/my-device.toml`. docs/tutorial.md explains it. \
+Creates a crate that compiles. It has a device with registers, a doorbell, DMA and an MSI; its driver; its settings \
+with limits, and its report; a lab and a test. Its program is all of `riser` plus this device: `cargo run -- run \
+labs/my-device.toml`. docs/tutorial.md explains the crate. \
 The crate also has a Linux driver, a test of it in a guest, and a CI workflow; docs/drivers.md explains these.
 riser is not on crates.io yet. The crate depends on riser's repository at the commit of this riser, or with --riser on a checkout.
 --json prints one object: name, path, files: [...].";
@@ -43,17 +45,20 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// A file of the template: its path and its text.
+/// A file of the template: its path and its text, from the link of the same name or of another.
 macro_rules! file {
     ($path:literal) => {
-        ($path, include_str!(concat!("../../../../templates/my-device/", $path)))
+        file!($path, $path)
+    };
+    ($path:literal, $link:literal) => {
+        ($path, include_str!(concat!("../../templates/", $link)))
     };
 }
 
 /// Files of the crate, without its manifest.
 const FILES: [(&str, &str); 15] = [
     file!("README.md"),
-    file!(".gitignore"),
+    file!(".gitignore", "gitignore"),
     file!("labs/my-device.toml"),
     file!("src/main.rs"),
     file!("src/lib.rs"),
@@ -69,12 +74,12 @@ const FILES: [(&str, &str); 15] = [
     file!(".github/workflows/linux.yml"),
 ];
 
-const MANIFEST: (&str, &str) = file!("Cargo.toml");
+const MANIFEST: (&str, &str) = file!("Cargo.toml", "manifest.toml");
 
 /// Start of a dependency on a crate of riser in the template's manifest.
 const CRATES: &str = "path = \"../../crates/";
 
-/// End of the manifest. A member of a workspace does not have it.
+/// End of the manifest. A member of a workspace does not have this table.
 const MANIFEST_END: &str = "
 # This crate is not part of another workspace.
 [workspace]

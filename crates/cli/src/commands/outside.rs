@@ -18,11 +18,11 @@ use std::path::{Path, PathBuf};
 /// Default limit of a record in MiB.
 const RECORD_LIMIT_MIB: u64 = 4096;
 
-/// Arguments for opening a lab. Commands that can open other things accept them only with a lab.
+/// Arguments for opening a lab. Commands that accept other inputs, too, permit these options only with a lab.
 #[derive(clap::Args)]
 #[group(requires = "lab")]
 pub(super) struct Opening {
-    /// Write all TLPs of the lab's links to this pcapng file
+    /// Write all TLPs to this pcapng file
     #[arg(long, value_name = "OUT.pcapng")]
     capture: Option<PathBuf>,
 
@@ -38,7 +38,7 @@ pub(super) struct Opening {
     #[arg(long)]
     force: bool,
 
-    /// Seed that replaces the lab's
+    /// Seed of random numbers [default: the lab's]
     #[arg(long, allow_negative_numbers = true, value_parser = seed)]
     seed: Option<u64>,
 
@@ -102,7 +102,7 @@ impl Opening {
 }
 
 impl Read<'_> {
-    /// Replaces the lab's simulated host by one outside, unless the lab already has a host outside.
+    /// Replaces the lab's simulated host by an external host, unless the lab already has one.
     pub(super) fn with_outside(mut self) -> Self {
         if self.file.check_runs_alone().is_ok() {
             self.file.lab.host.outside = true;

@@ -15,7 +15,7 @@ pub(super) struct Reading {
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     read_as: Option<FileFormat>,
 
-    /// Byte order of hexadecimal dwords [default: the order in which more headers are legal]
+    /// Byte order of hexadecimal dwords [default: the order that gives more valid headers]
     #[arg(long, value_name = "ORDER", value_enum)]
     byte_order: Option<Order>,
 
@@ -23,8 +23,9 @@ pub(super) struct Reading {
     #[arg(long)]
     flit: bool,
 
-    /// Read files as CSV with these columns. A column is a number from 1 or a name in the first row, such as time_ns=1,dir=2,header=3,data=4;
-    /// tdata, tkeep, tlast, tvalid and tready are the signals of an AXI4-Stream of TLPs; rq, rc, cq or cc, and tuser, of one with descriptors
+    /// Read files as CSV with these columns. A column is a number from 1 or a name in the first row, such as
+    /// time_ns=1,dir=2,header=3,data=4. The signals of an AXI4-Stream of TLPs are tdata, tkeep, tlast, tvalid and
+    /// tready; for a stream with descriptors, rq, rc, cq or cc, and tuser
     #[arg(long, value_name = "NAME=COLUMN,...")]
     columns: Option<Columns>,
 
@@ -81,7 +82,7 @@ impl Reading {
             )));
         }
         if !self.dlt.is_empty() {
-            return Err(Failure::usage("--dlt: an option of pcap and pcapng; the arguments are read as hex"));
+            return Err(Failure::usage("--dlt: only for pcap and pcapng; the arguments are read as hex"));
         }
         let options = ReadOptions { format: Some(FileFormat::Hex), ..self.options() };
         Reader::with_options(text, "arguments", &options).map_err(failed)

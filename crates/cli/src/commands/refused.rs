@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Refused TLPs while a command runs and at its end. Never decides what is refused.
+//! Refused TLPs while a command runs and at its end. This module does not decide which TLPs are refused.
 
 use crate::output;
 use session::report::RefusalReport;

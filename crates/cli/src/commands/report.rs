@@ -17,8 +17,8 @@ pub(crate) struct Head {
     pub(crate) tables: Vec<Table>,
 }
 
-/// Writes the page with the figures of the results `run`. If there is a `reference`, its results are shown as points, with its name in
-/// the legends.
+/// Writes the page with the figures of the results `run`. If there is a `reference`, its results appear as points, with
+/// its name in the legends.
 pub(crate) fn write_html(
     page: Place,
     head: Head,

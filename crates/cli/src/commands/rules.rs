@@ -19,7 +19,7 @@ Examples:
   riser rules lower-address
   riser rules --json
 
-riser names one of these rules for each TLP that it refuses, and for each violation that `riser trace --check` and `riser decode` find.
+Lists the rules of the specification that riser checks. If riser refuses a TLP, or `riser trace --check` or `riser decode` finds a violation, it names the rule.
 --json prints one object, rules: [{name, section (of PCIe 5.0; §2.2.9.1 of 6.0), side (sender, receiver, switch), field, legal (its legal values), \
 text, example (TLPs in hex, one on each line, or a sentence)}].";
 

@@ -34,8 +34,8 @@ Runs until the host's programs end, no further progress is possible, or limit_us
   (queue_ns, credit_wait_ns, serialization_ns, wire_ns, replay_ns, root_complex_ns, memory_ns, switch_ns, completer_ns), min, median, \
   p99, max: one transaction with that latency, {requester, tag, bytes, start_ns, latency_ns and its parts}}]}], \
   root_complex: {...}, devices: [{slot, model, basis, counters: {...}}]
-`basis` says how well the profile figures behind a latency are known: measured (or looked up), fitted (to measurements) or \
-assumed. A kind of transaction has the weakest basis of its figures; the report has the weakest of all kinds except interrupts. \
+`basis` tells how well the profile figures of a latency are known: measured (or looked up), fitted (to measurements) \
+or assumed. A kind of transaction has the weakest basis of its figures; the report has the weakest of all kinds except interrupts. \
 `riser profiles show NAME` prints the source of each figure.
 The table of a link has two data rates for each direction: `run Gb/s` over the whole run (payload_gbps), and `active Gb/s` from the \
 first to the last TLP with data of memory requests, AtomicOps or their completions (active_ns). Busy is a share of the whole run.
@@ -81,15 +81,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT.pcapng")]
     capture: Option<PathBuf>,
 
-    /// Place of the tap of --capture on each link
-    #[arg(long, value_parser = one_of(&SIDES), default_value = "device", requires = "capture")]
+    /// Place on each link where --capture sees the TLPs
+    #[arg(long = "capture-at", alias = "tap", value_name = "END", value_parser = one_of(&SIDES), default_value = "device", requires = "capture")]
     tap: Side,
 
     /// Write DLLPs to the capture too
     #[arg(long, requires = "capture")]
     dllps: bool,
 
-    /// Write one JSON line per transaction to this file, with its latency and the parts of it; - is standard output
+    /// Write one JSON line per transaction to this file, with its latency and the latency's parts; - is standard output
     #[arg(long, value_name = "OUT.jsonl")]
     transactions_json: Option<PathBuf>,
 
@@ -97,11 +97,11 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "transactions_json")]
     no_latencies: bool,
 
-    /// Overwrite existing files of --capture and --transactions-json
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 
-    /// Seed that replaces the lab's
+    /// Seed of random numbers [default: the lab's]
     #[arg(long, allow_negative_numbers = true, value_parser = seed)]
     seed: Option<u64>,
 
@@ -128,7 +128,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     };
     let mut session = build()?;
     if triggers.are_wanted() {
-        // The first run finds the time of the trigger. The second run records waves around it.
+        // The first run finds the time of the trigger. The second run records waves around this time.
         drive::drive(&mut session, &Taps::default(), &interrupted)?;
         triggers.again();
         drop(session);

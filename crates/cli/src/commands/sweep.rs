@@ -25,19 +25,21 @@ Examples:
   riser sweep labs/sweeps/link.toml -o out/link --resume
   riser sweep labs/sweeps/link.toml --json
 
-The file names a lab, keys of the lab with their values ([over]), which combinations are run (all, random or Sobol points, \
-or successive halving toward an aim), and [metrics]: figures from the output of `riser run --json`. See docs/reference/sweep.md.
+The file names a lab. Its table [over] has keys of the lab with their values. It also selects the combinations to run: \
+all, random or Sobol points, or successive halving toward an aim. Its [metrics] are figures from the output of `riser \
+run --json`. See docs/reference/sweep.md.
 
 Each point is run by one of --workers processes. Files in the folder of -o:
   journal.jsonl    each record when it is complete; --resume continues the journal, and skips points that have a record
   results.parquet  a row for each point, in order: settings, metrics, basis, outcome, error; the same bytes for any number of workers
   report.html      parallel coordinates, Pareto front, response over each parameter
-The outcome of a point records if its lab is invalid, fails or makes no progress, or if a worker dies at the point three times. \
-The sweep ends if the first finished point lacks a metric that has no `default`.
+If the lab of a point is invalid, fails or makes no progress, the outcome of the point records this. A point at which \
+a worker dies three times has the outcome crashed. The sweep ends if the first finished point lacks a metric that has \
+no `default`.
 
---json prints one object: sweep, lab, points, recorded, resumed, outcomes by name, warnings (those of `riser run` for some of the labs, and the number of points with warnings; also on standard \
-error), basis (how well the profile figures behind the metrics are known: measured, fitted or assumed, whichever is the weakest), best (the points that no other point beats, \
-each with settings and metrics), wall_seconds, cpu_seconds of all processes, simulation_cpu_seconds, workers_started, workers_died, and folder.
+With --json, prints one object: sweep, lab, points, recorded, resumed, outcomes by name, warnings (of `riser run` for some \
+of the labs, and the number of points with warnings; also on standard error), basis (how well the profile figures behind the metrics are known: measured, fitted or assumed, whichever is the weakest), best \
+(the points on the Pareto front, each with settings and metrics), wall_seconds, cpu_seconds of all processes, simulation_cpu_seconds, workers_started, workers_died, and folder.
 Ctrl-C ends a sweep and leaves its journal complete. The exit status is 0 if every point has a record, whatever its outcome, and 1 if every point was refused.";
 
 /// Run a lab over ranges of its settings
@@ -48,7 +50,7 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE.toml", required_unless_present = "worker")]
     file: Option<PathBuf>,
 
-    /// Folder to write to [default: the name of FILE without its extension, in the current folder]
+    /// Write journal, results and report to this folder [default: the name of FILE without its extension, in the current folder]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
@@ -60,7 +62,7 @@ pub(crate) struct Args {
     #[arg(long)]
     resume: bool,
 
-    /// Start again, and overwrite the files in the folder
+    /// Overwrite existing files: start the sweep again
     #[arg(long, conflicts_with = "resume")]
     force: bool,
 

@@ -8,7 +8,7 @@ use plug::MemoryKind;
 /// A word, its help text, and the value it stands for.
 pub(super) type Word<T> = (&'static str, &'static str, T);
 
-/// Address widths of requests in bits. They follow from the address of the window.
+/// Address widths of requests in bits. The address of the window determines the width.
 pub(super) const MEMORIES: [Word<MemoryKind>; 2] = [
     ("32", "Below 4 GiB: 3-DW headers", MemoryKind::Low),
     ("64", "At or above 4 GiB: 4-DW headers", MemoryKind::High),

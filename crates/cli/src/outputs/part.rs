@@ -33,7 +33,7 @@ impl Part {
     /// Creates the unfinished file in the folder of `target`. A missing folder is created.
     ///
     /// # Errors
-    /// Those of the file system; another run is writing `target`.
+    /// Errors of the file system; another run is writing `target`.
     pub(super) fn begin(target: PathBuf, force: bool) -> io::Result<Part> {
         let folder = target.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder)?;
@@ -61,7 +61,7 @@ impl Part {
     /// Renames the file to its target.
     ///
     /// # Errors
-    /// Those of the file system; a new file at the target without `force`.
+    /// Errors of the file system; a new file at the target without `force`.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         let path = self.file.path().to_owned();
         let Some(file) = self.file.0.take() else { return Ok(()) };
@@ -120,9 +120,10 @@ impl WorkFile {
         interrupt::watch()?;
         let mut builder = tempfile::Builder::new();
         builder.prefix(prefix).suffix(suffix).rand_bytes(RANDOM);
-        // The lock is held until the file is in the list, so a signal either finds it there or before it exists.
+        // The lock is held until the file is in the list. So when a signal comes, the file either is in the list or
+        // does not exist yet.
         let mut unfinished = unfinished();
-        // The system's error without the temporary name, which means nothing to the user.
+        // The system's error without the temporary name, which the user does not know.
         let mut code = None;
         let open = |path: &Path| {
             let mut options = OpenOptions::new();

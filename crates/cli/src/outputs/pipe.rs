@@ -18,14 +18,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Interval between two attempts to open the pipe.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// Opens the pipe at `path` once it has a reader.
+/// Opens the pipe at `path` when it has a reader.
 ///
 /// # Errors
-/// Those of the file system; Ctrl-C during the wait.
+/// Errors of the file system; Ctrl-C during the wait.
 pub(super) fn open(path: &Path) -> Result<File, Failure> {
     let begun = Instant::now();
     let mut is_told = false;
-    // A Ctrl-C from before the wait must not discard the remaining output. A second one ends the process.
+    // A Ctrl-C from before the wait must not discard the remaining output. A second Ctrl-C ends the process.
     let had_come = interrupt::has_come();
     loop {
         match ready(path).map_err(|e| failed(path, &e))? {

@@ -46,7 +46,8 @@ impl Named {
         Some(Named { path: Some(resolve(path).ok()?), file })
     }
 
-    /// Returns the file behind a stream; `None` for a terminal or similar, which any number of outputs may share.
+    /// Returns the file to which a stream is redirected; `None` for a terminal or similar, which any number of outputs
+    /// may share.
     pub(super) fn of_stream(about: &Metadata) -> Option<Named> {
         id(about).map(|file| Named { path: None, file: Some(file) })
     }

@@ -144,7 +144,7 @@ static ssize_t ask(uint32_t question, void *answer, size_t size)
 
 	/* The kernel may choose any source address. */
 	connect(fd, (struct sockaddr *)&to, sizeof(to));
-	/* Upstream asks once, and the user restarts it. This program repeats the question. */
+	/* Upstream sends one request without retry, and the user restarts the program. This program repeats the question. */
 	for (int n = 0; n < 20 && got < 0; n++)
 		if (send(fd, &question, sizeof(question), 0) > 0 && poll(&p, 1, WAIT_MS) > 0)
 			got = recv(fd, answer, size, 0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Captures of `riser run --capture`: `riser trace` and stock tshark (if installed) read the same from them. Never calls the library.
+//! Captures of `riser run --capture`: `riser trace` and stock tshark (if installed) read the same records. Never calls
+//! the library.
 
 use crate::common::riser_ok;
 use serde_json::Value;
@@ -33,7 +34,7 @@ fn sum(report: &Value, key: &str) -> u64 {
 /// Without faults, a capture contains each TLP and DLLP once, at either tap, from the first InitFC.
 #[test]
 fn capture_agrees_with_counters() {
-    for more in [&["--dllps"][..], &["--dllps", "--tap", "root"], &[]] {
+    for more in [&["--dllps"][..], &["--dllps", "--capture-at", "root"], &[]] {
         let (path, report) = capture("counters", more);
         let records = trace(&path);
         let dllps = records.iter().filter(|r| r["type"] == "dllp").count() as u64;
@@ -105,7 +106,7 @@ fn tshark(path: &str) -> Option<Vec<[String; 5]>> {
 #[test]
 fn stock_tshark_reads_same_records() {
     for lab in ["ping.toml", "faults.toml"] {
-        let (path, _) = capture(lab, &["--dllps", "--tap", "device"]);
+        let (path, _) = capture(lab, &["--dllps", "--capture-at", "device"]);
         let Some(rows) = tshark(&path) else {
             eprintln!("skipped: tshark is not installed");
             return;

@@ -45,7 +45,7 @@ fn put(folder: &Path, configuration: &str, experiment: &str, factor: f64) {
     fs::write(folder.join(configuration).join(format!("{experiment}.csv")), write::table(&rows)).unwrap();
 }
 
-/// Creates two folders: values of B are 10 % higher than those of A, and B lacks one experiment.
+/// Creates two folders. Values of B are 10 % higher than values of A, and B lacks one experiment.
 fn pair(name: &str) -> [String; 2] {
     let at = folder(name);
     let (a, b) = (at.join("measured"), at.join("simulated"));
@@ -81,7 +81,7 @@ fn prints_tables_of_experiments_families_and_score() {
     ] {
         assert!(printed.iter().any(|l| l == line), "no line {line:?} in {printed:#?}");
     }
-    // One file is 10 % off, the other is missing.
+    // One file deviates by 10 %, and the other is missing.
     let whole = lines(&riser_ok(&["compare", &a, &b, "--whole"]));
     for line in [
         "E5 LAT_DMA_SZ error 55.00",

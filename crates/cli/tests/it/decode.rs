@@ -31,7 +31,7 @@ fn decode_text(text: &[u8], args: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn explains_a_tlp_of_the_arguments() {
+fn explains_a_tlp_given_as_arguments() {
     for args in [
         &["4a004010", "00000040", "01000000"][..],
         &["0x4a004010 0x40 0x1000000"],
@@ -217,7 +217,7 @@ fn reads_back_written_traces() {
     assert_eq!(riser(&["trace", "--write", "x.pcapng", &text, &text]).code, 2);
 }
 
-/// What a command prints; a note on standard error names the format of a text.
+/// Returns the output of a command. A note on standard error names the format of a text.
 fn stdout_of(args: &[&str]) -> String {
     let outcome = riser(args);
     assert_eq!(outcome.code, 0, "{args:?}: {}", outcome.stderr);
@@ -227,7 +227,7 @@ fn stdout_of(args: &[&str]) -> String {
 const UNTIMED: &str = "up 00000001 0100040f 00001000\ndown 4a000001 00000004 01000400 00000000\n";
 
 #[test]
-fn trace_leaves_out_times_that_the_input_does_not_have() {
+fn trace_omits_times_missing_in_the_input() {
     let file = scratch("untimed.txt");
     std::fs::write(&file, UNTIMED).unwrap();
     let file = file.to_str().unwrap();
@@ -260,7 +260,7 @@ fn trace_leaves_out_times_that_the_input_does_not_have() {
 }
 
 #[test]
-fn trace_writes_that_the_input_has_no_times() {
+fn trace_warns_if_the_input_has_no_times() {
     let [text, out] = ["untimed-write.txt", "untimed.pcapng"].map(scratch);
     std::fs::write(&text, UNTIMED).unwrap();
     let [text, out] = [&text, &out].map(|path| path.to_str().unwrap());
@@ -282,7 +282,7 @@ fn trace_writes_that_the_input_has_no_times() {
 }
 
 #[test]
-fn logged_errors_without_a_header_are_shown() {
+fn prints_logged_errors_that_have_no_header() {
     let log = b"[1.1] pcieport 0000:00:1c.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Data Link Layer\n\
                 [1.2] pcieport 0000:00:1c.0:    [ 4] DLP                    (First)\n\
                 4a004010 00000040 01000000\n";

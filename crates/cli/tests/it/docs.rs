@@ -3,6 +3,7 @@
 //! page shows. Pages are edited only if `RISER_UPDATE_DOCS` is set, as in `make reference`.
 
 use crate::common::pages::{NEW_CRATE, Part, parts, rerun};
+use crate::common::{listed_commands, riser_ok};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -138,7 +139,7 @@ fn site_check_names_broken_links() {
     }
 }
 
-/// Creates a folder for the commands of a page, with nothing in it but the labs.
+/// Creates a folder for the commands of a page, which contains only the labs.
 fn folder_for(page: &Path) -> PathBuf {
     let name = page.file_name().unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("docs").join(name);
@@ -198,7 +199,7 @@ fn printed(line: &str, folder: &Path) -> Option<String> {
     None
 }
 
-/// Commands of pages on a device of one's own are run in another test, in the crate that they create.
+/// Commands of pages on user devices run in another test, in the crate that they create.
 #[test]
 fn commands_print_output_shown_in_pages() {
     let mut count = 0;
@@ -225,7 +226,7 @@ fn below(page: &str, command: &str) -> Vec<String> {
     lines.take_while(|line| !line.starts_with("$ ") && !line.starts_with("```")).map(str::to_owned).collect()
 }
 
-/// Each row has a page, a command in it, and the TLPs that the surrounding text says the lines are.
+/// Each row has a page, a command in it, and the TLPs that the surrounding text describes.
 #[test]
 fn shown_packets_match_surrounding_text() {
     let interrupt = "MWr, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xfee00000";
@@ -237,10 +238,6 @@ fn shown_packets_match_surrounding_text() {
                 (interrupt, ""),
                 ("MWr, len 11", "Addr 0x00004000"),
                 ("MWr, len 4", "Addr 0x00002000"),
-                (interrupt, ""),
-                (interrupt, ""),
-                ("MWr, len 25", "Addr 0x00004800"),
-                ("MWr, len 4", "Addr 0x00002010"),
                 (interrupt, ""),
             ][..],
         ),
@@ -267,16 +264,30 @@ fn shown_packets_match_surrounding_text() {
     }
 }
 
-/// Each row of a table of commands names existing commands and arguments, and each command has a row in the reference.
+/// Each code block of the README is part of a page whose code is tested, or of a file.
 #[test]
-fn tables_of_commands_match_help() {
-    for page in ["README.md", "docs/reference/commands.md"] {
-        check_table_of_commands(page);
+fn code_of_readme_is_from_tested_pages() {
+    let readme = read(&root().join("README.md"));
+    assert!(readme.lines().count() <= 120, "{} lines", readme.lines().count());
+    let mut count = 0;
+    for part in parts(&readme) {
+        let Part::Block { language, text } = part else { continue };
+        let source = match language {
+            "console" => continue,
+            "python" => "docs/cocotbext-pcie.md",
+            "sh" | "text" => "docs/guest.md",
+            _ => panic!("no source for a block of `{language}`"),
+        };
+        assert!(read(&root().join(source)).contains(text), "not in {source}:\n{text}");
+        count += 1;
     }
+    assert_eq!(count, 3);
 }
 
-fn check_table_of_commands(name: &str) {
-    let page = read(&root().join(name));
+/// Each row of the reference names existing commands and arguments, and each command has a row.
+#[test]
+fn table_of_commands_matches_help() {
+    let page = read(&root().join("docs/reference/commands.md"));
     let help = |words: &[&str]| {
         let riser = Command::new(env!("CARGO_BIN_EXE_riser")).args(words).arg("--help").output().unwrap();
         assert!(riser.status.success(), "riser {}", words.join(" "));
@@ -302,13 +313,33 @@ fn check_table_of_commands(name: &str) {
             }
         }
     }
-    if name == "README.md" {
-        return;
-    }
-    let listed = help(&[]);
-    let all =
-        listed.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    for name in all.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+    for name in listed_commands(&help(&[])) {
         assert!(named.iter().any(|n| n == name), "no row for `riser {name}`");
+    }
+}
+
+/// `riser --help` and the reference have the same groups of commands.
+#[test]
+fn groups_of_commands_match_help() {
+    let page = read(&root().join("docs/reference/commands.md"));
+    let mut groups = Vec::<(String, Vec<String>)>::new();
+    for line in page.lines() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            groups.push((heading.to_owned(), Vec::new()));
+        } else if let Some((name, _)) =
+            line.strip_prefix("| `riser ").and_then(|row| row.split_once([' ', '`']))
+        {
+            let (_, names) = groups.last_mut().expect("a heading above the table");
+            names.extend((names.last().map(String::as_str) != Some(name)).then(|| name.to_owned()));
+        }
+    }
+    groups.retain(|(_, names)| !names.is_empty());
+    assert!(groups.len() > 3, "{groups:?}");
+    let help = riser_ok(&["--help"]);
+    for (heading, names) in groups {
+        let group = help.split("\n\n").find(|part| part.starts_with(&format!("{heading}:\n")));
+        let rows = group.unwrap_or_else(|| panic!("no group `{heading}`:\n{help}")).lines().skip(1);
+        let listed: Vec<_> = rows.filter_map(|row| row.split_whitespace().next()).collect();
+        assert_eq!(listed, names, "{heading}");
     }
 }

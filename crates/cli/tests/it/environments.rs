@@ -55,7 +55,7 @@ fn missing_tmpdir_fails_before_fetch() {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().join("cache");
     let run = || {
-        let mut riser = command(&["guest", "run", "--cache"]);
+        let mut riser = command(&["guest", "run", "--cache-dir"]);
         riser.arg(&cache).arg(lab("tree.toml")).args(["--", "true"]);
         riser
     };
@@ -87,7 +87,7 @@ fn names_holder_of_cache_lock() {
     fs::write(&lock, "process 42, which fetches kernel-6.12").unwrap();
     let held = fs::File::open(&lock).unwrap();
     held.lock().unwrap();
-    let mut riser = command(&["guest", "kernel", "6.1", "--cache"]);
+    let mut riser = command(&["guest", "kernel", "6.1", "--cache-dir"]);
     let mut riser = riser.arg(folder.path()).stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(riser.stderr.take().unwrap()).read_line(&mut line).unwrap();
@@ -113,7 +113,7 @@ fn cache_lists_parts_and_removes_old_ones() {
         ],
     );
     let run = |arguments: &[&str]| {
-        let outcome = riser(&[&["guest", "cache"], arguments, &["--cache", cache]].concat());
+        let outcome = riser(&[&["guest", "cache"], arguments, &["--cache-dir", cache]].concat());
         assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{arguments:?}");
         outcome.stdout
     };
@@ -143,7 +143,7 @@ fn cache_lists_parts_and_removes_old_ones() {
     for mine in ["kernel-mine/file", "packages-holiday/file"] {
         assert!(folder.path().join(mine).is_file(), "{mine}");
     }
-    let missing = riser(&["guest", "cache", "clean", "--all", "--cache", "/nowhere/at/all"]);
+    let missing = riser(&["guest", "cache", "clean", "--all", "--cache-dir", "/nowhere/at/all"]);
     let expected = "removed 0 bytes (0 B) in /nowhere/at/all, which does not exist\n";
     assert_eq!((missing.code, missing.stdout.as_str()), (0, expected));
 }
@@ -151,7 +151,7 @@ fn cache_lists_parts_and_removes_old_ones() {
 /// Does not remove any part, because other tests use the same cache.
 #[test]
 #[ignore = "of .ci/long environments"]
-fn parts_of_running_guest_are_in_use() {
+fn cache_shows_parts_of_running_guest_as_in_use() {
     let mut riser = guest(&lab("tree.toml"), &[], "echo up; cat");
     let mut riser = riser.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -191,11 +191,11 @@ fn reports_file_limit_too_low_for_vectors() {
     }
 }
 
-/// Boots once with everything that must not matter: few open files, an ordinary user's PATH, spaces and other special characters in all
-/// paths, a locale, and variables of other tools.
+/// Boots once in an environment that must have no effect: few open files, an ordinary user's PATH, spaces and other
+/// special characters in all paths, a locale, and variables of other tools.
 #[test]
 #[ignore = "of .ci/long environments"]
-fn boot_with_odd_paths_limits_and_variables() {
+fn boots_with_odd_paths_limits_and_variables() {
     let folder = tempfile::tempdir().unwrap();
     let odd = folder.path().join("it's my, \"own\" & 100% $HOME; a=b");
     let (drivers, share, cached) = (odd.join("my drivers"), odd.join("share"), odd.join("my cache"));
@@ -212,7 +212,7 @@ fn boot_with_odd_paths_limits_and_variables() {
     symlink(cache(), &cached).unwrap();
 
     let mut build = command(&["guest", "build"]);
-    build.arg(&drivers).arg("--cache").arg(&cached);
+    build.arg(&drivers).arg("--cache-dir").arg(&cached);
     strange(&mut build, &odd);
     let built = finish(&mut build);
     if ["cannot fetch", "needs a user namespace"].iter().any(|why| built.stderr.contains(why)) {
@@ -224,7 +224,7 @@ fn boot_with_odd_paths_limits_and_variables() {
     let script = format!("{COUNT}; cat /share/in /sys/module/odd/parameters/value");
     let module = format!("{} value=17", module.display());
     let (share, odd_cache) = (share.to_str().unwrap(), odd_cache.to_str().unwrap());
-    let mut riser = guest(&file, &["--module", &module, "--share", share, "--cache", odd_cache], &script);
+    let mut riser = guest(&file, &["--module", &module, "--share", share, "--cache-dir", odd_cache], &script);
     strange(&mut riser, &odd);
     let Outcome { code, stdout, stderr } = finish(&mut after("ulimit -Sn 64", &riser));
     assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, "14\nfrom outside\n17\n", ""));
@@ -345,7 +345,7 @@ fn kernel_that_finds_no_lab_fails_run() {
 
 #[test]
 #[ignore = "of .ci/long environments"]
-fn kvm_works_or_error_names_it() {
+fn boots_with_kvm_or_error_names_kvm() {
     let Outcome { code, stderr, .. } = finish(&mut guest(&lab("tree.toml"), &["--kvm"], "true"));
     assert!(code == 0 || code == 1 && stderr.to_lowercase().contains("kvm"), "{code} {stderr}");
 }
@@ -357,7 +357,7 @@ fn raises_soft_limit_of_open_files_for_vectors() {
     let Some(driver) = built("6.1") else { return };
     let (share, module) = (driver.to_str().unwrap(), driver.join("pci_endpoint_test.ko"));
     let vectors = "slot.test.endpoint-test.msix=2048";
-    let arguments = ["--set", vectors, "--smp", "11", "--direct", "--iommu", "--share", share, "--module"];
+    let arguments = ["--set", vectors, "--smp", "11", "--direct", "--vtd", "--share", share, "--module"];
     let arguments = [&arguments[..], &[module.to_str().unwrap()]].concat();
     let script = "cd /share; ./pcitest -i 2; ./pcitest -x 1; ./pcitest -x 2048";
     let riser = guest(&lab("guest/endpoint-test.toml"), &arguments, script);
@@ -386,7 +386,7 @@ fn with_mounts(options: &[&str], line: &str, riser: &Command) -> Option<Outcome>
 #[test]
 #[ignore = "of .ci/long environments"]
 fn read_only_cache_works() {
-    let riser = guest(&lab("tree.toml"), &["--cache", "/mnt"], COUNT);
+    let riser = guest(&lab("tree.toml"), &["--cache-dir", "/mnt"], COUNT);
     let mounts = "mount --bind \"$1\" /mnt && mount -o remount,bind,ro /mnt";
     let Some(outcome) = with_mounts(&["--user", "--map-root-user"], mounts, &riser) else { return };
     assert_eq!((outcome.code, outcome.stdout.trim()), (0, DEVICES), "{}", outcome.stderr);
@@ -407,8 +407,8 @@ fn ordinary_user_builds_and_boots() {
     let (file, script) = (folder.path().join("lab.toml"), folder.path().join("script"));
     fs::copy(lab("tree.toml"), &file).unwrap();
     let steps = format!(
-        "#!/bin/sh\nset -e\n/mnt/riser guest build {0} --cache /mnt/cache\n\
-         exec /mnt/riser guest run {1} --cache /mnt/cache --module {0}/odd.ko -- sh -c '{COUNT}'\n",
+        "#!/bin/sh\nset -e\n/mnt/riser guest build {0} --cache-dir /mnt/cache\n\
+         exec /mnt/riser guest run {1} --cache-dir /mnt/cache --module {0}/odd.ko -- sh -c '{COUNT}'\n",
         drivers.display(),
         file.display()
     );

@@ -116,7 +116,7 @@ fn variables_may_name_programs_with_arguments() {
 }
 
 #[test]
-fn failure_has_reason_in_any_language() {
+fn names_reason_of_failure_in_any_locale() {
     if !has_verilator() {
         return;
     }

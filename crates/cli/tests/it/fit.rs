@@ -20,7 +20,8 @@ fn said(output: &Output) -> String {
 /// Writes results of one small experiment on `configuration`.
 fn results(folder: &Path, configuration: &str) {
     let folder = folder.to_string_lossy();
-    let suite = ["bench", "--format", "pcie-bench", "--only", "lat_cmd_sizes", "--host", configuration];
+    let suite =
+        ["bench", "--format", "pcie-bench", "--experiments", "lat_cmd_sizes", "--host", configuration];
     let output = riser(&[&suite[..], &["-o", &folder]].concat());
     assert!(output.status.success(), "{}", said(&output));
 }
@@ -53,7 +54,8 @@ fn fits_profile_to_results_of_another() {
     let again = riser(&args);
     assert_eq!(again.status.code(), Some(1), "it is there already");
     assert!(said(&again).contains("--force"), "{}", said(&again));
-    // The profile names its origin: no figure in it passes for one of the measured server if it comes from another.
+    // The profile names the origin of each figure, so figures of another server cannot be taken for figures of the
+    // measured one.
     let text = fs::read_to_string(&profile).unwrap();
     let head = format!("description = \"{}, fitted\"\n", &HSW["nfp6000-1.2GHz_".len()..]);
     assert!(text.contains(&head) && !text.contains("supermicro"), "{text}");
@@ -96,8 +98,8 @@ fn uses_link_of_fitted_table() {
     assert!(said(&fidelity).contains("not among the published configurations"), "{}", said(&fidelity));
 }
 
-/// The default card is the one that the table names. A fit with it finds the figures that made the results, and none settles
-/// elsewhere. Another card is used on request, with a warning.
+/// The default card is the one that the table names. A fit with this profile finds the figures that made the results;
+/// no figure settles at another value. Another card is used on request, with a warning.
 #[test]
 fn uses_card_named_by_table() {
     let at = folder("card");
@@ -121,11 +123,10 @@ fn uses_card_named_by_table() {
     assert!(off(&report) < 0.5, "{report}");
     assert!(fs::read_to_string(&profile).unwrap().contains("with device profile\n# ideal."));
 
-    // The latencies of that card are longer than the results, so nothing remains for the server.
+    // The latencies of that card alone exceed the results, so no time remains for the server.
     let other = riser(&[&fit[..], &["--device", "nfp6000"]].concat());
     assert_eq!(other.status.code(), Some(1), "{}", said(&other));
-    for part in ["measured with device `ideal`, fitted with `nfp6000`", "the rows ask for -", "expected 0 to"]
-    {
+    for part in ["measured with device `ideal`, fitted with `nfp6000`", "the rows give -", "expected 0 to"] {
         assert!(said(&other).contains(part), "{}", said(&other));
     }
 
@@ -220,7 +221,7 @@ fn fit_reports_what_data_determine() {
 
 /// Results have their basis in the report, in JSON and in every row of the table.
 #[test]
-fn results_have_their_basis() {
+fn results_name_their_basis() {
     let out = folder("basis").to_string_lossy().into_owned();
     let few = ["bench", "--size", "64", "--transfers", "500", "--warm-up", "100"];
     for (more, expected, words) in [
@@ -262,7 +263,7 @@ fn fit_of_undetermined_figures_writes_no_profile() {
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     for part in [
         &writes,
-        "shows any figure",
+        "no figure can be fitted",
         "dram.latency_ps: reads of cold windows above 16 KiB, up to 256 KiB; transfers of at most 64 B at offset 0 (riser bench --suite LAT_RD",
     ] {
         assert!(said(&output).contains(part), "{}", said(&output));
@@ -313,8 +314,18 @@ fn keeps_rows_before_failed_row() {
     assert_eq!(rows.lines().filter(|line| line.contains(",LAT_RD,")).count(), 1, "{rows}");
 
     let other = format!("{at}-none");
-    let sweep =
-        ["bench", "--suite", "LAT_RD", "--size", "64", "--credits", "default", "32:64:1:1", "-o", &other];
+    let sweep = [
+        "bench",
+        "--suite",
+        "LAT_RD",
+        "--size",
+        "64",
+        "--root-credits",
+        "default",
+        "32:64:1:1",
+        "-o",
+        &other,
+    ];
     let output = riser(&sweep);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(said(&output).contains("NonPosted data credits 1; expected 2 to 2047"), "{}", said(&output));
@@ -348,7 +359,7 @@ fn warns_of_extrapolated_figures() {
     assert!(!String::from_utf8_lossy(&own.stdout).contains("warnings"));
 }
 
-/// Impossible measurements are rejected with their line by every reader, and nothing is fitted to them.
+/// Every reader rejects impossible measurements with their line, and no figure is fitted to them.
 #[test]
 fn rejects_impossible_rows() {
     let at = folder("absurd");
@@ -371,7 +382,7 @@ fn rejects_impossible_rows() {
     fs::write(&data, [head, "s,nfp6000,3,8,256,512,LAT_RD,cold,random,0,0,65536,64,1e9\n"].concat()).unwrap();
     let fitted = riser(&["fit", &data, "-o", &out, "--no-residuals"]);
     assert_eq!(fitted.status.code(), Some(1), "{}", said(&fitted));
-    assert!(said(&fitted).contains("root_complex_latency_ps: the rows ask for 4999997"), "{}", said(&fitted));
+    assert!(said(&fitted).contains("root_complex_latency_ps: the rows give 4999997"), "{}", said(&fitted));
     assert!(!Path::new(&out).exists());
 }
 
@@ -433,7 +444,7 @@ fn rejects_invalid_arguments() {
         (&["fit", &one, "-o", &out, "--mrrs", "64"], 2, "--mrrs: "),
         (&["fit", &one, "-o", &out, "--iommu", "3k"], 2, "--iommu 3k: expected off, 4k"),
         (&["fit", &one, "-o", &out, "--sockets", "0,2,0"], 2, "--sockets: expected three numbers"),
-        (&["fidelity", &two, "--only", "nothing-such"], 2, "match nothing in"),
+        (&["fidelity", &two, "--configurations", "nothing-such"], 2, "match nothing in"),
         (&["fidelity", &two, "--page", &out], 1, "x.toml"),
     ] {
         let output = riser(args);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs on a real kernel measure by the clock function the same as the same devices on the simulated host: the `dd` of gem5's study,
-//! and a test of pcie-bench.
+//! Programs on a real kernel read the clock function, and measure the same as the same devices on the simulated host.
+//! The programs are the `dd` of gem5's study, and a test of pcie-bench.
 
 use crate::common::{command, riser_ok};
 use serde_json::Value;
@@ -36,7 +36,8 @@ fn in_a_guest(lab: &str, program: &str, arguments: &[&str], name: &str) -> (f64,
     (gbps.unwrap_or_else(|| panic!("{said}")), figure(&report["lab"], name))
 }
 
-/// The device behaves the same, except for its first access. The program measures that, plus its own two reads of the clock.
+/// The device behaves the same, except for its first access. The program measures this time, plus its own two reads of
+/// the clock.
 #[test]
 #[ignore = "of .ci/long guest"]
 fn guest_programs_measure_same_as_simulated_host() {

@@ -57,7 +57,7 @@ fn is_empty(folder: &Path) -> bool {
 }
 
 #[test]
-fn killed_riser_leaves_nothing() {
+fn killed_riser_leaves_no_processes_or_files() {
     let folder = tempfile::tempdir().unwrap();
     let (mut riser, _) = sleeping(folder.path());
     kill(riser.id());

@@ -154,8 +154,8 @@ fn stat(line: &str) -> Option<(i64, String, String)> {
     is_lasting.then(|| (pid, name, state.to_string()))
 }
 
-/// Finds the processes that the kernel reports, and the code of one, which equals its program's file, wherever KASLR has placed
-/// the kernel. All information comes from the kernel's memory.
+/// Finds the processes that the kernel reports, at any location of the kernel (KASLR). Also finds the code of a
+/// process, which equals its program's file. All information comes from the kernel's memory.
 #[test]
 #[ignore = "of .ci/long guest"]
 fn finds_processes_and_code_in_kernel_memory() {
@@ -221,15 +221,15 @@ fn executable(program: &[u8]) -> &[u8] {
     &program[number(code + 8, 8)..][..number(code + 32, 8)]
 }
 
-/// An IOMMU that grants the adapter nothing keeps peers out. With shared memory riser reports it; if each DMA is a message, the kernel's log
-/// does.
+/// An IOMMU that grants the adapter nothing keeps peers out. With shared memory, riser reports this. If each DMA is a
+/// message, the kernel's log reports it.
 #[test]
 #[ignore = "of .ci/long guest"]
 fn iommu_keeps_peers_out() {
     let _alone = THERE.lock().unwrap_or_else(PoisonError::into_inner);
     for (by, expected) in [(&[][..], false), (&["--dma-messages"], true)] {
         let folder = tempfile::tempdir().unwrap();
-        let iommu = ["--direct", "--iommu", "--append", "intel_iommu=on"];
+        let iommu = ["--direct", "--vtd", "--append", "intel_iommu=on"];
         let (mut guest, _) = guest_with_processes(&folder, &[&iommu, by].concat());
         let refused = riser(&[&["nettlp", "ps"], &WAY[..]].concat());
         assert_eq!(refused.code, 1);
@@ -250,7 +250,7 @@ fn iommu_keeps_peers_out() {
     }
 }
 
-/// Peers require a slot with an adapter. Without one, arguments about peers are rejected.
+/// Peers require a slot with an adapter. Without an adapter, arguments about peers are rejected.
 #[test]
 fn rejects_peers_without_adapter() {
     let folder = tempfile::tempdir().unwrap();
@@ -259,14 +259,14 @@ fn rejects_peers_without_adapter() {
     let run = |more: &[&str]| riser(&[&["guest", "run", &lab], more, &["--", "true"]].concat());
     for (more, why) in [
         (&["--nettlp-allow", "127.0.0.2,all,rw"][..], "no slot of the lab has a NetTLP adapter"),
-        (&["--nettlp-device", "127.0.0.2"], "--nettlp-allow"),
+        (&["--nettlp-device-peer", "127.0.0.2"], "--nettlp-allow"),
         (
             &["--nettlp-allow", "127.0.0.2,all,rw", "--nettlp-listen", "0.0.0.0"],
             "--nettlp-listen 0.0.0.0: expected one",
         ),
         (
-            &["--nettlp-allow", "127.0.0.2,all,rw", "--nettlp-device", "127.0.0.3"],
-            "--nettlp-device 127.0.0.3: needs a rule, such as --nettlp-allow",
+            &["--nettlp-allow", "127.0.0.2,all,rw", "--nettlp-device-peer", "127.0.0.3"],
+            "--nettlp-device-peer 127.0.0.3: needs a rule, such as --nettlp-allow",
         ),
     ] {
         let refused = run(more);

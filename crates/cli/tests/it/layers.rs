@@ -180,7 +180,7 @@ fn finds_wrong_dependencies() {
 
 /// `use fabric::*;` imports the public modules of a crate. A module with the name of a crate would make that name ambiguous.
 #[test]
-fn no_public_module_is_named_like_a_crate() {
+fn public_modules_have_other_names_than_crates() {
     let workspace = workspace_packages();
     let ours: Vec<String> = workspace
         .iter()
@@ -302,7 +302,7 @@ const THREAD_LOCALS: [&str; 4] = [
 ];
 
 #[test]
-fn thread_locals_hold_no_state_of_a_run() {
+fn thread_locals_hold_no_run_state() {
     for folder in crates() {
         let mut files = Vec::new();
         sources(&folder.join("src"), &mut files);

@@ -92,7 +92,7 @@ fn mwr(requester: [u8; 2], tag: u8, dws: u8) -> Vec<u8> {
 }
 
 #[test]
-fn shows_and_saves_sent_tlps() {
+fn prints_and_saves_sent_tlps() {
     let folder = std::env::temp_dir().join(format!("riser-live-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("live.pcap");
@@ -120,7 +120,7 @@ fn shows_and_saves_sent_tlps() {
         .collect();
     let expected = [("MRd", 0), ("CplD", 4), ("MWr", 32), ("MWr", 32), ("MWr", 8)];
     assert_eq!(fields, expected.map(|(kind, bytes)| (kind.to_owned(), bytes)), "{shown:?}");
-    // The file also contains them, among datagrams of others.
+    // The file also contains these datagrams, among datagrams of others.
     let output = Command::new(RISER).args(["trace", path, "--filter", filter]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 5);
     let again = Command::new(RISER).args(["trace", "-i", "lo", "--capture", path]).output().unwrap();
@@ -296,11 +296,12 @@ fn captures_sessions_and_fragments_over_cable() {
         let mut served = Served::start(nets.command(0, &serve));
         let captured = nets.command(0, &["trace", "-i", "eth0", "--json"]);
         let Some(live) = Live::capturing(captured, "eth0") else { return };
-        let write = ["nettlp", "write", "8", "--hex", "0102030405060708", "--verify", "--scheme", "session"];
+        let write = ["nettlp", "write", "8", "--data", "0102030405060708", "--verify", "--scheme", "session"];
         let output =
             nets.command(1, &[&write[..], &["-r", adapter, "-l", device]].concat()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        // 4110 bytes are three fragments. Only the first has the ports, here of NetTLP and then of another protocol.
+        // 4110 bytes are three fragments. Only the first fragment has the ports: first of NetTLP, then of another
+        // protocol.
         for port in [0x3011, 0x1234] {
             nets.socket(&format!("{wide}:{port}")).send(&[0; 4110]).unwrap();
         }
@@ -334,7 +335,7 @@ fn rejects_interfaces_it_cannot_capture() {
     assert!(says.contains("no such interface: expected") && says.contains("lo"), "{says}");
     let (status, says) = run(Command::new(RISER).args(["trace", "-i", "lo", "file.pcap"]));
     assert_eq!(status, Some(2), "{says}");
-    // Without the right to capture, if this process can give it up.
+    // Tests without the right to capture, if this process can drop the right.
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", RISER, "trace", "-i", "lo"]);
     if Command::new("setpriv").args(["--reuid=65534", "true"]).status().is_ok_and(|s| s.success()) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser lspci` on whole labs: its output agrees with the real `lspci` on its dump, and with the lab.
+//! `riser lspci` on complete labs. Its output agrees with the output of the real `lspci` for its dump, and with the
+//! lab.
 
 use testkit::lspci as oracle;
 
@@ -108,7 +109,7 @@ fn tree_matches_real_lspci() {
 }
 
 #[test]
-fn lists_names_of_lab() {
+fn function_list_shows_names_of_lab() {
     assert_eq!(
         run(&lab("names", SWITCH), &[]),
         "\
@@ -161,7 +162,7 @@ fn registers_match_lab() {
 }
 
 #[test]
-fn double_v_names_every_field() {
+fn vv_lists_every_field_by_name() {
     let text = run(&shipped("ping.toml"), &["-vv", "-s", "00:01.0"]);
     for line in ["[018] ", "Secondary Bus Number = 1 (RW)", "Max_Payload_Size = "] {
         assert!(text.contains(line), "{line} in\n{text}");

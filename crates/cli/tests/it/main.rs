@@ -4,6 +4,7 @@
 mod captures;
 mod common;
 mod compare;
+mod compatibility;
 #[cfg(target_os = "linux")]
 mod conformance;
 mod decode;
@@ -44,9 +45,13 @@ mod nic;
 mod nvme;
 mod outputs;
 mod passthrough;
+#[cfg(unix)]
+mod pictures;
 mod psmem;
 #[cfg(target_os = "linux")]
 mod random_writes;
+#[cfg(target_os = "linux")]
+mod release;
 mod rtl;
 mod run;
 mod shells;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser model bw`, `nic` and `inflight`: JSON, tables, charts, and rejected arguments. `riser-model` tests the figures themselves; here
-//! are only figures that are printed in the literature. Never calls the library.
+//! `riser model bw`, `nic` and `inflight`: JSON, tables, charts, and rejected arguments. `riser-model` tests the
+//! figures themselves. The tests here use only figures that are printed in the literature. Never calls the library.
 
 use crate::common::{riser, riser_ok, riser_whose_reader_leaves};
 use serde_json::Value;
@@ -18,7 +18,7 @@ fn number(object: &Value, name: &str) -> f64 {
 
 /// 57.88: pcie-bench §3 (whose raw rate, 8 * 7.87 = 62.96, is 63.015 before rounding). 52.9: 57.88 * 256/280.
 #[test]
-fn published_figures() {
+fn published_form_has_published_figures() {
     let answer = bw("--form published --size 256 --gen 3 --lanes 8 --mps 256 --mrrs 512");
     assert_eq!(answer["form"], "published");
     assert!((number(&answer, "tlp_gbps") - 57.884_766).abs() < 1e-6);
@@ -39,7 +39,7 @@ fn exact_form_is_default_and_lists_bytes() {
 }
 
 #[test]
-fn json_repeats_question() {
+fn json_output_repeats_the_arguments() {
     let question =
         "--gen 4 --lanes 16 --mps 512 --mrrs 1024 --rcb 128 --addr 32 --ecrc --offset 4 --size 100";
     let answer = bw(question);
@@ -79,7 +79,7 @@ fn several_sizes_give_rows() {
 /// Measured DLLPs replace the rule only for the kind that they name: 62.847344 * 256/(280 + 8).
 #[test]
 fn measured_dllps_replace_rule_of_their_kind() {
-    let (with, without) = (bw("--size 256 --dllps write=1,0"), bw("--size 256"));
+    let (with, without) = (bw("--size 256 --measured-dllps write=1,0"), bw("--size 256"));
     assert!((number(&with, "write_gbps") - 55.864_305).abs() < 1e-6);
     assert_eq!(with["read_gbps"], without["read_gbps"]);
 }
@@ -99,7 +99,7 @@ fn errors_name_expected_values() {
         ("--size 0", "expected 1 to 16777216"),
         ("--size 64 --gen 8", "expected 1, 2, 3, 4, 5, 6, 7"),
         ("--size 64 --gen 6 --form published", "expected 1 to 5 in the published form"),
-        ("--size 64 --gen 7 --dllps write=1,0", "counted DLLPs at generation 7"),
+        ("--size 64 --gen 7 --measured-dllps write=1,0", "counted DLLPs at generation 7"),
         ("--size 64 --lanes 5", "expected 1, 2, 4, 8, 12, 16, 32"),
         ("--size 64 --mps 100", "128, 256, 512"),
         ("--size 64 --rcb 32", "expected 64, 128"),
@@ -109,9 +109,9 @@ fn errors_name_expected_values() {
         ("--size 1..16777216:1", "more than 100000 sizes"),
         ("--size 64 --offset 4096", "expected 0 to 4095"),
         ("--size 64 --offset 4 --form published", "only the exact form has offsets"),
-        ("--size 64 --dllps write=1", "expected KIND=UP,DOWN with KIND write, read or read_write"),
-        ("--size 64 --dllps write=-1,0", "expected a finite number from 0 on"),
-        ("--size 64 --dllps write=1,0 --form published", "requires --form exact"),
+        ("--size 64 --measured-dllps write=1", "expected KIND=UP,DOWN with KIND write, read or read_write"),
+        ("--size 64 --measured-dllps write=-1,0", "expected a finite number from 0 on"),
+        ("--size 64 --measured-dllps write=1,0 --form published", "requires --form exact"),
     ] {
         let all: Vec<&str> = ["model", "bw"].into_iter().chain(args.split_whitespace()).collect();
         let outcome = riser(&all);
@@ -128,7 +128,7 @@ fn closed_reader_is_not_a_failure() {
 
 /// 472 of 512 Gb/s (236 of 256 B), 256 of 256 + 16 B. Every output states that these values are arithmetic.
 #[test]
-fn flit_mode_is_arithmetic() {
+fn flit_mode_results_are_marked_as_arithmetic() {
     let answer = bw("--size 256 --gen 6");
     assert!((number(&answer, "write_gbps") - 472.0 * 256.0 / 272.0).abs() < 1e-6);
     let words = "specification's arithmetic, not simulation";
@@ -170,7 +170,7 @@ fn text(path: &std::path::Path) -> &str {
 /// Figure 1 of pcie-bench: 57.884766 Gb/s for TLPs, times 512 of 752 B up for the simple NIC, of 584 B for bare packets;
 /// 40 * 512/532 for the Ethernet. Tests of `riser-model` have the other sums.
 #[test]
-fn figure_1() {
+fn nic_prints_values_of_figure_1() {
     let table = nic("--form published --size 512");
     let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0][..3], ["published:", "Gen3", "x8,"]);
@@ -336,7 +336,8 @@ fn help_has_examples() {
     }
 }
 
-/// The three kinds of answers: SIGCOMM'18 §2 has 900 ns over 30 ns, §7 560 to 666 ns over 29.6 ns, and a host is measured.
+/// The three kinds of answers. SIGCOMM'18 §2 has 900 ns divided by 30 ns, §7 has 560 to 666 ns divided by 29.6 ns, and
+/// a host is simulated.
 #[test]
 fn inflight_names_source_of_latency() {
     let ask = |more: &[&str]| -> Value {
@@ -351,7 +352,7 @@ fn inflight_names_source_of_latency() {
         rows[0]["source"].as_str().unwrap().contains("§2")
             && rows[1]["source"].as_str().unwrap().contains("§7")
     );
-    assert!(rows[1]["note"].as_str().unwrap().contains("the paper says 30"), "{answer}");
+    assert!(rows[1]["note"].as_str().unwrap().contains("the paper gives 30"), "{answer}");
     // 64 + 20 B at 100 Gb/s: 6.72 ns. 330 more ns of an IOMMU: 1230 / 30 and 996 / 29.6.
     let given = ask(&["--size", "64", "--ethernet", "100", "--latency", "500"]);
     assert_eq!(needed(&given["rows"][0]), (75, 75));

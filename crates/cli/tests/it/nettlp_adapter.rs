@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp adapter` as a process: what it prints, what it writes back, how it ends. On the loopback, 127.13.60.x. Never
-//! waits for a time: a request that is answered says that the adapter serves.
+//! `riser nettlp adapter` as a process on the loopback, 127.13.60.x: its output, its write-back, its end. Never waits
+//! for a time: an answered request proves that the adapter serves.
 
 use crate::common::{command, riser, riser_ok};
 use std::fs;
@@ -11,15 +11,15 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A served adapter, ended with the value.
+/// A running adapter process, killed when the value is dropped.
 struct Adapter {
     child: Child,
-    /// What it has said on standard error so far, line by line.
+    /// Its standard error, line by line.
     said: BufReader<std::process::ChildStderr>,
 }
 
 impl Adapter {
-    /// Starts it, and waits until it says that it serves.
+    /// Starts the adapter, and waits until it reports that it serves.
     fn start(args: &[&str]) -> (Adapter, String) {
         Adapter::spawn(&mut command(&[&["nettlp", "adapter"], args].concat()))
     }
@@ -32,7 +32,7 @@ impl Adapter {
         (Adapter { child, said }, first)
     }
 
-    /// The next line on standard error.
+    /// Returns the next line on standard error.
     fn line(&mut self) -> String {
         let mut line = String::new();
         self.said.read_line(&mut line).unwrap();
@@ -44,7 +44,7 @@ impl Adapter {
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
     }
 
-    /// Ends it, and gives exit status and standard output.
+    /// Ends the adapter with a signal. Returns exit status and standard output.
     fn end(mut self, signal: &str) -> (Option<i32>, String) {
         self.signal(signal);
         let mut out = String::new();
@@ -55,7 +55,7 @@ impl Adapter {
 
 impl Drop for Adapter {
     fn drop(&mut self) {
-        // Gone already where the test came to its end.
+        // After a successful test the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -67,7 +67,7 @@ fn scratch(name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// Sends one datagram from the same port that it goes to, and gives the answer.
+/// Sends one datagram from `port` to the same port of `remote`, and returns the answer.
 fn ask(local: &str, remote: &str, port: u16, bytes: &[u8]) -> Option<Vec<u8>> {
     let socket = UdpSocket::bind((local, port)).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -84,7 +84,7 @@ const WRITE: [u8; 20] =
 const READ: [u8; 12] = [0, 0, 0, 2, 0x1a, 0, 0, 0xff, 0, 0, 0, 0x10];
 
 #[test]
-fn writes_back_on_request_and_at_end() {
+fn writes_memory_back_on_request_and_at_end() {
     let image = scratch("image", &[b'.'; 64]);
     let (local, remote) = ("127.13.60.2", "127.13.60.1");
     let rule = format!("{local},all,rw");
@@ -112,7 +112,7 @@ fn writes_back_on_request_and_at_end() {
     assert_eq!(fs::read(&image).unwrap().len(), 64);
 }
 
-/// Where there is no room for it: a limit on the length of files stands for a full disk.
+/// A write-back that finds no room: a limit on the length of files replaces a full disk.
 #[test]
 fn retries_write_back_after_failure() {
     let image = scratch("no-room", &[b'.'; 4096]);
@@ -134,7 +134,7 @@ fn retries_write_back_after_failure() {
         let answer = ask(local, remote, 0x3000, &[&HEADER[..], &read].concat()).unwrap();
         assert_eq!(answer[18..], *b"riser...", "it serves on");
         adapter.signal("USR1");
-        // What was counted follows, some lines of it.
+        // Lines with the counters follow.
         let said = (&mut adapter.said).lines().map(Result::unwrap);
         let why = said.into_iter().find(|line| line.contains("serving goes on")).unwrap();
         assert!(why.contains("no-room"), "{why}");
@@ -144,7 +144,7 @@ fn retries_write_back_after_failure() {
     assert!(out.contains("reads 2"), "what was counted is shown: {out}");
 }
 
-/// An IPv4 address in the form that IPv6 has for it is the same address.
+/// An IPv4-mapped IPv6 address means the IPv4 address.
 #[test]
 fn serves_ipv4_mapped_address_as_ipv4() {
     let (local, remote) = ("127.13.60.15", "127.13.60.14");
@@ -162,7 +162,7 @@ fn serves_ipv4_mapped_address_as_ipv4() {
 }
 
 #[test]
-fn without_write_back_the_file_stays_and_ctrl_c_ends_it() {
+fn without_write_back_ctrl_c_leaves_the_file_unchanged() {
     let image = scratch("read-only", &[b'.'; 64]);
     let (local, remote) = ("127.13.60.4", "127.13.60.3");
     let rule = format!("{local},0+32,rw");
@@ -173,7 +173,7 @@ fn without_write_back_the_file_stays_and_ctrl_c_ends_it() {
     drop(socket);
     let answer = ask(local, remote, 0x3000, &[&HEADER[..], &READ].concat()).unwrap();
     assert_eq!(answer[18..], [b'.'; 8]);
-    // Beyond the window, on a port of the other thread: a Cpl with UR.
+    // A read beyond the window, on a port of the other thread, gets a Cpl with UR.
     let mut beyond = READ;
     beyond[11] = 0x20;
     let answer = ask(local, remote, 0x3001, &[&HEADER[..], &beyond].concat()).unwrap();
@@ -181,7 +181,7 @@ fn without_write_back_the_file_stays_and_ctrl_c_ends_it() {
     let said = [adapter.line(), adapter.line()].concat();
     let rules = ["rule request-type); first at ", "Address 0x20, expected an address "];
     assert!(rules.iter().all(|rule| said.contains(rule)), "{said}");
-    // The last one at its port: no later datagram tells of it.
+    // This is the last datagram at its port, so the kernel reports its drop with no later datagram.
     let stranger = UdpSocket::bind(("127.13.60.16", 0)).unwrap();
     stranger.send_to(&[0; 18], (remote, 0x3005)).unwrap();
     let (code, out) = adapter.end("INT");
@@ -212,7 +212,7 @@ fn reads_back_writes_in_each_scheme() {
     assert!(out.contains("opened 2"), "a session for the write, one for the read: {out}");
 }
 
-/// With a key, sessions of those who have it are served, and nothing else.
+/// With a key, the adapter serves only sessions of peers that have the key.
 #[test]
 fn key_closes_unauthenticated_ports() {
     let (local, remote) = ("127.13.60.11", "127.13.60.10");
@@ -231,9 +231,9 @@ fn key_closes_unauthenticated_ports() {
         let outcome = read(more);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (1, ""), "{more:?}: {}", outcome.stderr);
     }
-    // Who names none is told that it takes one, not that nobody is there.
+    // Without --key, the error says that a key is required, not that no program listens.
     assert!(read(&[]).stderr.contains("requires a session with a pre-shared key"));
-    // A key that others can read is taken, and spoken of.
+    // A key file that others can read is accepted with a warning.
     fs::set_permissions(right, fs::Permissions::from_mode(0o644)).unwrap();
     let open = read(&["--key", right]);
     assert_eq!(open.code, 0);
@@ -251,7 +251,7 @@ fn key_closes_unauthenticated_ports() {
 const LAB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/nettlp/host.toml");
 
 #[test]
-fn rejects_what_it_cannot_serve() {
+fn rejects_labs_and_memory_it_cannot_serve() {
     let allow = ["--allow", "127.13.60.9,all,r"];
     for (args, code, named) in [
         (&["--memory", "zero:1M"][..], 2, "--allow"),
@@ -283,7 +283,11 @@ fn rejects_what_it_cannot_serve() {
         (&["--memory", "zero:1M", "--capture", "x.pcapng", allow[0], allow[1]], 2, "--capture needs a lab"),
         (&["--memory", "zero:1M", "--record", "x.rec", allow[0], allow[1]], 2, "--record needs a lab"),
         (&["--memory", "zero:1M", "--seed", "7", allow[0], allow[1]], 2, "--seed needs a lab"),
-        (&["--memory", "zero:1M", "--device", "127.13.60.9", allow[0], allow[1]], 2, "--device needs a lab"),
+        (
+            &["--memory", "zero:1M", "--device-peer", "127.13.60.9", allow[0], allow[1]],
+            2,
+            "--device-peer needs a lab",
+        ),
         (&["--memory", "zero:1M", "--force", allow[0], allow[1]], 2, "expected with --memory: --write-back"),
         (&[LAB, "--write-back", allow[0], allow[1]], 2, "--write-back needs --memory"),
         (&[LAB, "--bus", "1b:00.0", allow[0], allow[1]], 2, "--bus needs --memory"),
@@ -297,7 +301,8 @@ fn rejects_what_it_cannot_serve() {
     }
 }
 
-/// A host program that fails, because its read gets no answer: the replay has the same capture and a report, and fails too.
+/// A host program that fails, because its read gets no answer. The replay writes the same capture and a report, and
+/// fails too.
 #[test]
 fn replay_of_failed_run_writes_capture_and_report() {
     let text = fs::read_to_string(LAB.replace("host.toml", "mmio.toml")).unwrap();

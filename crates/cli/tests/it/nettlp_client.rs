@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp read`, `write`, `perf` and `cfg` against an adapter with memory behind it, in this process. Loopback,
-//! 127.12.x.y.
+//! `riser nettlp read`, `write`, `perf` and `cfg` against an adapter with memory, which runs in the test process.
+//! Loopback, 127.12.x.y.
 
 use crate::common::{self, riser, riser_ok};
 use nettlp::completer::{Image, Memory};
@@ -13,8 +13,8 @@ use std::time::Duration;
 use testkit::lspci as oracle;
 use testkit::served::Served;
 
-/// An adapter at 127.12.`test`.1 with 1 MiB: byte `n` is `n % 251` in the first 64 KiB, the rest zero. It serves
-/// 127.12.`test`.2, with these directions.
+/// An adapter at 127.12.`test`.1 with 1 MiB. Byte `n` is `n % 251` in the first 64 KiB; the rest is zero. The adapter
+/// gives 127.12.`test`.2 the given access.
 fn adapter(test: u8, directions: &str) -> Served {
     let address = format!("127.12.{test}.1").parse().unwrap();
     let rule = format!("127.12.{test}.2,all,{directions}");
@@ -28,7 +28,7 @@ fn byte(address: usize) -> u8 {
     (address % 251) as u8
 }
 
-/// The arguments, and where the adapter is.
+/// Returns the arguments with the adapter's address.
 fn at<'a>(test: u8, args: &[&'a str], place: &'a mut [String; 2]) -> Vec<&'a str> {
     *place = [1, 2].map(|host| format!("127.12.{test}.{host}"));
     let peer = ["-r", &place[0], "-l", &place[1], "--scheme", "tagged", "--timeout-ms", "2000"];
@@ -48,7 +48,7 @@ fn json(test: u8, args: &[&str]) -> Value {
     serde_json::from_str(&ok(test, &[args, &["--json"]].concat())).unwrap()
 }
 
-/// A path for a file of this test, which is not there.
+/// Returns the path for a file of this test. The file does not exist.
 fn fresh(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("riser-nettlp-{}-{name}", std::process::id()));
     let _ = std::fs::remove_file(&path);
@@ -80,9 +80,9 @@ fn read_shows_bytes_or_writes_them_to_a_file() {
 }
 
 #[test]
-fn write_changes_just_these_bytes() {
+fn write_changes_no_other_bytes() {
     let served = adapter(42, "rw");
-    assert_eq!(ok(42, &["write", "0x20002", "--hex", "de ad be", "--verify"]), "");
+    assert_eq!(ok(42, &["write", "0x20002", "--data", "de ad be", "--verify"]), "");
     let mut found = [0xee; 8];
     Arc::clone(&served.image).read(0x2_0000, &mut found);
     assert_eq!(found, [0, 0, 0xde, 0xad, 0xbe, 0, 0, 0]);
@@ -91,7 +91,7 @@ fn write_changes_just_these_bytes() {
     let object = json(42, &["write", "0x30001", path.to_str().unwrap(), "--verify"]);
     std::fs::remove_file(&path).unwrap();
     assert_eq!((&object["length_bytes"], &object["verified"]), (&5000.into(), &true.into()));
-    // 255 bytes up to an aligned address, then 256 each; and a piece after the 4 KiB boundary.
+    // 255 bytes up to an aligned address, then 256 bytes each, and a piece after the 4 KiB boundary.
     assert_eq!(object["counters"]["write_tlps"], 20);
 }
 
@@ -105,7 +105,7 @@ fn reports_refusals_of_adapter() {
         "{}",
         beyond.stderr
     );
-    let read_only = run(43, &["write", "0x20000", "--hex", "ff", "--verify"]);
+    let read_only = run(43, &["write", "0x20000", "--data", "ff", "--verify"]);
     assert_eq!(read_only.code, 1);
     assert!(read_only.stderr.contains("byte 0x20000 is 0x00 after 0xff was written"), "{}", read_only.stderr);
     let nobody = run(44, &["read", "0", "4", "--bus", "1a:00.0"]);
@@ -130,7 +130,7 @@ fn cfg_reads_and_writes_registers() {
 }
 
 #[test]
-fn a_dump_is_what_lspci_reads() {
+fn lspci_reads_dump_without_complaint() {
     let _served = adapter(46, "r");
     let dump = ok(46, &["cfg", "dump", "--extended"]);
     assert!(dump.starts_with("1b:00.0 NetTLP adapter\n00: 76 37 22 80 06 "), "{dump}");
@@ -174,7 +174,7 @@ fn perf_counts_requested_transfers() {
         "-t", "60",
     ];
     let object = json(47, &args);
-    // 1500 B at MRRS 512: three TLPs, or four where they cross 4 KiB.
+    // 1500 B at MRRS 512: three TLPs, or four if the read crosses 4 KiB.
     let tlps = object["counters"]["read_tlps"].as_u64().unwrap();
     assert!((600..=800).contains(&tlps), "{tlps}");
     assert_eq!((&object["requests"], &object["region_bytes"]), (&200.into(), &(512 << 10).into()));
@@ -188,7 +188,7 @@ fn perf_reports_writes_as_text() {
     assert!(said.starts_with("write of 512 B, fixed, 1 thread with 256 outstanding"), "{said}");
     assert!(said.contains("64 done, 0 failed"), "{said}");
     assert!(!said.contains("latency"), "{said}");
-    // Zeroes, and nowhere else.
+    // Zeroes at these addresses only.
     let mut found = [0xee; 516];
     ok(48, &["read", "0", "4"]);
     Arc::clone(&served.image).read(0x8000 - 2, &mut found);
@@ -211,14 +211,15 @@ fn perf_reports_failures_with_status_1() {
     assert_eq!(object["latency_ns"], Value::Null, "nothing was answered");
 }
 
-/// An adapter that goes ends the measurement, whose figures so far are shown.
+/// If the adapter stops, the measurement ends and shows its figures so far.
 #[test]
-fn perf_reports_results_after_adapter_went() {
+fn perf_reports_results_after_loss_of_adapter() {
     let served = adapter(54, "rw");
     let image = Arc::clone(&served.image);
     let perf =
         std::thread::spawn(|| run(54, &["perf", "write", "-a", "0", "-s", "64k", "-t", "60", "--json"]));
-    // It writes zeroes. As many are under way as fill the region once: when it comes by again, some have been counted.
+    // perf writes zeroes. The outstanding writes fill the region once, so when it writes the first address again, some
+    // writes have been counted.
     for _ in 0..2 {
         Arc::clone(&image).write(1, &[1]).unwrap();
         let mut found = [1];
@@ -235,7 +236,7 @@ fn perf_reports_results_after_adapter_went() {
     assert!(object["requests"].as_u64() > Some(0) && object["elapsed_s"].as_f64() < Some(60.0), "{object}");
 }
 
-/// As [`run`], without a scheme named.
+/// Like [`run`], without `--scheme`.
 fn unnamed(test: u8, args: &[&str]) -> common::Outcome {
     let place = [1, 2].map(|host| format!("127.12.{test}.{host}"));
     riser(&[&["nettlp"], args, &["-r", &place[0], "-l", &place[1]]].concat())
@@ -250,8 +251,8 @@ fn uses_session_if_supported() {
         let object: Value = serde_json::from_str(&outcome.stdout).unwrap();
         assert_eq!((&object["scheme"], &object["requests"]), (&"session".into(), &300.into()));
     }
-    // What was written is acknowledged, and so is there.
-    let outcome = unnamed(52, &["write", "0x40001", "--hex", "abcdef", "--json"]);
+    // Acknowledged data is in memory.
+    let outcome = unnamed(52, &["write", "0x40001", "--data", "abcdef", "--json"]);
     let object: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!(object["acknowledged"], true);
     let mut found = [0; 5];
@@ -263,7 +264,7 @@ fn uses_session_if_supported() {
 }
 
 #[test]
-fn perf_reports_ceiling() {
+fn perf_reports_loopback_ceiling() {
     let _served = adapter(50, "rw");
     let object = json(50, &["perf", "read", "-c", "10", "-t", "60", "--ceiling"]);
     let ceiling = &object["ceiling"];
@@ -280,7 +281,7 @@ fn rejects_wrong_usage_with_valid_values() {
         (&["read", "0xffffffffffffffff", "2"], "exceed the address space"),
         (&["read", "0", "17M"], "use -o FILE"),
         (&["read", "zero", "4"], "decimal or with 0x"),
-        (&["write", "0", "--hex", "abc"], "pairs of hexadecimal digits"),
+        (&["write", "0", "--data", "abc"], "pairs of hexadecimal digits"),
         (&["write", "0"], "required"),
         (&["read", "0", "4", "--mrrs", "300"], "128, 256, 512, 1024, 2048, 4096"),
         (&["read", "0", "4", "--tags", "5-1024"], "within 0 to 1023"),
@@ -299,7 +300,7 @@ fn rejects_wrong_usage_with_valid_values() {
     }
 }
 
-/// An adapter that answers reads below 64 KiB, and nothing else.
+/// An adapter that answers only reads below 64 KiB.
 struct Partial {
     sockets: Vec<UdpSocket>,
 }
@@ -312,7 +313,7 @@ impl Partial {
         Partial { sockets }
     }
 
-    /// Serves until so many reads are unanswered: by then, who has 16 tags has all that was answered.
+    /// Serves until this number of reads is unanswered. By then a client with 16 tags has received all answers.
     fn serve_until_unanswered(&self, reads: usize) {
         let (mut unanswered, mut bytes) = (0, [0; 5000]);
         while unanswered < reads {
@@ -340,7 +341,8 @@ impl Partial {
     }
 }
 
-/// Runs a command against it, and sends Ctrl-C when so many reads are unanswered; then exit status, output, and errors.
+/// Runs a command against this adapter, and sends Ctrl-C when this number of reads is unanswered. Returns exit status,
+/// output and errors.
 fn interrupted(test: u8, unanswered: usize, args: &[&str]) -> (Option<i32>, String, String) {
     let adapter = Partial::new(test);
     let places = [1, 2].map(|host| format!("127.63.{test}.{host}"));
@@ -356,9 +358,9 @@ fn interrupted(test: u8, unanswered: usize, args: &[&str]) -> (Option<i32>, Stri
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// What was read by then is there, whole transfers of 64 KiB, and how much it is is said.
+/// The file has the complete transfers of 64 KiB, and the error tells how many bytes were read.
 #[test]
-fn ctrl_c_ends_a_read_with_what_was_read() {
+fn ctrl_c_during_read_keeps_complete_transfers() {
     let path = fresh("interrupted");
     let (status, _, says) = interrupted(41, 16, &["read", "0", "256k", "-o", path.to_str().unwrap()]);
     let expected = "riser: 127.63.41.1: interrupted: 65536 of 262144 bytes were read, from 0x0 on\n";
@@ -372,8 +374,8 @@ fn ctrl_c_ends_a_read_with_what_was_read() {
 }
 
 #[test]
-fn ctrl_c_ends_a_write_with_what_was_sent() {
-    let args = ["write", "0x10000", "--hex", "0102030405", "--verify", "--json"];
+fn ctrl_c_during_write_reports_sent_bytes() {
+    let args = ["write", "0x10000", "--data", "0102030405", "--verify", "--json"];
     let (status, out, says) = interrupted(43, 1, &args);
     let expected = "riser: 127.63.43.1: interrupted: 5 of 5 bytes were sent, from 0x10000 on, not all of them read back\n";
     assert_eq!((status, &*says), (Some(130), expected));
@@ -393,7 +395,7 @@ fn with_wrong_lower_address(test: u8, args: &[&str]) -> (Option<i32>, String, St
     let mut bytes = [0; 64];
     while child.try_wait().unwrap().is_none() {
         let Ok((_, from)) = adapter.recv_from(&mut bytes) else { continue };
-        // CplD of 1 DW, Byte Count 4, under Requester ID and tag of the read.
+        // CplD of 1 DW, Byte Count 4, with Requester ID and tag of the read.
         let mut answer = [0; 6 + 16];
         answer[6..14].copy_from_slice(&[0x4a, 0, 0, 1, 0, 0, 0, 4]);
         answer[14..17].copy_from_slice(&bytes[10..13]);

@@ -21,7 +21,7 @@ fn scratch(name: &str, text: &str) -> String {
     path.display().to_string()
 }
 
-/// A lab behind an adapter whose host's program drives the model; what both say in the end.
+/// Runs a lab whose host drives the model through the adapter. Returns the final reports of adapter and device.
 fn drive(net: &str, lab: &[&str], model: &[&str], scheme: &str) -> (Value, Value) {
     let (there, here) = (format!("{net}.1"), format!("{net}.2"));
     let rule = format!("{here},all,rw");
@@ -54,9 +54,9 @@ fn memory_is_written_and_read_back() {
     }
 }
 
-/// The driver of the model runs on the adapter's host: rings, doorbells, data and interrupts take the way over UDP.
+/// The driver of the model runs on the adapter's host. Rings, doorbells, data and interrupts go over UDP.
 #[test]
-fn a_dma_engine_moves_data_both_ways() {
+fn dma_engine_moves_data_both_ways() {
     let settings = scratch("dma.toml", "vfs = 0\nwindow = 8\n");
     for (n, scheme) in ["session", "tagged"].into_iter().enumerate() {
         let model = ["dma-engine", "--settings", &settings, "--set", "window=16"];
@@ -72,7 +72,7 @@ fn a_dma_engine_moves_data_both_ways() {
     }
 }
 
-/// A path with another Max_Payload_Size than adapters have.
+/// A path with a larger Max_Payload_Size than adapters have by default.
 #[test]
 fn accepts_longer_payloads_with_larger_mps() {
     let lab = ["labs/nettlp/dma.toml", "--set", "link.mps_bytes=512"];
@@ -83,7 +83,7 @@ fn accepts_longer_payloads_with_larger_mps() {
 
 /// AtomicOps of the device reach the memory of the adapter's host.
 #[test]
-fn a_device_may_issue_atomic_ops() {
+fn device_may_issue_atomic_ops() {
     let lab = scratch(
         "counter.toml",
         "version = 1\n[[slot]]\nname = \"adapter\"\ndevice = \"nettlp-adapter\"\ndriver = \"counter\"\n",
@@ -94,7 +94,7 @@ fn a_device_may_issue_atomic_ops() {
     }
 }
 
-/// Rows: arguments, and what is said.
+/// Rows: arguments, and a part of the error.
 #[test]
 fn rejects_models_unfit_for_adapter() {
     let bad = scratch("bad.toml", "vfs = 0\nwindow = \"wide\"\n");
@@ -114,16 +114,16 @@ fn rejects_models_unfit_for_adapter() {
     ] {
         let output = riser(&[&["nettlp", "device"], args, &remote].concat()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        // A file that is wrong is no wrong argument.
+        // An invalid file has another exit status than an invalid argument.
         let code = if args.contains(&"--settings") { 1 } else { 2 };
         assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
         assert!(said.contains(why), "{args:?}: {said}");
     }
 }
 
-/// A slot's driver is another model's only where its device stands for one elsewhere.
+/// A slot may have the driver of another model only if its device represents a device elsewhere.
 #[test]
-fn a_driver_without_its_device_is_refused() {
+fn rejects_driver_without_its_device() {
     let slot = "version = 1\n[[slot]]\nname = \"a\"\n";
     for (keys, why) in [
         ("device = \"memory\"\ndriver = \"dma-engine\"\n", "the device has its own driver, expected"),
@@ -143,10 +143,10 @@ fn a_driver_without_its_device_is_refused() {
     }
 }
 
-/// A record comes to its limit, and the run goes on; it is run again as far as it goes, is refused as that of another lab, and is an error
-/// where it is cut off.
+/// A run continues after its record has reached the size limit. The replay ends with the record, a record of another
+/// lab is rejected, and a truncated record is an error.
 #[test]
-fn bounds_records_and_checks_their_lab() {
+fn limits_size_of_records_and_checks_their_lab() {
     let (lab, record) = ("labs/nettlp/mmio.toml", scratch("limited.rec", ""));
     let set = [
         "slot.adapter.nettlp-adapter.start_after_ms=1000",
@@ -197,7 +197,7 @@ fn bounds_records_and_checks_their_lab() {
     assert_eq!((&report["full"], &report["complete"]), (&false.into(), &false.into()));
 }
 
-/// A lab with a host outside is drawn, and run by nobody here.
+/// `riser check` draws a lab with an external host, but no command of this test can run it.
 #[test]
 fn rejects_lab_with_external_host_without_peer() {
     let text = "version = 1\n[[external_host]]\nname = \"guest\"\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\nparent = \"guest\"\n";

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use testkit::root;
 
-/// Returns an empty folder outside of the workspace. It is always the same for a checkout, so that earlier builds in it can be
-/// reused.
+/// Returns an empty folder outside of the workspace. The path is always the same for a checkout, so that earlier builds
+/// can be reused.
 fn outside(name: &str) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     root().hash(&mut hasher);
@@ -36,7 +36,7 @@ fn target() -> PathBuf {
     if alone() { tmp.join("outside") } else { tmp.parent().unwrap().to_owned() }
 }
 
-/// Makes the parent folder a workspace of riser's crates and this one, like riser's own, so that Cargo reuses riser's built crates. Cargo
+/// Makes the parent folder a workspace of this crate and the crates of riser, so that Cargo reuses their builds. Cargo
 /// identifies a crate by its path below the root of the workspace and by its features.
 fn share_workspace(copier: &Path) {
     let folder = copier.parent().unwrap();
@@ -102,7 +102,7 @@ impl Crate {
         text(&run.stdout)
     }
 
-    /// Returns the output of a command of a page; `None` for one that is not run here.
+    /// Returns the output of a command of a page; `None` for a command that is not run here.
     fn printed(&self, line: &str, commands: &mut usize) -> Option<String> {
         let Some(arguments) = line.strip_prefix("cargo run -q -- ") else {
             let known =
@@ -265,7 +265,7 @@ fn faults_and_hot_plug(copier: &Crate) {
     let report = copier.json(&["run", "labs/hotplug.toml", "--json"]);
     let events = report["hot_plug"].to_string();
     assert!(report["outcome"] == "finished" && events.contains("card"), "{report}");
-    // All four copies after it came back, and those before.
+    // All four copies after the card's return are complete, and the copies before.
     assert!(report["devices"][0]["counters"]["copies"].as_u64() > Some(4), "{report}");
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that commands write: two outputs never share a file, an output never overwrites an input, files appear complete or not at all,
-//! and paths that are not files are written directly. Never uses riser's internals.
+//! Files that commands write. Two outputs never share a file, and an output never overwrites an input. A file appears
+//! when it is complete. Paths that are not files are written directly. Never uses riser's internals.
 
 use crate::common::{Outcome, command};
 use std::fs;
@@ -201,7 +201,8 @@ fn ends_a_run(name: &str) {
     assert!(lines.ends_with("}\n") && lines.lines().count() > 1000);
 }
 
-/// The file of a killed run has no name, but is readable up to its last complete record. So is a file that was cut anywhere.
+/// The file of a killed run has no name, but is readable up to its last complete record. A capture that was cut at any
+/// byte is readable, too.
 #[test]
 fn cut_capture_is_readable_to_last_complete_record() {
     let folder = folder("killed");
@@ -239,13 +240,13 @@ fn cut_capture_is_readable_to_last_complete_record() {
     }
 }
 
-/// After errors and signals, there is no file, or the old one.
+/// After errors and signals, there is no file, or the old file.
 #[test]
 fn failed_command_leaves_no_incomplete_file() {
     let folder = folder("limits");
     endless(&folder);
     fs::write(folder.join("old"), "mine").unwrap();
-    // A limit of the file size stands for a full disk.
+    // A limit of the file size replaces a full disk.
     for name in ["old", "new"] {
         let riser = env!("CARGO_BIN_EXE_riser");
         let line =
@@ -502,7 +503,7 @@ fn standard_input_counts_as_file() {
     fs::copy(lab("replay.toml").with_file_name(&captured), folder.join("card.pcap")).unwrap();
     let there = with_input(&folder, "check -", replayed.replace(&captured, "card.pcap").as_bytes());
     assert_eq!((there.code, there.stderr.as_str()), (0, ""));
-    // The files that it names are inputs.
+    // The files that the sweep names are inputs.
     let over = with_input(
         &folder,
         "run - --force --capture card.pcap",

@@ -91,7 +91,7 @@ fn answers_on_all_ports_and_counts() {
         "127.14.40.1",
         "--base",
         "0xfe000000",
-        "--size",
+        "--bar-size",
         "256",
         "--bus",
         "1b:00.0",
@@ -160,9 +160,13 @@ fn serves_file_and_writes_it_back_on_request() {
 #[test]
 fn rejects_invalid_arguments() {
     for (args, status, says) in [
-        (&["-r", "127.14.43.2", "-l", "127.14.43.1", "--base", "0", "--size", "0"][..], 2, "expected 1 to"),
         (
-            &["-r", "127.14.43.2", "--base", "0xffffffffffffffff", "--size", "2"],
+            &["-r", "127.14.43.2", "-l", "127.14.43.1", "--base", "0", "--bar-size", "0"][..],
+            2,
+            "expected 1 to",
+        ),
+        (
+            &["-r", "127.14.43.2", "--base", "0xffffffffffffffff", "--bar-size", "2"],
             2,
             "exceed the address space",
         ),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser run`, `riser check` and `riser profiles`, on shipped labs and on invalid ones. Never calls the
-//! library.
+//! `riser run`, `riser check` and `riser profiles`, on shipped labs and on invalid labs. Never calls the library.
 
 use crate::common::{riser, riser_ok};
 use serde_json::Value;
@@ -114,7 +113,7 @@ fn reports_run_as_text_and_json() {
 }
 
 #[test]
-fn no_latencies_omits_latencies() {
+fn option_no_latencies_omits_latencies() {
     let without = ["run", "--json", "--no-latencies", &lab("ping.toml")];
     let (with, without) = (json(&["run", "--json", &lab("ping.toml")]), json(&without));
     assert!(with["links"][0]["transactions"].as_array().is_some_and(|kinds| !kinds.is_empty()));
@@ -128,7 +127,7 @@ fn no_latencies_omits_latencies() {
 
 /// An Ack for a TLP that was never sent is counted, and appears in the error line of its link. A run without errors has no such line.
 #[test]
-fn error_counters_have_lines() {
+fn report_has_line_for_each_error_counter() {
     let good = "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"traffic\"\n\
                 [[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\ncount = 10\n";
     let fault = "[[fault]]\nslot = \"card\"\ndirection = \"downstream\"\nframes = \"ack\"\nnth = 1\n\
@@ -170,7 +169,7 @@ fn credits_lab_shows_starvation() {
 
 /// Every latency has the basis of its figures.
 #[test]
-fn reports_have_their_basis() {
+fn reports_name_their_basis() {
     let of = |profile: &str| {
         let profile = format!("host.profile={profile}");
         json(&["run", "--json", "--set", &profile, &lab("credits.toml")])
@@ -328,7 +327,7 @@ fn rejects_invalid_lab_before_run() {
         &["run"][..],
         &["check"],
         &["run", &path, "--dllps"],
-        &["run", &path, "--tap", "root"],
+        &["run", &path, "--capture-at", "root"],
         &["run", &path, "--seed", "x"],
     ] {
         assert_eq!(riser(args).code, 2, "{args:?}");

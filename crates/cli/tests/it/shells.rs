@@ -56,7 +56,7 @@ fn bash_completes_commands_flags_and_values() {
         ("riser ru", "run rules"),
         ("riser model in", "inflight"),
         ("riser run --trans", "--transactions-json"),
-        ("riser run --tap r", "root"),
+        ("riser run --capture-at r", "root"),
         ("riser completions el", "elvish"),
     ] {
         let last = words.split(' ').next_back().unwrap();
@@ -72,7 +72,7 @@ fn bash_completes_commands_flags_and_values() {
 }
 
 #[test]
-fn man_reads_page_of_every_command() {
+fn man_displays_page_of_every_command() {
     let folder = scratch("man");
     let path = folder.to_str().unwrap();
     assert_eq!(riser_ok(&["man", "-o", path]), "");

@@ -34,14 +34,17 @@ fn rejects_wrong_usage_before_measuring() {
             &["-o", "x", "--host", "ideal", "--suite", "long"],
             "no experiment `long`: there are full, short, lat_cmd_sizes",
         ),
-        (&["-o", "x", "--host", "ideal", "--only", "bw"], "no experiment `bw`: there are lat_cmd_sizes"),
         (
-            &["-o", "x", "--host", "ideal", "--suite", "short", "--only", "lat_cmd_off_rd"],
-            "not of this suite",
+            &["-o", "x", "--host", "ideal", "--experiments", "bw"],
+            "no experiment `bw`: there are lat_cmd_sizes",
+        ),
+        (
+            &["-o", "x", "--host", "ideal", "--suite", "short", "--experiments", "lat_cmd_off_rd"],
+            "the suite has no such experiment",
         ),
         (&["-o", "x", "--host", "vax"], "no host profile `vax`"),
-        (&["-o", "x", "--host", "all", "--mps", "128"], "a configuration sets them itself"),
-        (&["-o", "x", "--host", "all", "--iommu", "4k"], "a configuration sets them itself"),
+        (&["-o", "x", "--host", "all", "--mps", "128"], "a configuration already has these settings"),
+        (&["-o", "x", "--host", "all", "--iommu", "4k"], "a configuration already has these settings"),
         (&["-o", "x", "--host", "ideal", "--iommu", "4k"], "host profile `ideal` has no IOMMU"),
         (&["-o", "x", "--host", "ideal", "--cache", "cold"], "--cache: the experiments of"),
         (&["-o", "x", "--host", "ideal", "--jobs", "0"], "0 is not in 1..=256"),
@@ -61,7 +64,7 @@ fn iommu_and_basis_are_in_text_and_page() {
     let out = folder("iommu");
     let (path, page) = (out.to_string_lossy().into_owned(), out.join("page.html"));
     let host = ["--host", "xeon-e3-1226v3", "--iommu", "4k"];
-    let files = ["-o", &path, "--only", "lat_cmd_sizes", "--html", page.to_str().unwrap()];
+    let files = ["-o", &path, "--experiments", "lat_cmd_sizes", "--html", page.to_str().unwrap()];
     let output = riser(&[&host[..], &files].concat()).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     assert!(out.join("nfp6000_xeon-e3-1226v3-iommu-nosp/lat_cmd_sizes.csv").exists());
@@ -82,7 +85,7 @@ fn iommu_and_basis_are_in_text_and_page() {
 fn extrapolated_figures_are_in_page_and_record() {
     let out = folder("extrapolated");
     let (path, page) = (out.to_string_lossy().into_owned(), out.join("page.html"));
-    let host = ["--host", "xeon-platinum-8480", "--device", "nfp6000", "--only", "lat_cmd_sizes"];
+    let host = ["--host", "xeon-platinum-8480", "--device", "nfp6000", "--experiments", "lat_cmd_sizes"];
     let output =
         riser(&[&host[..], &["-o", &path, "--html", page.to_str().unwrap()]].concat()).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
@@ -121,7 +124,7 @@ fn ctrl_c_keeps_complete_files_and_next_run_continues() {
         &path,
         "--jobs",
         "1",
-        "--only",
+        "--experiments",
         "lat_cmd_sizes,bw_dma_off_rd,bw_dma_off_wr",
     ];
     let child = riser(&all).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -135,14 +138,15 @@ fn ctrl_c_keeps_complete_files_and_next_run_continues() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", said(&output));
     assert!(
-        said(&output).contains("experiments left: the same command goes on from here"),
+        said(&output).contains("experiments left: run the same command again to continue"),
         "{}",
         said(&output)
     );
     assert_eq!(names(&files), ["lat_cmd_sizes.csv", "riser.json"]);
 
-    let rest =
-        riser(&["--host", "ideal", "-o", &path, "--only", "lat_cmd_sizes", "--json"]).output().unwrap();
+    let rest = riser(&["--host", "ideal", "-o", &path, "--experiments", "lat_cmd_sizes", "--json"])
+        .output()
+        .unwrap();
     assert_eq!(rest.status.code(), Some(0), "{}", said(&rest));
     let summary: serde_json::Value = serde_json::from_slice(&rest.stdout).unwrap();
     assert_eq!((&summary["experiments_kept"], &summary["rows_measured"]), (&1.into(), &0.into()));

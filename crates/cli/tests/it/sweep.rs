@@ -29,7 +29,7 @@ fn json(args: &[&str]) -> Value {
 }
 
 #[test]
-fn shipped_sweeps_reach_their_aims() {
+fn shipped_sweeps_give_expected_results() {
     let out = folder("ship");
     let link = json(&["sweep", text(&labs().join("link.toml")), "-o", text(&out.join("link")), "--json"]);
     assert_eq!((&link["recorded"], &link["outcomes"]["finished"]), (&126.into(), &126.into()));
@@ -121,7 +121,7 @@ fn signal(child: &Child, name: &str) {
 }
 
 #[test]
-fn killed_sweep_continues_to_same_bytes() {
+fn continued_sweep_writes_same_bytes_as_uninterrupted_one() {
     let (straight, killed) = (written("straight"), written("killed"));
     assert!(begin(&straight, &["--workers", "1"]).wait_with_output().unwrap().status.success());
     let mut seen = BTreeSet::new();
@@ -228,7 +228,7 @@ fn reports_invalid_sweeps() {
 }
 
 #[test]
-fn sweep_of_refused_points_is_written_and_fails() {
+fn sweep_with_rejected_points_writes_results_and_fails() {
     let folder = written("refused");
     let lab = "version = 1\n[[slot]]\nname = 'a'\ndevice = 'native'\nnative.library = 'lab.toml'\n";
     fs::write(folder.join("lab.toml"), lab).unwrap();

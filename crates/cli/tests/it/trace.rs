@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser trace` on captures written here byte by byte, and on real ones where they are at hand. Never calls the
-//! library.
+//! `riser trace` on captures written here byte by byte, and on real captures if available. Never calls the library.
 
 use crate::common::{riser, riser_ok, riser_whose_reader_leaves};
 use serde_json::Value;
@@ -18,7 +17,7 @@ const MRD: &str = "
     0007 00000000
     20000040 1b0005ff 00000001 00001000";
 
-/// Its answer, cut to 8 B: CplD of 2 DW from 00:00.0, SC, Byte Count 256, Lower Address 0.
+/// The completion of this read, cut to 8 B: CplD of 2 DW from 00:00.0, SC, Byte Count 256, Lower Address 0.
 const CPLD: &str = "
     020000000001 020000000002 0800
     4500 0036 0000 0000 4011 66b5 0a000002 0a000001
@@ -40,7 +39,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// A capture with these frames, a microsecond apart.
+/// Writes a capture with these frames, a microsecond apart.
 fn capture(name: &str, frames: &[&str]) -> PathBuf {
     let mut file = bytes(PCAP_HEADER);
     for (index, frame) in frames.iter().enumerate() {
@@ -138,7 +137,7 @@ fn reports_bad_frames_and_reads_rest() {
 }
 
 #[test]
-fn stats_of_one_and_of_several_files() {
+fn prints_statistics_of_each_file() {
     let a = capture("stats-a.pcap", &[MRD, CPLD]);
     let b = capture("stats-b.pcap", &[MRD]);
     let (a, b) = (a.to_str().unwrap(), b.to_str().unwrap());
@@ -151,7 +150,7 @@ fn stats_of_one_and_of_several_files() {
 }
 
 #[test]
-fn names_each_of_several_files() {
+fn output_names_file_of_each_record() {
     let a = capture("several-a.pcap", &[MRD]);
     let b = capture("several-b.pcap", &[CPLD]);
     let (a, b) = (a.to_str().unwrap(), b.to_str().unwrap());
@@ -177,7 +176,7 @@ fn rejects_files_that_are_not_captures() {
     assert_eq!(riser(&["trace"]).code, 2);
 }
 
-/// The reads of the labs' captures, with DLLPs.
+/// Runs a shipped lab, and returns the path of its capture with DLLPs.
 fn lab_capture(lab: &str, name: &str) -> String {
     let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).display().to_string();
@@ -187,7 +186,7 @@ fn lab_capture(lab: &str, name: &str) -> String {
 }
 
 #[test]
-fn transactions_of_a_capture() {
+fn prints_one_line_per_transaction() {
     let file = capture("transactions.pcap", &[MRD, CPLD, CPLD]);
     let file = file.to_str().unwrap();
     let text = riser_ok(&["trace", "--transactions", file]);
@@ -207,9 +206,9 @@ fn transactions_of_a_capture() {
     assert_eq!(lines[1]["summary"]["errors"]["incomplete"], 1);
 }
 
-/// What the link counted as replayed is what the transactions count as retries, and no more.
+/// The replays that the links count equal the retries that the transactions count.
 #[test]
-fn retries_are_the_replays_of_the_links() {
+fn number_of_retries_equals_replays_of_links() {
     let file = lab_capture("errors.toml", "trace-errors.pcapng");
     let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/errors.toml").display().to_string();
     let report: Value = serde_json::from_str(&riser_ok(&["run", &labs, "--json"])).unwrap();
@@ -221,15 +220,15 @@ fn retries_are_the_replays_of_the_links() {
     let retries: u64 = transactions.iter().map(|t| t["retries"].as_u64().unwrap()).sum();
     assert!(replays > 50 && retries == replays, "{retries} retries, {replays} replays");
     assert_eq!(summary["summary"]["with_errors"], 0, "{summary}");
-    // Every request but those on their way at the end was acknowledged, and none before it was sent.
+    // Every request was acknowledged after it was sent, except requests in flight at the end.
     let acked = transactions.iter().filter(|t| t["ack_ps"].as_u64().is_some_and(|ps| ps > 0)).count();
     assert!(acked + 20 > transactions.len(), "{acked} of {}", transactions.len());
-    // What was lost on the way is shown, and is not counted twice.
+    // A lost frame is shown, and not counted twice.
     let lost = riser_ok(&["trace", "--filter", "lost", &file]);
     assert!(lost.lines().count() > 20 && lost.lines().all(|line| line.ends_with(" on the way]")), "{lost}");
 }
 
-/// What the lab's enumeration and its driver say, by name: in the list, as JSON, and for transactions.
+/// The requests of the lab's enumeration and driver have names: in the list, in JSON, and for transactions.
 #[test]
 fn shows_meaning_of_tlps() {
     let file = lab_capture("ping.toml", "trace-means.pcapng");
@@ -260,7 +259,7 @@ fn shows_meaning_of_tlps() {
 }
 
 #[test]
-fn data_in_hexadecimal_and_as_text() {
+fn shows_data_in_hexadecimal_and_as_text() {
     let file = capture("data.pcap", &[MRD, CPLD]);
     let file = file.to_str().unwrap();
     let text = riser_ok(&["trace", "-x", file]);
@@ -299,9 +298,9 @@ fn filters_apply_to_every_view() {
     assert!(wrong.stderr.trim_end().ends_with("tga=5\n  ^"), "{}", wrong.stderr);
 }
 
-/// What the series adds up to is what the link counted, but for SKP ordered sets, and what was on its way at the end.
+/// The series adds up to the link's counters, without SKP ordered sets and frames in flight at the end.
 #[test]
-fn a_series_adds_up_to_the_counters() {
+fn series_adds_up_to_the_counters() {
     let file = lab_capture("credits.toml", "trace-series.pcapng");
     let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/credits.toml").display().to_string();
     let report: Value = serde_json::from_str(&riser_ok(&["run", &labs, "--json"])).unwrap();
@@ -344,14 +343,14 @@ fn credits_never_fall_below_zero() {
             }
         }
     }
-    // The narrow link of this lab stands still for want of credits.
+    // The narrow link of this lab waits for credits.
     assert_eq!(least, 0);
     assert!(lines.len() > 8000);
     assert!(riser_ok(&["trace", &file, "--credits"]).lines().all(|line| line.contains("; credits ")));
 }
 
 #[test]
-fn perfetto_is_written_once() {
+fn perfetto_output_is_not_overwritten_without_force() {
     let file = lab_capture("ping.toml", "trace-perfetto.pcapng");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trace-perfetto.json");
     let _ = fs::remove_file(&out);
@@ -368,7 +367,7 @@ fn perfetto_is_written_once() {
 }
 
 #[test]
-fn wrong_usage() {
+fn rejects_wrong_usage() {
     let file = capture("usage.pcap", &[MRD]);
     let file = file.to_str().unwrap();
     for args in [
@@ -392,7 +391,7 @@ fn wrong_usage() {
 }
 
 #[test]
-fn succeeds_if_reader_of_output_leaves() {
+fn succeeds_if_reader_closes_the_output_early() {
     let file = capture("pipe.pcap", &[MRD; 5000]);
     for args in [&["trace"][..], &["trace", "--json"], &["trace", "--transactions"], &["trace", "--credits"]]
     {
@@ -403,7 +402,7 @@ fn succeeds_if_reader_of_output_leaves() {
 
 /// All real captures decode completely: no errors in any of them.
 #[test]
-fn real_captures() {
+fn reads_real_captures_without_errors() {
     let Some(folder) = testkit::shared_data("nettlp-captures") else { return };
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap()
@@ -422,7 +421,7 @@ fn real_captures() {
     }
 }
 
-/// Names in a capture are somebody else's: what a terminal would take for a command is not passed on.
+/// Names in a capture are untrusted: sequences that a terminal would execute are removed.
 #[test]
 fn removes_terminal_commands_from_names() {
     let lab = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/ping.toml");
@@ -438,7 +437,7 @@ fn removes_terminal_commands_from_names() {
     assert!(shown.contains("n\u{fffd}c:") && !shown.contains('\u{1b}'));
 }
 
-/// A healthy tree: bus probes are no errors in any view, and what passes switches counts once.
+/// A healthy tree: probes of buses are no errors in any view, and a transaction through switches counts once.
 #[test]
 fn tree_shows_no_errors_and_each_transaction_once() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -476,7 +475,7 @@ fn tree_shows_no_errors_and_each_transaction_once() {
         let sum: u64 = hops.iter().map(|hop| hop["latency_ps"].as_u64().unwrap()).sum();
         assert_eq!(write["latency_ps"], sum, "{write}");
     }
-    // A name that the capture does not have keeps nothing, and a note says so.
+    // A filter with a name that the capture does not have selects no records, and a note reports this.
     for (term, names) in [("slot=nope", "adder, "), ("link=zz", "adder, "), ("link=99", "0, 1, ")] {
         let outcome = riser(&["trace", &file, "--filter", term]);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (0, ""), "{term}");
@@ -525,7 +524,7 @@ fn check_prints_violations_and_fails() {
         (["--rule", "nosuch"], "`riser rules` lists the rules"),
         (["--rule=length", "--ignore=length"], "no rule left to judge by"),
         (["--mps", "100"], "128, 256, 512, 1024, 2048, 4096"),
-        (["--tags", "33"], "expected 32, 256 or 1024"),
+        (["--tag-count", "33"], "expected 32, 256 or 1024"),
     ] {
         let output = riser(&["trace", "--check", arguments[0], arguments[1], path]);
         assert!(output.code == 2 && output.stderr.contains(says), "{}", output.stderr);

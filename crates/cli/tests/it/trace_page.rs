@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page of a lab's capture beside `riser trace --json` of the same, in headless Chromium where that is installed:
-//! what TLPs mean, and their data.
+//! Compares the page of a lab's capture, in headless Chromium if installed, with `riser trace --json`: the meaning of
+//! TLPs, and their data.
 
 use crate::common::riser_ok;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use std::path::Path;
 use testkit::browser::Browser;
 
 #[test]
-fn page_has_same_names_as_trace() {
+fn page_uses_same_names_as_trace() {
     let text = |name: &str| Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).display().to_string();
     let (capture, page) = (text("trace-page.pcapng"), text("trace-page.html"));
     let lab = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/ping.toml");
@@ -29,7 +29,7 @@ fn page_has_same_names_as_trace() {
         .collect();
     assert_eq!(shown, json!(due));
 
-    // In the list, and in full.
+    // In the list, and in the details.
     for means in
         ["MSI of 01:00.0, vector 0", "TX index (doorbell) = 0x2", "Command: Memory Space Enable", "Vendor ID"]
     {

@@ -160,7 +160,7 @@ fn lab_serves_programs_and_replays_them() {
 
 /// Either end may start first, and may be restarted: a call ends with an error, and the next one finds the new adapter.
 #[test]
-fn either_end_may_start_first_and_restart() {
+fn either_nettlp_end_may_start_first_or_restart() {
     let Some(read) = program("libtlp/examples/dma_read.c") else { return };
     let net = Loopback::new(4);
     let refused = || {
@@ -198,7 +198,7 @@ fn upstream_pseudo_memory_answers_host() {
 /// A kernel's memory for `process_list.c`: the tasks, and their order in the list.
 struct Kernel {
     memory: Vec<u8>,
-    /// Virtual address of each task, and the text to be shown for it.
+    /// Virtual address of each task, and its expected text.
     tasks: Vec<(u64, String)>,
 }
 
@@ -208,7 +208,8 @@ const LINEAR: u64 = 0xffff_8880_0000_0000;
 const TASK: [usize; 3] = [0x8d8, 0x9a8, 0xb98];
 
 impl Kernel {
-    /// Places `init_task` in the kernel's image, and the others as an allocator would, some with a page boundary in the name.
+    /// Places `init_task` in the kernel's image, and the other tasks like an allocator. Some have a page boundary in
+    /// the name.
     fn new(count: usize) -> Kernel {
         let mut kernel = Kernel { memory: vec![0xa5; 4 << 20], tasks: vec![] };
         for n in 0..count {

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rules for every command: help with an example, exit statuses, destination of errors. Never tests a result.
 
-use crate::common::{riser, riser_ok};
+use crate::common::{listed_commands, riser, riser_ok};
 use std::process::Command;
 
 /// Adds a command, and all commands below it that its help lists.
 fn commands(path: &[&str], found: &mut Vec<Vec<String>>) {
     let help = riser_ok(&[path, &["--help"]].concat());
     found.push(path.iter().map(|s| (*s).to_owned()).collect());
-    let listed =
-        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    for name in listed.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+    for name in listed_commands(&help) {
         commands(&[path, &[name]].concat(), found);
     }
 }
@@ -60,7 +58,6 @@ fn each_command_has_json_option() {
 fn wrong_usage_has_status_2_and_one_prefix() {
     for args in [
         &["nonsense"][..],
-        &[],
         &["model"],
         &["model", "bw"],
         &["model", "bw", "--size", "64", "--lane", "8"],
@@ -129,7 +126,17 @@ fn errors_shorten_long_arguments() {
 }
 
 #[test]
-fn version() {
+fn riser_alone_prints_a_short_overview() {
+    let overview = riser_ok(&[]);
+    assert!((15..=20).contains(&overview.lines().count()), "{overview}");
+    for task in ["riser new", "riser run", "riser trace", "riser bench", "riser guest run", "riser rtl build"]
+    {
+        assert!(overview.contains(task), "{task}: {overview}");
+    }
+}
+
+#[test]
+fn prints_version_and_commit() {
     let head = Command::new("git").args(["rev-parse", "HEAD"]).output();
     let version = match head {
         Ok(head) if head.status.success() => {
@@ -141,7 +148,7 @@ fn version() {
 }
 
 #[test]
-fn bench_names_the_legal_values() {
+fn bench_errors_list_valid_values() {
     for (args, said) in [
         (["--warm-up", "16777217"], "'16777217' for '--warm-up <N>': 16777217 is not in 0..=16777216"),
         (["--transfers", "0"], "'0' for '--transfers <N>': 0 is not in 1..=16777216"),
@@ -161,7 +168,7 @@ fn bench_names_the_legal_values() {
 }
 
 #[test]
-fn invalid_seeds_are_reported_with_legal_range() {
+fn invalid_seeds_are_reported_with_valid_range() {
     let adapter = ["nettlp", "adapter", "labs/nettlp/host.toml", "--allow", "127.0.0.2,all,rw"];
     for args in [&["run", "labs/ping.toml"][..], &["bench"], &adapter] {
         for seed in ["-1", "x", "18446744073709551616"] {
@@ -194,13 +201,13 @@ fn unanswered_read_names_what_to_check() {
 fn negative_values_are_refused_by_their_option() {
     let rows: [(&[&str], &str); 6] = [
         (
-            &["trace", "--check", "--tags", "-1", "x"],
-            "invalid value '-1' for '--tags <COUNT>': expected 32, 256 or 1024",
+            &["trace", "--check", "--tag-count", "-1", "x"],
+            "invalid value '-1' for '--tag-count <COUNT>': expected 32, 256 or 1024",
         ),
         (&["trace", "--check", "--limit", "-1", "x"], "invalid value '-1' for '--limit <COUNT>'"),
         (
             &["trace", "--check", "--timeout", "-5ms", "x"],
-            "invalid value '-5ms' for '--timeout': a negative value is not legal",
+            "invalid value '-5ms' for '--timeout': expected a value that is not negative",
         ),
         (
             &["trace", "--gen", "-1", "--lanes", "4", "x"],

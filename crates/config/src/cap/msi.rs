@@ -32,10 +32,10 @@ structure! {
     }
 }
 
-/// MSI capability of a function, as the function declares it.
+/// Declaration of a function's MSI capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MsiLayout {
-    /// Vectors asked for: 1, 2, 4, 8, 16 or 32.
+    /// Requested vectors: 1, 2, 4, 8, 16 or 32.
     pub vectors: u8,
 }
 
@@ -48,7 +48,7 @@ pub struct MsiOptions {
     pub address_32: bool,
 }
 
-/// MSI as software has set it.
+/// Settings of MSI by software.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MsiConfig {
     /// Address of the interrupt write.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! MSI-X capability (`PCIe 5.0 §7.7.2`). The table and the Pending Bit Array are in a BAR, not here.
+//! MSI-X capability (`PCIe 5.0 §7.7.2`). The table and the Pending Bit Array are in a BAR, not in configuration space.
 
 use crate::register::{Register, put, structure};
 
@@ -9,7 +9,7 @@ structure! {
     0x00 CONTROL "Message Control" {
         26:16 hwinit TABLE_SIZE "Table Size";
         30    rw     FUNCTION_MASK "Function Mask", "masks all vectors" => MSIX;
-        31    rw     ENABLE "MSI-X Enable", "interrupts are the writes of the table" => MSIX;
+        31    rw     ENABLE "MSI-X Enable", "interrupts are sent as the writes that the table defines" => MSIX;
     }
     0x04 TABLE_PLACE "Table Offset, Table BIR" {
         2:0  hwinit TABLE_BIR "Table BIR";
@@ -24,18 +24,18 @@ structure! {
 /// Bytes of a table entry: address (8), data (4), vector control (4) (`PCIe 5.0 §6.1.4.2`).
 pub const ENTRY_BYTES: u64 = 16;
 
-/// MSI-X capability of a function, as the function declares it.
+/// Declaration of a function's MSI-X capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MsixLayout {
     /// Vectors, 1 to 2048.
     pub vectors: u16,
-    /// BAR of the table, and its offset there, a multiple of 8 B.
+    /// BAR of the table, and its offset in the BAR, a multiple of 8 B.
     pub table: (u8, u32),
-    /// BAR of the Pending Bit Array, and its offset there, a multiple of 8 B.
+    /// BAR of the Pending Bit Array, and its offset in the BAR, a multiple of 8 B.
     pub pending: (u8, u32),
 }
 
-/// Message Control as software has set it.
+/// Message Control, as set by software.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MsixControl {
     /// MSI-X Enable.

@@ -114,7 +114,7 @@ impl PortType {
     }
 }
 
-/// The PCI Express capability, as a function declares it.
+/// Declaration of a function's PCI Express capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PcieLayout {
     /// Device/Port Type.
@@ -130,7 +130,8 @@ pub struct PcieLayout {
     pub function_level_reset: bool,
     /// Legacy PCI Express Endpoint, which may receive locked reads (`PCIe 5.0 §6.5.7`).
     pub legacy: bool,
-    /// AtomicOps that the function completes. For a bridge, the AtomicOps of its root complex, or none.
+    /// AtomicOps that the function completes. For a root port, the AtomicOps of its root complex. Empty for other
+    /// bridges.
     pub atomics: AtomicSupport,
     /// AtomicOp Routing Supported; bridges only.
     pub atomic_routing: bool,
@@ -298,7 +299,7 @@ impl PcieLayout {
             ])
     }
 
-    /// Device Control after reset. Software may write any Max_Payload_Size; values above the supported one act as the
+    /// Device Control after reset. Software may write any Max_Payload_Size. Values above the supported one act like the
     /// supported one.
     fn device_control(self) -> u32 {
         use device_control::*;
@@ -342,7 +343,8 @@ impl PcieLayout {
     }
 }
 
-/// Max_Payload_Size in force: the value set, limited to the one in Device Capabilities. Reserved encodings give 128 B.
+/// Effective Max_Payload_Size: the value in Device Control, limited to the value in Device Capabilities. Reserved
+/// encodings give 128 B.
 pub(crate) fn mps(control: u32, capabilities: u32) -> Mps {
     let supported = get(capabilities, device_capabilities::MPS_SUPPORTED);
     let [set, supported] = [get(control, device_control::MPS), supported]

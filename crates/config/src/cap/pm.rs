@@ -37,17 +37,17 @@ pub enum PowerState {
     D3Hot,
 }
 
-/// Power Management, as a function declares it.
+/// Declaration of a function's Power Management capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PmLayout {
-    /// No_Soft_Reset: the function keeps its state from D3hot to D0; otherwise that transition resets it.
+    /// No_Soft_Reset: the function keeps its state from D3hot to D0; otherwise this transition resets the function.
     pub no_soft_reset: bool,
     /// The function can send PME from D0 and D3hot.
     pub pme: bool,
 }
 
 impl Default for PmLayout {
-    /// The function keeps its state and sends no PME.
+    /// Default: the function keeps its state and sends no PME.
     fn default() -> PmLayout {
         PmLayout { no_soft_reset: true, pme: false }
     }

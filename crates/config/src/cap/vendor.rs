@@ -36,7 +36,7 @@ impl Vendor {
         }
     }
 
-    /// The capability's registers; at most [`MAX_BYTES`] of its bytes.
+    /// The capability's registers, with at most [`MAX_BYTES`] of its bytes.
     pub(crate) fn registers(&self) -> Vec<Register> {
         let bytes = match self {
             Vendor::Bytes(bytes) => &bytes[..bytes.len().min(MAX_BYTES)],

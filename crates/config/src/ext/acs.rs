@@ -41,7 +41,7 @@ bitflags! {
         const REQUEST_REDIRECT = 1 << 2;
         /// ACS P2P Completion Redirect: peer-to-peer completions without Relaxed Ordering go up.
         const COMPLETION_REDIRECT = 1 << 3;
-        /// ACS Upstream Forwarding: requests that came up may go down again through the same port.
+        /// ACS Upstream Forwarding: requests from below may go down again through the same port.
         const UPSTREAM_FORWARDING = 1 << 4;
         /// ACS P2P Egress Control: the vector selects which peers are reachable.
         const EGRESS_CONTROL = 1 << 5;
@@ -51,7 +51,7 @@ bitflags! {
     }
 }
 
-/// Access Control Services, as a function declares them.
+/// Declaration of a function's Access Control Services.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AcsLayout {
     /// Services that the function supports.

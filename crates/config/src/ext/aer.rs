@@ -163,7 +163,7 @@ pub const DEFAULT_CORRECTABLE_MASK: u32 = Correctable::AdvisoryNonFatal.mask()
     | Correctable::CorrectedInternal.mask()
     | Correctable::HeaderLogOverflow.mask();
 
-const STATUS_DOES: &str = "clearing the error of the First Error Pointer shows the next recorded header";
+const STATUS_DOES: &str = "clearing the first error makes the next recorded header visible";
 const MASK_DOES: &str = "set: recorded only in the status register, without header or message";
 const SEVERITY_DOES: &str = "set: ERR_FATAL, clear: ERR_NONFATAL";
 const CORRECTABLE_MASK_DOES: &str = "set: recorded only in the status register, without message";
@@ -230,7 +230,7 @@ pub enum AerRole {
     RootPort,
 }
 
-/// Advanced Error Reporting, as a function declares it.
+/// Declaration of a function's Advanced Error Reporting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AerLayout {
     /// Kind of port.

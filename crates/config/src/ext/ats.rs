@@ -17,7 +17,7 @@ structure! {
     }
 }
 
-/// Address Translation Services, as a function declares them.
+/// Declaration of a function's Address Translation Services.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AtsLayout {
     /// Number of invalidate requests that the function can accept before it stops the sender, 1 to

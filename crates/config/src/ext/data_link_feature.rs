@@ -16,7 +16,8 @@ structure! {
     }
 }
 
-/// The capability's registers. `remote` is what the port at the other end supports, if features were exchanged.
+/// The capability's registers. `remote` has the features that the port at the other end supports, if features were
+/// exchanged.
 pub fn registers(scaled_flow_control: bool, remote: Option<bool>) -> Vec<Register> {
     let local = u32::from(scaled_flow_control) | EXCHANGE_ENABLE;
     TABLE.registers(&[(CAPABILITIES, local), (STATUS, remote.map_or(0, |r| REMOTE_VALID | u32::from(r)))])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Methods of [`Builder`] that declare extended capabilities. `build` lays them out.
+//! Methods of [`Builder`] that declare extended capabilities. `build` places them.
 
 use super::aer::{AerLayout, AerRole};
 use super::resizable::ResizableBar;
@@ -123,7 +123,7 @@ impl Builder {
     /// Adds Virtual Channel.
     pub fn virtual_channels(mut self, layout: VcLayout) -> Builder {
         if !layout.is_legal() {
-            return self.wrong(vc::ID, "virtual channels, expected 1 to 8, fewer of them low-priority");
+            return self.wrong(vc::ID, "invalid numbers of virtual channels, expected 1 to 8, and a lower number of low-priority channels");
         }
         self.layouts.vc = Some(layout);
         self.set_extended(&vc::TABLE, layout.registers())
@@ -137,7 +137,8 @@ impl Builder {
     /// Adds a Vendor-Specific extended capability. A function may have several.
     pub fn vendor_specific_extended(self, layout: &VsecLayout) -> Builder {
         if layout.bytes() > 0xf00 || layout.revision > 15 {
-            return self.wrong(vendor::ID, "VSEC, expected up to 3840 bytes and revisions 0 to 15");
+            return self
+                .wrong(vendor::ID, "invalid VSEC, expected up to 3840 bytes and a revision of 0 to 15");
         }
         self.add_extended(vendor::ID, vendor::TABLE.version, layout.registers())
     }
@@ -184,9 +185,9 @@ impl Builder {
         self
     }
 
-    /// Returns a builder for a VF (`PCIe 5.0 §9.3.4`). Vendor ID and Device ID read FFFFh, there are no BARs, Command has
-    /// only Bus Master Enable, and registers of the PF read zero. `identity` gives Class Code, Revision ID and the
-    /// subsystem, which are the PF's.
+    /// Returns a builder for a VF (`PCIe 5.0 §9.3.4`). Vendor ID and Device ID read FFFFh, there are no BARs, Command
+    /// has only Bus Master Enable, and registers of the PF read zero. `identity` gives Class Code, Revision ID and the
+    /// subsystem, which must equal the PF's.
     pub const fn virtual_function(identity: Identity) -> Builder {
         Builder::new(identity, HeaderKind::Virtual)
     }
@@ -230,7 +231,7 @@ impl Builder {
             let bar: Bar = declared(resizable.index).ok_or(wrong("a resizable BAR is not declared"))?;
             let fits = |n: u32| Bar { size: 1 << (20 + n), ..bar }.size_is_legal();
             if !resizable.supports(bar.size) {
-                return Err(wrong("a resizable BAR's declared size is not among its sizes"));
+                return Err(wrong("a resizable BAR's declared size is not among its supported sizes"));
             }
             if !(0..44).all(|n| resizable.sizes >> n & 1 == 0 || fits(n)) || resizable.sizes >> 44 != 0 {
                 return Err(wrong(

@@ -24,7 +24,7 @@ structure! {
         12    ro      DL_ACTIVE_SUPPORTED "DL_Active ERR_COR Signaling Supported";
         17:16 rw      TRIGGER "DPC Trigger Enable", "errors that trigger DPC" => DPC;
         18    rw      COMPLETION_UR "DPC Completion Control",
-            "UR or CA for requests to the contained part" => DPC;
+            "completion status (UR or CA) of requests to components below a contained port" => DPC;
         19    rw      INTERRUPT "DPC Interrupt Enable", "a trigger interrupts" => DPC;
         20    rw      ERR_COR "DPC ERR_COR Enable", "a trigger sends ERR_COR" => DPC;
         21    rw      POISONED_EGRESS "Poisoned TLP Egress Blocking Enable",
@@ -38,11 +38,11 @@ structure! {
         3     rw1cs INTERRUPT "DPC Interrupt Status", "ends the interrupt" => DPC;
         4     ro    RP_BUSY "DPC RP Busy";
         6:5   ros   REASON_EXTENSION "DPC Trigger Reason Extension";
-        // All ones (no error) after reset, and when the error that it names is cleared.
+        // All ones (no error) after reset, and after the named error was cleared.
         12:8  ros   FIRST_ERROR "RP PIO First Error Pointer";
         31:16 ros   SOURCE "DPC Error Source ID";
     }
-    // All registers from here are in root ports only.
+    // Only root ports have the registers from here on.
     0x0c RP_PIO_STATUS "RP PIO Status" (&[Field::rw1cs(RP_PIO, RP_PIO_NAME, "event")])
     0x10 RP_PIO_MASK "RP PIO Mask" (&[Field::rws(RP_PIO, RP_PIO_NAME, "set: the error is only recorded")])
     0x14 RP_PIO_SEVERITY "RP PIO Severity" (&[Field::rws(RP_PIO, RP_PIO_NAME, "set: triggers DPC")])
@@ -59,7 +59,7 @@ structure! {
     0x40 _ "RP PIO TLP Prefix Log 4" (LOG)
 }
 
-/// Downstream Port Containment, as a port declares it.
+/// Declaration of a port's Downstream Port Containment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DpcLayout {
     /// DPC Interrupt Message Number, 0 to 31.

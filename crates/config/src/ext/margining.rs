@@ -4,7 +4,7 @@
 
 use crate::register::{Register, put, structure};
 
-const NO_MARGIN: &str = "links have no eye to measure: Margining Ready stays clear";
+const NO_MARGIN: &str = "links have no eye that could be measured: Margining Ready stays clear";
 
 structure! {
     extended 0x0027, 1, "Lane Margining at the Receiver", "PCIe 5.0 §7.7.7";

@@ -3,7 +3,7 @@
 
 use crate::register::{Register, put, structure, those, without};
 
-const NO_PASID: &str = "devices attach PASID prefixes themselves; a clear bit does not stop them";
+const NO_PASID: &str = "devices attach PASID prefixes even if the bit is clear";
 
 structure! {
     extended 0x001b, 1, "Process Address Space ID", "PCIe 5.0 §7.8.8";
@@ -18,7 +18,7 @@ structure! {
     }
 }
 
-/// PASID capability, as a function declares it.
+/// Declaration of a function's PASID capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PasidLayout {
     /// Max PASID Width in bits, 0 to 20.

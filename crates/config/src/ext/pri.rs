@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Page Request Interface extended capability (`PCIe 5.0 §10.5.2`). Only registers: no page is
-//! requested.
+//! Page Request Interface extended capability (`PCIe 5.0 §10.5.2`). There are only the registers: riser never requests
+//! a page.
 
 use super::NO_TRANSLATION;
 use crate::register::{Register, structure};

@@ -22,7 +22,7 @@ structure! {
     }
 }
 
-/// PTM capability, as a function declares it.
+/// Declaration of a function's PTM capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PtmLayout {
     /// PTM Requester Capable.

@@ -56,7 +56,7 @@ pub(crate) fn chosen(capability: u32, control: u32) -> (u8, Option<u64>) {
     (get(control, BAR) as u8, bytes)
 }
 
-/// Returns the control value for this size. It undoes a write of an unsupported size.
+/// Returns the control value for this size. A write of an unsupported size is undone.
 pub(crate) fn control_of(control: u32, bytes: u64) -> u32 {
     control & !SIZE | put(SIZE, encoding(bytes))
 }

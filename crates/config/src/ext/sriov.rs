@@ -36,7 +36,7 @@ structure! {
         31:0 ro SIZES "Supported Page Sizes";
     }
     0x20 SYSTEM_PAGE_SIZE in system_page_size "System Page Size" {
-        31:0 rw SIZE "System Page Size", "VF BAR sizes are rounded up to it" => SRIOV;
+        31:0 rw SIZE "System Page Size", "VF BAR sizes are rounded up to this page size" => SRIOV;
     }
     0x24 VF_BAR0 in vf_bar "VF BAR0 to VF BAR5" {
         31:0 rw BASE "VF BAR", "start address of the VFs' memory" => SRIOV;
@@ -57,7 +57,7 @@ pub struct VfNumbering {
     pub stride: u16,
 }
 
-/// SR-IOV capability, as a PF declares it.
+/// Declaration of a PF's SR-IOV capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SriovLayout {
     /// TotalVFs and InitialVFs, 1 to 256.
@@ -217,7 +217,7 @@ fn narrow(register: &mut Register, rw: u32, type_bits: u32) {
     register.value = register.value & rw | type_bits;
 }
 
-/// SR-IOV as software has set it.
+/// Settings of SR-IOV by software.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SriovState {
     /// VF Enable: VFs exist.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual Channel extended capability (`PCIe 5.0 §7.9.1`). Only registers: channels are not implemented here.
+//! Virtual Channel extended capability (`PCIe 5.0 §7.9.1`). This module has only the registers, and does not implement
+//! channels.
 
 use crate::register::{Register, get, put, structure, those};
 
@@ -55,12 +56,13 @@ const PORT_TABLE: u16 = 8;
 const HARDWARE_FIXED: u32 = 1 << 0;
 const WRR_32_PHASES: u32 = 1 << 1;
 
-/// Virtual channels, as a port declares them.
+/// Declaration of a port's virtual channels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VcLayout {
     /// Number of channels, 1 to 8.
     pub vcs: u8,
-    /// Number of channels, without VC 0, in the low-priority group. The others have strict priority over it.
+    /// Number of channels, without VC 0, in the low-priority group. The other channels have strict priority over this
+    /// group.
     pub low_priority: u8,
     /// Weighted round robin by a table with 32 phases, within the low-priority group.
     pub weighted: bool,
@@ -205,7 +207,7 @@ fn arbitration(select: u32, offered: bool) -> Arbitration {
 /// Arbitration between channels or between ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Arbitration {
-    /// Hardware fixed: round robin. Selecting an unsupported arbitration means this one.
+    /// Hardware fixed: round robin. Also used if software selects an unsupported arbitration.
     #[default]
     Fixed,
     /// Weighted round robin by the table, 32 phases.

@@ -13,7 +13,7 @@ structure! {
     }
 }
 
-/// A vendor-specific capability, as a function declares it.
+/// Declaration of a vendor-specific capability.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct VsecLayout {
     /// VSEC ID, the vendor's choice.

@@ -94,14 +94,14 @@ impl ConfigSpace {
         }
     }
 
-    /// Sets what the port at the other end supports, from the Data Link Feature exchange; `None` if there was no
-    /// exchange.
+    /// Sets the features that the port at the other end supports, from the Data Link Feature exchange; `None` if there
+    /// was no exchange.
     pub fn set_remote_data_link_feature(&mut self, scaled_flow_control: Option<bool>) {
         let status = scaled_flow_control.map_or(0, |s| data_link_feature::REMOTE_VALID | u32::from(s));
         self.set_extended_bits(data_link_feature::ID, data_link_feature::STATUS, !0, status);
     }
 
-    /// Sets a bit of Lane Error Status; does nothing if the link has no such lane.
+    /// Sets a bit of Lane Error Status. No effect if the link has no such lane.
     pub fn set_lane_error(&mut self, lane: u8) {
         let at = self.extended_capability(secondary::ID).map(|start| start + secondary::LANE_ERROR_STATUS);
         if let Some(register) = at.and_then(|at| self.registers.get_mut(usize::from(at))) {

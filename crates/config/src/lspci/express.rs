@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The PCI Express capability (`PCIe 5.0 §7.5.3`): device, link, slot and root registers, and the second ones.
+//! The PCI Express capability (`PCIe 5.0 §7.5.3`): device, link, slot and root registers, and the second set (Device
+//! Control 2 and others).
 
 use super::own::{Own, when};
 use super::space::Space;
@@ -170,8 +171,8 @@ fn speed(generation: u32) -> &'static str {
     SPEEDS.get(generation as usize).unwrap_or(&"unknown")
 }
 
-/// Compares the link's current value with the supported one. A port above a link prints nothing if it is lower, because the
-/// other end may support less.
+/// Compares the link's current value with the supported one. A port above a link prints no note for a lower value,
+/// because the other end may support less.
 fn compared(port: Option<PortType>, now: u32, most: u32) -> &'static str {
     match now.cmp(&most) {
         std::cmp::Ordering::Greater => " (overdriven)",

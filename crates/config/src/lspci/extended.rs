@@ -7,7 +7,7 @@ use super::{Head, errors, header};
 use crate::ext::{self, l1ss, physical_16, physical_32, pri, ptm, sriov, vc};
 use crate::register::get;
 
-/// Shown for a time whose scale is reserved.
+/// Text for a time whose scale is reserved.
 const RESERVED: &str = "<error>";
 /// T_POWER_ON Scale (`PCIe 5.0 §7.8.3.2`).
 const POWER_ON_SCALES_US: [u32; 3] = [2, 10, 100];
@@ -155,7 +155,7 @@ fn virtual_bars(own: &mut Own<'_>) {
             let high = if is_64 { own.dw(sriov::VF_BAR0 + index + 1) } else { 0 };
             let address = u64::from(high) << 32 | u64::from(low & !0xf);
             let digits = if is_64 { 16 } else { 8 };
-            // The kind as for any BAR; the address in full width, even if it is zero.
+            // The kind is like for any BAR. The address has full width, even if it is zero.
             let kind = header::region(u64::from(low));
             let kind = kind.split_once('(').map_or("", |(_, kind)| kind);
             own.lines.line(2, format!("Region {index}: Memory at {address:0digits$x} ({kind}"));

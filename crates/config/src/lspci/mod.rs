@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Configuration space as text, in the format of `lspci -vv`. The lines and words are those of `lspci`, so the two outputs can be
-//! compared. Everything is decoded from the bytes alone.
+//! Configuration space as text, in the format of `lspci -vv`. The lines and words are those of `lspci`, so the two
+//! outputs can be compared. The bytes are the only input.
 //!
 //! - `space`: bytes as registers; `own`: fields by the names of their constants.
 //! - `header`: the header; `standard`, `express`: capabilities; `errors`, `extended`: extended capabilities.
@@ -62,8 +62,8 @@ impl Head {
     }
 }
 
-/// Describes one function, without the line that names it. `sizes` are the bytes of BARs 0 to 5 and of the expansion ROM: once
-/// software has set a BAR, its register no longer shows its size.
+/// Describes one function, without the line that names it. `sizes` are the bytes of BARs 0 to 5 and of the expansion
+/// ROM: they are needed because a BAR that software has set no longer contains its size.
 pub fn function(space: &Space<'_>, sizes: &[u64; 7], detail: Detail) -> String {
     let mut lines = Lines::default();
     header::show(space, sizes, &mut lines);
@@ -149,8 +149,8 @@ pub fn hexdump(name: &str, space: &[u8]) -> String {
 }
 
 impl ConfigSpace {
-    /// Returns the space as `lspci -x` prints it and `lspci -F` reads it: a line with `bdf` ("00:01.0") and `what`, then 256
-    /// bytes, or 4096 if there are extended capabilities, 16 per line, and an empty line.
+    /// Returns the space as `lspci -x` prints it and `lspci -F` reads it. The first line has `bdf` ("00:01.0") and
+    /// `what`. Then follow 256 bytes, or 4096 if there are extended capabilities, 16 per line, and an empty line.
     pub fn hexdump(&self, bdf: &str, what: &str) -> String {
         let words = if self.capabilities.extended.is_empty() { 64 } else { REGISTERS as u16 };
         let bytes: Vec<u8> = (0..words).flat_map(|dw| self.read(dw).to_le_bytes()).collect();

@@ -60,10 +60,10 @@ impl<'a> Own<'a> {
 }
 
 impl Word<'_> {
-    /// Adds lines. A piece that starts with a tab starts a line. Braces hold the name of a field's constant: `{NAME}` is
-    /// its value, `{NAME:04x}` in hexadecimal, `{NAME+}` a plus or minus sign, `{NAME^64}` 64 times two to the power of
-    /// the value, `{NAME|one|other}` a text for each value, where the last text is for all higher values. Bits without a
-    /// constant are given as numbers: `{7+}`, `{25-24}`.
+    /// Adds lines. A piece that starts with a tab starts a line. Braces hold the name of a field's constant: `{NAME}`
+    /// is its value, `{NAME:04x}` in hexadecimal, `{NAME+}` a plus or minus sign, `{NAME^64}` 64 times two to the power
+    /// of the value. `{NAME|one|other}` has a text for each value; the last text is for all higher values. Bits without
+    /// a constant are given as numbers: `{7+}`, `{25-24}`.
     pub(super) fn show(&mut self, pieces: &[&str]) {
         for piece in pieces {
             if piece.starts_with('\t') {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bytes of a configuration space as registers, and lines of text. Registers beyond the end read as ones, as if no
-//! function answered.
+//! The bytes of a configuration space as registers, and lines of text. Registers beyond the end read as ones, like
+//! registers of an absent function.
 
 use std::fmt::Write;
 
@@ -95,7 +95,7 @@ mod tests {
     use super::size;
 
     #[test]
-    fn sizes_as_lspci_writes_them() {
+    fn formats_sizes_as_lspci_does() {
         for (bytes, text) in [(0, "0"), (512, "512"), (4096, "4K"), (4097 << 20, "4097M"), (1 << 40, "1T")] {
             assert_eq!(size(bytes), text);
         }

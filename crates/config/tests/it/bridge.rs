@@ -25,7 +25,7 @@ fn space() -> ConfigSpace {
 
 /// After reset, windows are closed: the base is above the limit.
 #[test]
-fn registers_after_reset() {
+fn registers_have_reset_values() {
     let rows = [
         (0, 0x000c_1b36, "Device ID, Vendor ID"),
         (1, 0x0010_0000, "Status: Capabilities List"),
@@ -54,7 +54,7 @@ fn registers_after_reset() {
 
 /// Writable bits: DW, value read after all ones were written.
 #[test]
-fn all_ones() {
+fn only_writable_bits_keep_ones() {
     let rows = [
         (header::COMMAND_STATUS, 0x0010_0547),
         (header::MISC, 0x0001_00ff),
@@ -90,9 +90,9 @@ fn all_ones() {
     assert_eq!((windows.io, windows.prefetchable), (None, None), "absent, not open at zero");
 }
 
-/// A port set up like firmware does it: its effects, and the claimed addresses.
+/// A port that is set up like by firmware: the effects of the writes, and the claimed addresses.
 #[test]
-fn windows_as_set() {
+fn port_claims_addresses_of_its_windows() {
     let mut space = space();
     for (dw, value, effects) in [
         (type1::BUS_NUMBERS, 0x0005_0302, Effects::BRIDGE),
@@ -123,7 +123,7 @@ fn windows_as_set() {
 
 /// ISA Enable and VGA Enable (`PCIe 5.0 Table 7-12`): Bridge Control, port, claimed. The window is 0 to FFFFh.
 #[test]
-fn isa_and_vga() {
+fn isa_and_vga_enable_select_claimed_addresses() {
     let rows = [
         (0, 0x1100, true),
         (bridge_control::ISA_ENABLE, 0x10ff, true),
@@ -169,7 +169,7 @@ fn secondary_status_is_set_and_cleared() {
 }
 
 #[test]
-fn a_function_with_a_type_0_header_is_no_bridge() {
+fn type_0_function_is_no_bridge() {
     let mut space = Builder::type0(identity()).build().unwrap();
     assert_eq!(space.bridge(), None);
     space.set_status_of(Side::Secondary, !0);

@@ -15,7 +15,7 @@ fn type1() -> Builder {
 
 /// Written values, and the resulting PMCSR (`PCIe 5.0 Table 7-10`); D1 and D2 are discarded.
 #[test]
-fn power_states() {
+fn power_state_writes_have_specified_effects() {
     let layout = PmLayout { no_soft_reset: false, pme: true };
     let mut space = type0().power_management_with(layout).build().unwrap();
     assert_eq!(space.read(0x40 / 4), 0x4803_0001, "PME from D0 and D3hot, version 3");
@@ -52,7 +52,7 @@ fn pme_is_sent_once_and_is_sticky() {
 
 /// The four forms of MSI (`PCIe 5.0 §7.7.1`): options, Message Control, next capability, DWs that store all ones.
 #[test]
-fn msi_forms() {
+fn each_msi_form_has_its_registers() {
     let rows: [(bool, bool, u32, [u32; 6]); 4] = [
         (false, false, 0x0086_0005, [0x00f7_0005, !3, !0, 0xffff, 0, 0]),
         (false, true, 0x0006_0005, [0x0077_0005, !3, 0xffff, 0, 0, 0]),
@@ -87,7 +87,7 @@ fn msi_mask_write_has_effect() {
 /// Registers of each port type (`PCIe 5.0 §7.5.3`): PCI Express Capabilities, then the values after all ones were
 /// written to Device Control, Link Control, Slot Control, Root Control, Device Control 2 (low halves).
 #[test]
-fn port_types() {
+fn each_port_type_has_its_registers() {
     let rows = [
         (PortType::Endpoint, 0x0002_0010, [0x79ff, 0xcb, 0, 0, 0x035f]),
         (PortType::RootPort, 0x0042_0010, [0x79ff, 0xcd3, 0, 0x1f, 0x03ff]),
@@ -110,7 +110,7 @@ fn port_types() {
 
 /// Device Capabilities, Link Capabilities and the "2" registers of a root port and a downstream port.
 #[test]
-fn capabilities_of_ports() {
+fn ports_show_configured_capabilities() {
     let layout = PcieLayout {
         rate: Rate::Gt16,
         width: Width::new(4).unwrap(),
@@ -169,7 +169,7 @@ fn link_control_write_has_effects() {
 
 /// Link Status is a state outside configuration space: no reset changes it. Endpoints do not report Link Active.
 #[test]
-fn link_status() {
+fn link_status_survives_resets() {
     let at = 0x10 + pcie::LINK_CONTROL;
     let width = Width::new(8).unwrap();
     for (port, active) in [(PortType::Downstream, 1), (PortType::Endpoint, 0)] {
@@ -197,7 +197,7 @@ fn port(slot: SlotLayout) -> ConfigSpace {
 const SLOT: u16 = 0x10 + pcie::SLOT_CONTROL;
 
 #[test]
-fn slots_as_built() {
+fn slot_registers_follow_the_layout() {
     let space = port(hot_plug());
     assert_eq!(space.read(0x10) >> 16, 0x0142, "Slot Implemented");
     assert_eq!(space.read(0x15), 5 << 19 | 25 << 7 | 0x7f, "all but interlock");
@@ -211,7 +211,7 @@ fn slots_as_built() {
 
 /// Event, its status bit, its enable bit, state bits after it (`PCIe 5.0 Table 7-22, 7-23`).
 #[test]
-fn slot_events() {
+fn slot_events_set_status_and_interrupt_if_enabled() {
     use SlotEvent::*;
     let rows = [
         (AttentionButton, 16, 0, 0),
@@ -238,7 +238,7 @@ fn slot_events() {
 
 /// A write may make an interrupt due, and every write is a command.
 #[test]
-fn slot_commands() {
+fn each_slot_control_write_is_a_command() {
     let mut space = port(hot_plug());
     space.set_slot_event(SlotEvent::Presence { present: true });
     assert!(!space.slot().unwrap().interrupt);
@@ -252,7 +252,7 @@ fn slot_commands() {
 
 /// Absent features of a slot are neither writable nor logged.
 #[test]
-fn a_plain_slot_has_no_events() {
+fn slot_without_hot_plug_has_no_events() {
     let mut space = port(SlotLayout { number: 1, no_command_completed: true, ..SlotLayout::default() });
     space.write(SLOT, 0b0011, 0xffff);
     assert_eq!(space.read(SLOT), 0);
@@ -285,7 +285,7 @@ fn root_ports_log_pme() {
 }
 
 #[test]
-fn vendor_specific_bytes() {
+fn vendor_specific_capability_contains_given_bytes() {
     let space = type0().vendor_specific(b"riser").vendor_specific(&[]).build().unwrap();
     assert_eq!(space.read(0x10), u32::from_le_bytes([0x09, 0x48, 8, b'r']));
     assert_eq!(space.read(0x11), u32::from_le_bytes(*b"iser"));
@@ -294,7 +294,7 @@ fn vendor_specific_bytes() {
 
 /// The ROM: sizing, enable (`PCIe 5.0 §7.5.1.2.4`).
 #[test]
-fn expansion_rom() {
+fn expansion_rom_is_sized_and_enabled_like_a_bar() {
     let mut space = type0().expansion_rom(64 << 10).build().unwrap();
     assert_eq!(space.write(0x30 / 4, 0xf, 0xffff_fffe), Effects::BAR);
     assert_eq!((space.read(0x30 / 4), space.expansion_rom()), (0xffff_0000, None), "not enabled");
@@ -305,7 +305,7 @@ fn expansion_rom() {
 
 /// A larger BAR clears the address bits below its size; a reset restores its original size.
 #[test]
-fn bars_change_their_size() {
+fn resizable_bars_change_size() {
     let mut space = type0().bar(0, Bar::memory64(1 << 20)).bar(2, Bar::memory32(4096)).build().unwrap();
     space.write(4, 0xf, 0x1234_5678);
     space.write(5, 0xf, 0x9);
@@ -324,7 +324,7 @@ fn bars_change_their_size() {
 }
 
 #[test]
-fn dumps_are_lines_of_16_bytes() {
+fn dump_has_16_bytes_per_line() {
     let space = type0().bar(0, Bar::io(16)).build().unwrap();
     let dump = space.hexdump("00:01.0", "Thing");
     let lines: Vec<&str> = dump.lines().collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Configuration space, as software uses it: rows of `PCIe 5.0 §7.5` to `§7.8`, sizing and errors as Linux handles
+//! Configuration space from the view of software: rows of `PCIe 5.0 §7.5` to `§7.8`, sizing and errors as Linux handles
 //! them.
 
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ fn space() -> ConfigSpace {
 
 /// Registers after reset: DW, value, description.
 #[test]
-fn registers_after_reset() {
+fn registers_have_reset_values() {
     let rows: [(u16, u32, &str); 25] = [
         (0, 0xabcd_1234, "Device ID, Vendor ID"),
         (1, 0x0010_0000, "Status: Capabilities List; Command: all off"),
@@ -94,7 +94,7 @@ fn bars_are_sized_as_linux_does_it() {
 }
 
 #[test]
-fn bars_move() {
+fn bar_writes_move_the_window() {
     let mut space = space();
     assert_eq!(space.write(4, 0xf, 0xdead_beef), Effects::BAR);
     assert_eq!(space.write(5, 0xf, 0x12), Effects::BAR);
@@ -107,7 +107,7 @@ fn bars_move() {
 }
 
 #[test]
-fn command_register() {
+fn command_register_keeps_writable_bits() {
     let mut space = space();
     assert_eq!(space.write(header::COMMAND_STATUS, 0xf, !0), Effects::COMMAND);
     assert_eq!(space.read(header::COMMAND_STATUS), 0x0010_0547);
@@ -119,7 +119,7 @@ fn command_register() {
 }
 
 #[test]
-fn msi_as_software_sets_it() {
+fn msi_follows_register_writes() {
     let mut space = space();
     assert_eq!(space.msi(), None);
     space.write(0x4c / 4, 0xf, 0xfee0_0013);
@@ -133,7 +133,7 @@ fn msi_as_software_sets_it() {
 }
 
 #[test]
-fn msix_control() {
+fn msix_control_has_enable_and_function_mask() {
     let mut space = space();
     assert_eq!(space.write(0x94 / 4, 0b1000, !0), Effects::MSIX);
     assert_eq!(space.read(0x94 / 4), 0xc004_0011);
@@ -142,7 +142,7 @@ fn msix_control() {
 
 /// Device Control: value written, then MPS, MRRS, extended tag.
 #[test]
-fn device_control_rows() {
+fn device_control_sets_payload_request_and_tag_limits() {
     let rows = [
         (0x0000, 128, 128, false),
         (0x2020, 256, 512, false),
@@ -169,7 +169,7 @@ fn attributes_are_enabled_bit_by_bit() {
 
 /// Completion Timeout Value and Disable (`PCIe 5.0 Table 7-27`).
 #[test]
-fn completion_timeout_rows() {
+fn device_control_2_sets_completion_timeout() {
     let default = Duration::from_us(77);
     let rows = [
         (0b0000, Some(default)),
@@ -212,7 +212,7 @@ fn log(
 /// Registers that a reset keeps (`PCIe 5.0 §6.6.2`): FLR keeps MPS and Link Control; sticky bits are lost only with
 /// power.
 #[test]
-fn resets_keep_what_they_must() {
+fn resets_keep_sticky_registers() {
     let set = || {
         let mut space = space();
         space.write(header::COMMAND_STATUS, 0xf, command::BUS_MASTER);

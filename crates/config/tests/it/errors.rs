@@ -102,7 +102,7 @@ const ROWS: [Row; 14] = {
 };
 
 #[test]
-fn every_uncorrectable_error_by_every_branch() {
+fn uncorrectable_errors_follow_severity_mask_and_enables() {
     // A port never aborts a request, and never blocks multicast.
     let others = [Uncorrectable::McBlockedTlp, Uncorrectable::CompleterAbort];
     let real = Uncorrectable::ALL.into_iter().filter(|e| !others.contains(e));
@@ -138,7 +138,7 @@ fn unimplemented_errors_set_no_status() {
 
 /// Each correctable error: masked, Correctable Error Reporting Enable, message.
 #[test]
-fn every_correctable_error() {
+fn each_correctable_error_follows_mask_and_enable() {
     for error in Correctable::ALL {
         for (masked, enables, message) in
             [(false, 1, Some(ErrorMessage::Correctable)), (false, 0xe, None), (true, 1, None)]
@@ -156,7 +156,7 @@ fn every_correctable_error() {
 
 /// Unsupported Request Reporting Enable and SERR# Enable (`§6.2.6`): enables, SERR#, message, Signaled System Error.
 #[test]
-fn unsupported_requests_and_serr() {
+fn serr_enable_reports_unsupported_requests() {
     use ErrorMessage::NonFatal;
     for (error, enables, serr, message, signaled) in [
         (UR, 0xa, false, Some(NonFatal), false),
@@ -176,7 +176,7 @@ fn unsupported_requests_and_serr() {
 
 /// Without Advanced Error Reporting the default severities apply, and advisory errors send no message (`§6.2.3.2.4`).
 #[test]
-fn without_advanced_error_reporting() {
+fn default_severities_apply_without_aer() {
     use Uncorrectable::*;
     for (error, advisory, message, detected) in [
         (MalformedTlp, false, Some(ErrorMessage::Fatal), 4),
@@ -193,7 +193,7 @@ fn without_advanced_error_reporting() {
 
 /// Status bits that poisoned TLPs and aborts set (`§7.5.1.1.4, §7.5.1.3.7`): header, side, Parity Error Response.
 #[test]
-fn poisoned_tlps_and_aborts_in_status() {
+fn poisoned_tlps_and_aborts_set_status_bits() {
     use Uncorrectable::{
         AcsViolation, CompleterAbort, CompletionTimeout, Ecrc, MalformedTlp, PoisonedTlp,
         UnexpectedCompletion, UnsupportedRequest,
@@ -260,7 +260,7 @@ fn log_of(space: &ConfigSpace) -> (u32, u32, u32, bool) {
 }
 
 #[test]
-fn the_first_error_holds_the_log_until_it_is_cleared() {
+fn header_log_keeps_first_error_until_cleared() {
     let mut space = endpoint(1);
     set(&mut space, aer::CORRECTABLE_MASK, 0);
     enable(&mut space, 0xf);
@@ -300,9 +300,10 @@ fn first_error_pointer_is_invalid_after_clear() {
     assert_eq!((space.poll_error_message(), space.read(AER + 4)), (None, 0), "no Header Log Overflow");
 }
 
-/// Multiple Header Recording (`§6.2.4.2`): three headers are kept, the fourth overflows, each clear shows the next one.
+/// Multiple Header Recording (`§6.2.4.2`): three headers are stored, and the fourth overflows. Each clear makes the
+/// next one visible.
 #[test]
-fn several_headers_are_recorded() {
+fn records_several_headers_if_enabled() {
     use Uncorrectable::{CompletionTimeout, Ecrc, MalformedTlp};
     let mut space = endpoint(3);
     set(&mut space, aer::CONTROL, aer::control::MULTIPLE_HEADERS);
@@ -328,7 +329,7 @@ fn several_headers_are_recorded() {
 
 /// A VF logs in its own registers, with its PF's masks, severities and enables (`§9.4.2`).
 #[test]
-fn virtual_functions_report_by_their_pf() {
+fn virtual_functions_report_through_their_physical_function() {
     let vf = Builder::virtual_function(Identity::default())
         .pcie(PcieLayout::default())
         .advanced_error_reporting()
@@ -433,7 +434,7 @@ fn set_dpc(space: &mut ConfigSpace, dw: u16, byte_enables: u8, value: u32) -> Ef
 
 /// DPC Trigger Enable (`§7.9.15.3`), reason, whether it triggers, DPC Status and Error Source ID (`§7.9.15.4`).
 #[test]
-fn containment_triggers() {
+fn containment_is_triggered_by_enabled_reasons() {
     let source = Bdf::from_bits(0x0310);
     for (trigger, reason, triggers, logged) in [
         (0b00, DpcReason::FatalMessage(source), false, 0),
@@ -456,7 +457,7 @@ fn containment_triggers() {
 }
 
 #[test]
-fn containment_takes_the_place_of_the_message() {
+fn containment_replaces_the_error_message() {
     let mut space = root_port();
     enable(&mut space, 0xf);
     set_dpc(&mut space, 1, 0b0100, 0x0019_0000); // fatal, interrupt, ERR_COR
@@ -492,10 +493,10 @@ fn containment_takes_the_place_of_the_message() {
     assert!(!space.dpc_message(ErrorMessage::Correctable, Bdf::from_bits(1)));
 }
 
-/// RP PIO First Error Pointer (`§7.9.15.4`) is all ones after reset, and when the error that it named is cleared. So a masked
-/// error, even with bit 0, is not taken for the first error.
+/// RP PIO First Error Pointer (`§7.9.15.4`) is all ones after reset, and after the named error was cleared. So a masked
+/// error, even with bit 0, does not count as the first error.
 #[test]
-fn the_first_rp_pio_error_is_one_with_a_header() {
+fn masked_rp_pio_error_does_not_become_first_error() {
     use RpPioFailure::*;
     use RpPioRequest::*;
     let mut space = root_port();
@@ -515,7 +516,7 @@ fn the_first_rp_pio_error_is_one_with_a_header() {
 
 /// RP PIO (`§6.2.10.3`): request, failure, bit; masked after reset.
 #[test]
-fn requests_of_the_root_complex_that_fail() {
+fn failed_root_complex_requests_set_rp_pio_status() {
     use RpPioFailure::*;
     use RpPioRequest::*;
     for (request, failure, bit) in [

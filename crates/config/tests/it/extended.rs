@@ -94,7 +94,7 @@ fn check(space: &ConfigSpace, rows: &[Row]) {
 }
 
 #[test]
-fn registers_of_an_endpoint() {
+fn endpoint_has_reset_values_and_masks() {
     check(
         &endpoint(),
         &[
@@ -180,7 +180,7 @@ fn registers_of_an_endpoint() {
 }
 
 #[test]
-fn registers_of_a_root_port() {
+fn root_port_has_reset_values_and_masks() {
     check(
         &root_port(),
         &[
@@ -229,7 +229,7 @@ fn registers_of_a_root_port() {
 }
 
 #[test]
-fn the_chain_is_in_the_order_of_declaration_and_ends() {
+fn capability_chain_follows_declaration_order() {
     let space = root_port();
     let mut at = 0x100;
     let mut seen = Vec::new();
@@ -243,7 +243,7 @@ fn the_chain_is_in_the_order_of_declaration_and_ends() {
 }
 
 #[test]
-fn access_control() {
+fn acs_control_enables_only_supported_bits() {
     let mut space = root_port();
     assert_eq!(space.access_control(), Acs::empty());
     assert_eq!(write(&mut space, acs::ID, 1, 0b0100, 0x0025_0000), Effects::ACS);
@@ -259,7 +259,7 @@ fn access_control() {
 }
 
 #[test]
-fn vf_enable_freezes_and_numbers_follow_ari() {
+fn vf_enable_locks_registers_and_ari_sets_numbering() {
     let mut space = endpoint();
     let pf = Bdf::from_bits(0x0100);
     assert_eq!(write(&mut space, sriov::ID, 4, 0b0011, 4), Effects::SRIOV);
@@ -333,7 +333,7 @@ fn vf_bars_are_whole_system_pages() {
 }
 
 #[test]
-fn a_virtual_functions_own_space() {
+fn virtual_function_implements_only_its_registers() {
     let space = Builder::virtual_function(identity(0x02_00_00))
         .pcie(PcieLayout { rate: Rate::Gt16, ..PcieLayout::default() })
         .msix(MsixLayout { vectors: 4, table: (0, 0), pending: (0, 0x800) })
@@ -368,7 +368,7 @@ fn a_virtual_functions_own_space() {
 
 /// BAR Size written, bytes of BAR 0 afterwards: 1 MiB to 64 MiB are supported.
 #[test]
-fn resizable_bars_follow_their_control() {
+fn resizable_bars_follow_their_control_registers() {
     for (size, bytes) in
         [(0, 1 << 20), (2, 4 << 20), (6, 64 << 20), (7, 4 << 20), (43, 4 << 20), (63, 4 << 20)]
     {
@@ -389,7 +389,7 @@ fn resizable_bars_follow_their_control() {
 }
 
 #[test]
-fn channels_and_their_tables() {
+fn channel_registers_select_channels_and_tables() {
     let mut space = root_port();
     let first = space.virtual_channel(0).unwrap();
     assert_eq!((first.enabled, first.id, first.tc_map), (true, 0, 0xff));
@@ -491,7 +491,7 @@ proptest! {
     /// After any writes by software, the capability list is intact, views agree with registers, and a fundamental reset
     /// restores everything.
     #[test]
-    fn any_writes_leave_it_consistent(
+    fn random_writes_keep_configuration_consistent(
         root in any::<bool>(),
         writes in prop::collection::vec((0x40u16..0x120, 1u8..16, any::<u32>()), 1..80),
     ) {

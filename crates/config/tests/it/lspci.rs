@@ -10,7 +10,7 @@ use tlp::{Mps, Rate, Width};
 /// Output of `lspci -F FILE -vvv` for a dump; `None` if lspci is not installed.
 fn lspci(dump: &str) -> Option<String> {
     let text = testkit::lspci::lspci(dump, &["-vvv", "-nn"])?;
-    // lspci cannot decode a vendor's own bytes, and prints so.
+    // lspci cannot decode a vendor's own bytes, and prints a note.
     let known: String = text.lines().filter(|l| !l.contains("Vendor Specific Information")).collect();
     for complaint in ["!!!", "<access denied>", "<?>", "Unknown"] {
         assert!(!known.contains(complaint), "{complaint} in\n{text}");
@@ -28,7 +28,7 @@ fn holds(text: &str, rows: &[&str]) {
 }
 
 #[test]
-fn an_endpoint() {
+fn lspci_reads_an_endpoint() {
     let mut space = Builder::type0(identity(0x02_00_00))
         .bar(0, Bar::memory64(64 << 10).prefetchable())
         .bar(2, Bar::memory32(4096))
@@ -141,7 +141,7 @@ const BRIDGE: [&str; 10] = [
 ];
 
 #[test]
-fn a_root_port_with_a_hot_plug_slot() {
+fn lspci_reads_a_root_port_with_a_hot_plug_slot() {
     let slot = SlotLayout { power_limit_value: 25, ..SlotLayout::with_all(5) };
     let mut space = port(PcieLayout {
         slot: Some(slot),
@@ -194,7 +194,7 @@ fn a_root_port_with_a_hot_plug_slot() {
 }
 
 #[test]
-fn switch_ports() {
+fn lspci_reads_switch_ports() {
     for (layout, rows) in [
         (
             PcieLayout::port(PortType::Upstream),
@@ -227,7 +227,7 @@ fn switch_ports() {
 
 /// A whole tree: `lspci -t` draws the bridges from their bus numbers.
 #[test]
-fn a_tree() {
+fn lspci_draws_the_tree() {
     let mut root = port(PcieLayout::port(PortType::RootPort));
     root.write(type1::BUS_NUMBERS, 0xf, 0x0004_0100);
     let mut up = port(PcieLayout::port(PortType::Upstream));

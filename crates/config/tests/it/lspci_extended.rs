@@ -70,7 +70,7 @@ fn set(space: &mut ConfigSpace, id: u16, dw: u16, byte_enables: u8, value: u32) 
 }
 
 #[test]
-fn every_extended_capability_of_an_endpoint() {
+fn lspci_reads_each_extended_capability_of_an_endpoint() {
     let mut space = endpoint();
     set(&mut space, ltr::ID, 1, 0xf, 0x1003_1003);
     set(&mut space, resizable::ID, 2, 0b0010, 5 << 8);
@@ -152,7 +152,7 @@ fn every_extended_capability_of_an_endpoint() {
 }
 
 #[test]
-fn single_root_virtualization_field_by_field() {
+fn lspci_reads_each_field_of_sriov() {
     let mut space = endpoint();
     for (dw, value) in [(4, 12), (8, 2), (9, 0xe000_0000), (10, 0x42), (13, 0xf7e0_0000), (2, 0x19)] {
         set(&mut space, sriov::ID, dw, 0xf, value);
@@ -198,7 +198,7 @@ fn single_root_virtualization_field_by_field() {
 
 /// Errors logged here, and lspci's output for Advanced Error Reporting.
 #[test]
-fn advanced_error_reporting_field_by_field() {
+fn lspci_reads_each_field_of_aer() {
     let mut space = root_port();
     let control = space.pcie_capability().unwrap() + 2;
     let reporting = device_control::CORRECTABLE_REPORTING | device_control::NON_FATAL_REPORTING;
@@ -260,7 +260,7 @@ fn advanced_error_reporting_field_by_field() {
 }
 
 #[test]
-fn a_root_ports_channels() {
+fn lspci_reads_channels_of_a_root_port() {
     let Some(text) = lspci(&root_port().hexdump("00:01.0", "PCI bridge")) else { return };
     assert_clean(&text);
     let lines = section(&text, "Virtual Channel");

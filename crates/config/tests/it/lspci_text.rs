@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compares `riser_config::lspci` with `lspci -F -vvv` (package pciutils, 3.9.0), line by line. Skips and says so if there is no
-//! `lspci`.
+//! Compares `riser_config::lspci` with `lspci -F -vvv` (package pciutils, 3.9.0), line by line. Skips with a message if
+//! there is no `lspci`.
 
 use proptest::prelude::*;
 use riser_config::ext::acs::AcsLayout;
@@ -106,7 +106,7 @@ fn compare(spaces: &[ConfigSpace]) {
 }
 
 #[test]
-fn every_kind_of_function_after_reset() {
+fn text_equals_lspci_after_reset() {
     compare(&all());
 }
 
@@ -115,7 +115,7 @@ proptest! {
 
     /// After any writes by software.
     #[test]
-    fn every_kind_of_function_after_any_writes(seed in any::<u64>()) {
+    fn text_equals_lspci_after_random_writes(seed in any::<u64>()) {
         let mut state = seed;
         let mut random = || {
             // A linear congruential generator: the constants are Knuth's (MMIX).
@@ -160,7 +160,7 @@ proptest! {
 
 /// -vv shows fields by the names in the register tables: one row of each kind.
 #[test]
-fn fields_by_name() {
+fn vv_lists_fields_by_name() {
     let bytes = bytes(&endpoint());
     let text = function(&Space(&bytes), &[0; 7], Detail { fields: true });
     for line in [
@@ -187,7 +187,7 @@ fn texts_name_existing_fields() {
 }
 
 #[test]
-fn selections() {
+fn selects_functions_by_address_pattern() {
     let bdf = |bits| Bdf::from_bits(bits);
     for (text, taken, not) in [
         ("01:00.0", 0x0100, 0x0101),

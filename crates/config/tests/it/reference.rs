@@ -7,7 +7,7 @@ use riser_config::register::Attribute;
 use riser_config::{inert, structures};
 
 #[test]
-fn fields_are_apart_and_words_rise() {
+fn fields_do_not_overlap_and_words_are_sorted() {
     for structure in structures() {
         let mut last = None;
         for word in structure.words {
@@ -63,7 +63,7 @@ fn bits_are_written_as_ranges() {
 }
 
 #[test]
-fn the_page_has_every_field() {
+fn page_lists_every_field() {
     let page = markdown();
     let fields: usize = structures().iter().flat_map(|s| s.words).map(|w| w.fields.len()).sum();
     let rows = page.lines().filter(|l| l.starts_with("| ") && l.contains("h | ")).count();

@@ -6,14 +6,14 @@ use proptest::prelude::*;
 use testkit::seeds;
 
 #[test]
-fn seeds_hold() {
+fn seeds_pass_the_checks() {
     let count = seeds("config_write").iter().map(|(_, seed)| checks::writes(seed)).count();
     assert!(count >= 10, "{count} seeds");
 }
 
 /// Writes all ones, then zeros, to every register of every kind of function.
 #[test]
-fn every_register_of_every_kind() {
+fn patterns_in_every_register_pass_the_checks() {
     for kind in 0..checks::KINDS {
         for value in [!0u32, 0, 0x5555_5555, 0xaaaa_aaaa] {
             let mut bytes = vec![kind as u8];
@@ -39,7 +39,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn random_writes_and_events(kind in 0u8..16, steps in prop::collection::vec(step(), 1..120)) {
+    fn random_writes_and_events_pass_the_checks(kind in 0u8..16, steps in prop::collection::vec(step(), 1..120)) {
         let mut bytes = vec![kind];
         bytes.extend(steps.into_iter().flatten());
         checks::writes(&bytes);

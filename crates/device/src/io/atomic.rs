@@ -10,10 +10,10 @@ pub trait AtomicValue: Copy + Unpin + 'static {
     /// Size in bytes.
     const BYTES: usize;
 
-    /// Writes it to `to`, which has [`BYTES`](Self::BYTES) bytes.
+    /// Writes the value to `to`, which has [`BYTES`](Self::BYTES) bytes.
     fn store(self, to: &mut [u8]);
 
-    /// Reads it from the start of `from`; missing bytes are zero.
+    /// Reads the value from the start of `from`; missing bytes are zero.
     fn load(from: &[u8]) -> Self;
 }
 
@@ -59,8 +59,9 @@ pub(super) fn value<V: AtomicValue>(result: Result<Data, DmaError>) -> Result<V,
     }
 }
 
-/// An AtomicOp on a BAR. It is answered with the value before, at any later time and from any task. The device itself
-/// must make it atomic. If it is dropped without an answer, its requester gets a completion timeout.
+/// An AtomicOp on a BAR. The answer is the value before the operation. It may be given at any later time and from any
+/// task. The device itself must make the operation atomic. If this value is dropped without an answer, its requester
+/// gets a completion timeout.
 #[derive(Debug)]
 pub struct AtomicRequest {
     pub(super) owed: Owed,
@@ -109,8 +110,8 @@ impl AtomicRequest {
         self.attr
     }
 
-    /// Executes it on `bar`, the BAR's bytes from offset zero, and answers it; UR if it extends beyond them. Memory
-    /// is not changed if the operands are only counted.
+    /// Executes the operation on `bar`, the BAR's bytes from offset zero, and answers it. The answer is UR if the
+    /// operand extends beyond these bytes. Memory is not changed if the operands are only counted.
     pub fn apply(self, bar: &mut [u8]) {
         let (first, len) = (usize::try_from(self.offset).unwrap_or(usize::MAX), self.len());
         let Some(place) = bar.get_mut(first..).and_then(|bar| bar.get_mut(..len)) else {
@@ -126,7 +127,7 @@ impl AtomicRequest {
         self.owed.pay(Ok(old));
     }
 
-    /// Answers it with the value before, [`len`](Self::len) bytes.
+    /// Answers the request with the value before the operation, of [`len`](Self::len) bytes.
     pub fn complete(self, old: &[u8]) {
         let old = Data::Carried(self.owed.pool().copy(old));
         self.owed.pay(Ok(old));

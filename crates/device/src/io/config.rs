@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Configuration requests to a function's own registers, as an `async` device takes them.
+//! Configuration requests to a function's own registers, in the form in which an `async` device takes them.
 
 use super::request::{Owed, Success};
 use crate::seam::CompletionError;
 use tlp::Data;
 
-/// A read of a register. It is answered like a [`ReadRequest`](super::ReadRequest).
+/// A read of a register. This request is answered like a [`ReadRequest`](super::ReadRequest).
 #[derive(Debug)]
 pub struct ConfigRead {
     pub(super) owed: Owed,
@@ -24,7 +24,7 @@ impl ConfigRead {
         self.byte_enables
     }
 
-    /// Answers it with `value`.
+    /// Answers the request with `value`.
     pub fn complete(self, value: u32) {
         let payload = self.owed.pool().copy(&value.to_le_bytes());
         self.owed.pay(Ok(Data::Carried(payload)));
@@ -36,7 +36,8 @@ impl ConfigRead {
     }
 }
 
-/// A write of a register. When dropped, it completes successfully, unless [`fail`](Self::fail) was called.
+/// A write of a register. When this value is dropped, the request completes successfully, unless [`fail`](Self::fail)
+/// was called.
 #[derive(Debug)]
 pub struct ConfigWrite {
     pub(super) owed: Success,
@@ -51,7 +52,7 @@ impl ConfigWrite {
         self.register_dw
     }
 
-    /// Returns the register's value after this write, if it was `old` before.
+    /// Returns the register's value after this write, if its value was `old` before.
     pub fn apply(&self, old: u32) -> u32 {
         let mask = config::register::byte_mask(self.byte_enables);
         old & !mask | self.value & mask

@@ -7,7 +7,7 @@ use tlp::{Data, Payload, PayloadPool};
 
 /// Data for DMA or MMIO writes: bytes (copied once), payloads and data (not copied), and integers (little-endian).
 pub trait IntoData {
-    /// Converts it to data; `None` if it is longer than 2^32 - 1 bytes.
+    /// Converts the value to data; `None` if it is longer than 2^32 - 1 bytes.
     fn into_data(self, pool: &PayloadPool) -> Option<Data>;
 }
 
@@ -29,12 +29,12 @@ impl IntoData for &[u8] {
     }
 }
 
-/// An answer to a read request. It is always adapted to the requested length:
+/// An answer to a read request. The answer is always adapted to the requested length:
 ///
 /// - An integer is a little-endian, naturally aligned register that contains the first requested byte. The answer
 ///   starts at that byte, so a read of a part of a register returns that part. Bytes after the register are zero.
 /// - Bytes, payloads and carried data are cut at the end, or padded with zeros.
-/// - Counted data answers without bytes, whatever length it counts.
+/// - Counted data answers without bytes; its length is ignored.
 /// - An `Err` rejects the request.
 pub trait Answer {
     /// Returns the answer to `request`.

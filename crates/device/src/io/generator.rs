@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DMA requests that a state machine generates instead of tasks. A task costs several hundred instructions for each transfer,
-//! which matters to devices that do nothing but transfer.
+//! DMA requests that a state machine generates instead of tasks. A task costs several hundred instructions for each
+//! transfer, which is much for devices that only transfer data.
 
 use super::{Io, Shared};
 use crate::seam::{DmaError, DmaId, Output};
@@ -11,7 +11,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use tlp::{Class, Data, Time};
 
-/// A state machine that generates requests of a device. Within a class, its requests go before those of the tasks.
+/// A state machine that generates requests of a device. Within a class, the requests of the generator go before those
+/// of the tasks.
 ///
 /// ```
 /// use riser_device::io::{Generator, Io};
@@ -51,7 +52,8 @@ use tlp::{Class, Data, Time};
 /// }
 /// ```
 pub trait Generator {
-    /// Returns the classes in which it has requests, bits by [`Class::index`]. The bit of completions has no effect.
+    /// Returns the classes in which the generator has requests, as bits by [`Class::index`]. The bit of completions has
+    /// no effect.
     fn outputs(&self) -> u8;
 
     /// Returns the next request of `class`, which the endpoint accepts. Reads and AtomicOps have IDs made by [`generated_id`].
@@ -60,11 +62,11 @@ pub trait Generator {
     /// Handles the end of read or AtomicOp `number`.
     fn handle_done(&mut self, now: Time, number: u32, result: Result<Data, DmaError>);
 
-    /// Returns whether it will have no further requests.
+    /// Returns whether the generator will have no further requests.
     fn is_done(&self) -> bool;
 }
 
-/// Set in the IDs of generated reads and AtomicOps, and in no others.
+/// Bit that is set in the IDs of generated reads and AtomicOps, and in no other IDs.
 const GENERATED: u32 = 1 << exec::ID_BITS;
 /// The classes of which a device has requests, bits by [`Class::index`].
 const REQUESTS: u8 = 1 << Class::Posted.index() | 1 << Class::NonPosted.index();
@@ -74,7 +76,7 @@ pub const fn generated_id(number: u32) -> DmaId {
     DmaId(GENERATED | number)
 }
 
-/// Returns the number of a generated read or AtomicOp; `None` for one of a task.
+/// Returns the number of a generated read or AtomicOp; `None` if a task has issued it.
 pub(super) const fn generated_number(id: DmaId) -> Option<u32> {
     if id.0 & GENERATED == 0 { None } else { Some(id.0 & !GENERATED) }
 }
@@ -88,13 +90,14 @@ pub(super) struct Generated {
 }
 
 impl Generated {
-    /// Returns whether it has a request of `class`.
+    /// Returns whether the generator has a request of `class`.
     #[inline(always)]
     pub(super) fn has(&self, class: Class) -> bool {
         self.outputs.get() & 1 << class.index() != 0
     }
 
-    /// Returns the classes of generated requests that were not accepted, as the end of a line; empty if there are none.
+    /// Returns the classes of generated requests that were not accepted, as the end of a line. Empty if all were
+    /// accepted.
     pub(super) fn waits_for(&self) -> &'static str {
         match (self.has(Class::Posted), self.has(Class::NonPosted)) {
             (false, false) => "",
@@ -131,7 +134,8 @@ impl Future for Generating {
 }
 
 impl Io {
-    /// Makes `generator` generate requests from now on, instead of an earlier one. The future ends when it is done.
+    /// Makes `generator` generate requests from now on, instead of an earlier one. The future ends when the generator
+    /// has no further requests.
     pub fn generate(&self, generator: Box<dyn Generator>) -> Generating {
         let shared = Rc::clone(&self.shared);
         shared.note_generated(&*generator);
@@ -141,7 +145,7 @@ impl Io {
 }
 
 impl Shared {
-    /// Returns the next request of the generator, which has one of `class`.
+    /// Returns the next request of the generator, which has a request of `class`.
     #[inline(always)]
     pub(super) fn poll_generated(&self, now: Time, class: Class) -> Option<Output> {
         let output = self.with_generator(|generator| generator.poll_output(now, class));
@@ -155,7 +159,7 @@ impl Shared {
         self.with_generator(|generator| generator.handle_done(now, number, result));
     }
 
-    /// Calls the generator and notes what it has then. Returns the default if there is no generator.
+    /// Calls the generator, and records which requests it has then. Returns the default if there is no generator.
     #[inline(always)]
     fn with_generator<T: Default>(&self, call: impl FnOnce(&mut dyn Generator) -> T) -> T {
         let mut slot = self.generated.generator.borrow_mut();

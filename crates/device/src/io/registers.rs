@@ -4,8 +4,8 @@
 use super::{ReadRequest, WriteRequest};
 use crate::seam::CompletionError;
 
-/// The bytes of a BAR from offset zero, all readable and writable. Reads beyond them answer UR, and writes there
-/// are dropped. A device handles registers with side effects itself, before or after.
+/// The bytes of a BAR from offset zero, all readable and writable. Reads beyond the registers are answered with UR, and
+/// writes there are dropped. A device handles registers with side effects itself, before or after.
 #[derive(Clone, Debug)]
 pub struct RegisterFile {
     bytes: Vec<u8>,
@@ -20,7 +20,7 @@ impl RegisterFile {
     /// Returns the bytes that `request` reads.
     ///
     /// # Errors
-    /// UR if it extends beyond the registers.
+    /// UR if the access extends beyond the registers.
     pub fn read(&self, request: &ReadRequest) -> Result<&[u8], CompletionError> {
         self.bytes
             .get(place(request.offset())..)
@@ -80,7 +80,7 @@ impl RegisterFile {
     }
 }
 
-/// Index of the byte at `offset`. If an index cannot represent it, an index beyond the end.
+/// Index of the byte at `offset`. If an index cannot represent the offset, returns an index beyond the end.
 fn place(offset: u64) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests as an `async` device takes them.
+//! Requests, in the form in which an `async` device takes them.
 
 use super::{Answer, AtomicRequest, ConfigRead, ConfigWrite, Shared};
 use crate::seam::{BarIndex, CompletionError, Token};
@@ -7,13 +7,13 @@ use std::fmt;
 use std::rc::Rc;
 use tlp::{Attributes, Bdf, Data, MessageRouting, PayloadPool, Span, TrafficClass};
 
-/// A request that the device has taken. More kinds may be added; a device drops unknown ones.
+/// A request that the device has taken. More kinds may be added; a device drops unknown requests.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Request {
     /// A read of a BAR, which must be answered.
     Read(ReadRequest),
-    /// A write of a BAR. A non-posted one (IOWr, DMWr) is answered when it is dropped.
+    /// A write of a BAR. A non-posted write (IOWr, DMWr) is answered when this value is dropped.
     Write(WriteRequest),
     /// An AtomicOp on a BAR, which must be answered.
     Atomic(AtomicRequest),
@@ -47,8 +47,8 @@ macro_rules! place_accessors {
             self.place.offset
         }
 
-        /// Number of bytes from the first to the last enabled one, at most 4096. It is 1 if no byte is enabled, see
-        /// [`is_zero_length`](Self::is_zero_length).
+        /// Number of bytes from the first to the last enabled byte, at most 4096. The number is 1 if no byte is
+        /// enabled, see [`is_zero_length`](Self::is_zero_length).
         #[expect(clippy::len_without_is_empty, reason = "never zero")]
         pub fn len(&self) -> usize {
             self.place.span.byte_count() as usize
@@ -106,7 +106,7 @@ impl Owed {
     }
 }
 
-/// Releases its place, whether or not it was answered.
+/// Releases the place of the request, whether or not the request was answered.
 impl Drop for Owed {
     fn drop(&mut self) {
         self.shared.close_read();
@@ -119,8 +119,8 @@ impl fmt::Debug for Owed {
     }
 }
 
-/// An answer without data that the program must give, if any. When dropped it is Successful Completion, unless it was
-/// failed.
+/// An answer without data that the program must give, if any. When this value is dropped, the answer is Successful
+/// Completion, unless [`fail`](Self::fail) was called.
 #[derive(Debug)]
 pub(super) struct Success(pub(super) Option<Owed>);
 
@@ -140,9 +140,9 @@ impl Drop for Success {
     }
 }
 
-/// A read of a BAR. It is answered by [`complete`](Self::complete) or [`fail`](Self::fail), at any later time and from
-/// any task. If it is dropped without an answer, its token is lost, as with a broken device: the requester gets a
-/// completion timeout.
+/// A read of a BAR. The request is answered by [`complete`](Self::complete) or [`fail`](Self::fail), at any later time
+/// and from any task. If this value is dropped without an answer, its token is lost, like in a broken device: the
+/// requester gets a completion timeout.
 #[derive(Debug)]
 pub struct ReadRequest {
     pub(super) owed: Owed,
@@ -163,14 +163,14 @@ impl ReadRequest {
         self.owed.token()
     }
 
-    /// Answers it with a register's value, bytes, a payload, or a `Result` of these. [`Answer`] describes how an
-    /// answer is adapted to the requested length.
+    /// Answers the request with a register's value, bytes, a payload, or a `Result` of these. [`Answer`] describes how
+    /// an answer is adapted to the requested length.
     pub fn complete(self, answer: impl Answer) {
         let result = answer.answer(&self, self.owed.pool());
         self.owed.pay(result);
     }
 
-    /// Answers it without contents, for simulations of timing.
+    /// Answers the request without contents, for simulations of timing.
     pub fn complete_counted(self) {
         self.complete(Data::NONE);
     }
@@ -182,7 +182,7 @@ impl ReadRequest {
 }
 
 /// A write of a BAR: posted (MWr), or answered by a completion without data (IOWr, DMWr). When dropped, the latter
-/// completes successfully, unless [`fail`](Self::fail) was called. So a device need not distinguish them.
+/// completes successfully, unless [`fail`](Self::fail) was called. So a device need not distinguish these cases.
 #[derive(Debug)]
 pub struct WriteRequest {
     pub(super) place: Place,
@@ -196,15 +196,15 @@ impl WriteRequest {
         self.owed.0.is_some()
     }
 
-    /// Rejects it, or defers it with [`CompletionError::Retry`]. A posted write is only dropped.
+    /// Rejects the request, or defers it with [`CompletionError::Retry`]. A posted write is only dropped.
     pub fn fail(mut self, error: CompletionError) {
         self.owed.fail(error);
     }
 
     place_accessors!();
 
-    /// Data of the write, from the first to the last enabled byte. It includes bytes in between that are not enabled,
-    /// which have no meaning; [`apply`](Self::apply) skips them.
+    /// Data of the write, from the first to the last enabled byte. The data include bytes in between that are not
+    /// enabled. Those have no meaning; [`apply`](Self::apply) skips them.
     pub fn data(&self) -> &Data {
         &self.data
     }

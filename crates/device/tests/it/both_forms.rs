@@ -20,7 +20,7 @@ const LENGTH: u64 = 16;
 const CONTROL: u64 = 24;
 const VECTOR: u16 = 1;
 
-/// Each started copy reads, writes, interrupts and counts, concurrently with others.
+/// Each copy reads, writes, sends an interrupt and counts, concurrently with other copies.
 async fn copier(io: Io) {
     let mut registers = RegisterFile::new(CONTROL as usize);
     let done = Rc::new(Cell::new(0u32));
@@ -228,7 +228,7 @@ fn take(rig: &mut Rig, step: &Step) {
 
 /// A script with every kind of step, and the expected events of both forms.
 #[test]
-fn a_written_out_script() {
+fn async_and_trait_devices_follow_the_script() {
     let script = [
         Step::Write(SOURCE, vec![0x40]),
         Step::Write(TARGET, vec![0x80]),
@@ -271,7 +271,7 @@ fn a_written_out_script() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn both_forms_do_the_same(script in prop::collection::vec(step(), 0..80)) {
+    fn async_and_trait_devices_behave_alike(script in prop::collection::vec(step(), 0..80)) {
         prop_assert_eq!(play(Copier::new(), &script), play(AsyncDevice::new(copier), &script));
     }
 }

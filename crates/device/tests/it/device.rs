@@ -226,7 +226,8 @@ fn dropped_future_withdraws_unaccepted_operations_and_abandons_others() {
     rig.open = [false, true, true];
     rig.run_to(250);
     assert_eq!(rig.take_log(), [Event::Read(0x10, 4), Event::Read(0x30, 4)]);
-    // The first read's result arrives late. It must neither reach the second read nor release its ID.
+    // The first read's result arrives late. The result must not reach the second read, and must not release the ID of
+    // that read.
     rig.open = [true; 3];
     assert_ne!(rig.reads[0].id, rig.reads[1].id);
     rig.answer(0);
@@ -311,7 +312,7 @@ fn scopeguard<F: FnMut()>(f: F) -> Guard<F> {
 }
 
 #[test]
-fn handles_of_an_earlier_life_are_dead() {
+fn handles_from_before_a_reset_do_nothing() {
     let kept = Rc::new(RefCell::new(None));
     let keep = Rc::clone(&kept);
     let mut rig = Rig::new(AsyncDevice::new(move |io: Io| {
@@ -358,7 +359,7 @@ fn answers_are_fitted_to_requested_length() {
 }
 
 #[test]
-fn refused_counted_and_lost_answers() {
+fn reads_may_be_refused_counted_or_lost() {
     let mut rig = Rig::new(AsyncDevice::new(async |io: Io| {
         let mut n = 0;
         while let Some(Request::Read(r)) = io.next_request().await {
@@ -384,7 +385,7 @@ fn refused_counted_and_lost_answers() {
 }
 
 #[test]
-fn writes_keep_to_their_byte_enables() {
+fn writes_change_only_enabled_bytes() {
     // First BE, last BE, DWs, offset of the first enabled byte, data, result for eight bytes of 0xee; PCIe 5.0 §2.2.5.
     type Row = (u8, u8, u32, u64, &'static [u8], [u8; 8], bool);
     let e = 0xee;
@@ -473,7 +474,7 @@ fn writes_beyond_a_full_queue_wait_in_order() {
 }
 
 #[test]
-fn reads_given_up_count_until_they_end() {
+fn abandoned_reads_count_until_they_end() {
     let mut rig = Rig::new(AsyncDevice::new(async |io: Io| {
         for n in 0.. {
             let _ = select(io.dma_read(n, 1), io.sleep(Duration::from_ps(1))).await;
@@ -546,7 +547,7 @@ fn waits_for_lists_pending_operations() {
 
 /// `ready` announces queued outputs and outstanding reads, and nothing else.
 #[test]
-fn ready_announces_pending_outputs() {
+fn ready_reports_classes_of_pending_outputs() {
     let mut rig = Rig::new(AsyncDevice::new(async |io: Io| {
         let device = io.clone();
         io.spawn(async move { device.dma_read(0x1000, 4).await });

@@ -51,8 +51,8 @@ impl Generator for Copies {
     }
 }
 
-/// A device whose generator writes and reads `count` times, and that then raises vector 5. A task reads
-/// concurrently.
+/// A device whose generator writes and reads `count` times. Then the device sends the interrupt of vector 5. A task
+/// reads concurrently.
 fn device(count: u32, ended: &Ended) -> AsyncDevice {
     let ended = ended.clone();
     AsyncDevice::new(move |io: Io| {
@@ -67,7 +67,7 @@ fn device(count: u32, ended: &Ended) -> AsyncDevice {
 }
 
 #[test]
-fn its_future_ends_with_its_last_result() {
+fn generator_ends_with_its_last_result() {
     let ended = Ended::default();
     let mut rig = Rig::new(device(2, &ended));
     rig.poll_all();
@@ -111,7 +111,7 @@ fn reset_drops_generator_with_tasks() {
     assert_eq!(*ended.borrow(), []);
 }
 
-/// A generator that claims completions, which devices do not request, has none.
+/// A generator that says it has completions, which devices do not request, has none.
 #[test]
 fn ignores_completions_of_a_generator() {
     struct Odd;

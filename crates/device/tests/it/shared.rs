@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use tlp::*;
 
-/// A copier: a write to any function is a source address. The engine reads there, one address at a time, in the order of
-/// all doorbells, and reports to the function that was written to.
+/// A copier: a write to any function is a source address. The engine reads at these addresses, one at a time, in the
+/// order of all doorbells. It reports to the function whose doorbell was written.
 #[derive(Default)]
 struct Copier {
     waiting: VecDeque<(u16, u64)>,
@@ -92,7 +92,7 @@ fn done() -> Input {
 }
 
 #[test]
-fn one_engine_serves_functions_in_the_order_of_their_doorbells() {
+fn one_engine_serves_functions_in_doorbell_order() {
     let engine = SharedEngine::new(Copier::default());
     let mut functions: Vec<Box<dyn Device>> = (0..3).map(|n| engine.function(n)).collect();
     for (n, address) in [(2, 0x2000), (0, 0x1000), (1, 0x3000)] {
@@ -123,7 +123,7 @@ fn engine_gets_settings_of_each_function() {
 
 /// Virtual functions send their doorbells to one task of the physical function, through a channel for two values.
 #[test]
-fn a_channel_joins_tasks_of_several_functions() {
+fn channel_connects_tasks_of_several_functions() {
     let channel: Channel<(u16, u64)> = Channel::new(2);
     let served = Rc::new(RefCell::new(Vec::new()));
     let (work, log) = (channel.clone(), Rc::clone(&served));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A filter below an endpoint that converts its posted writes into deferrable ones, which are completed. It models gem5's devices, in
-//! which every write waits for a response. PCI Express devices post writes.
+//! A filter below an endpoint that converts its posted writes into deferrable writes, which are completed. It models
+//! gem5's devices, in which every write waits for a response. PCI Express devices post writes.
 //!
-//! The device above does not notice it. A read of no bytes tells the device that its writes are done, as `PCIe 5.0 §2.2.5` defines.
-//! This filter completes that read after the last earlier write, and never sends it. Interrupts stay posted. The port must send no
-//! other reads: their tags would be taken for those of writes.
+//! The device above does not notice it. A read of no bytes tells the device that its writes are done, as `PCIe 5.0
+//! §2.2.5` defines. This filter completes that read after the last earlier write, and never sends it. Interrupts stay
+//! posted. The port must send no other reads, because their tags would be confused with tags of writes.
 
 use device::Ready;
 use endpoint::{CreditReturn, TlpPort};
@@ -26,7 +26,7 @@ pub struct NonPostedWrites<P> {
     free: VecDeque<u16>,
     /// The next write, while it waits for a tag or for room.
     write: Option<Tlp>,
-    /// A posted TLP other than a plain write, taken from the port in the search for a write.
+    /// A posted TLP other than a plain write, which the search for a write has taken from the port.
     posted: Option<Tlp>,
     /// The posted TLP was taken after the posted class had been polled, so the class must be polled again, once. Later, room for the
     /// TLP causes the next poll.

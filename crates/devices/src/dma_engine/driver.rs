@@ -224,7 +224,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Waits until there may be something to do.
+    /// Waits until there may be work.
     async fn wait(&self) -> Result<(), DriverError> {
         if self.load.completion == Completion::Poll {
             self.cpu.sleep(LOOK).await;
@@ -265,7 +265,7 @@ impl Engine {
         let (transfer, count) = (self.posted, self.load.pieces());
         for (n, (at, bytes)) in (0..).zip(self.pieces(transfer)) {
             if self.load.logic != Behind::Plain {
-                // Clears the buffer, so that old data cannot pass for new ones.
+                // Clears the buffer, so that old data cannot be taken for new data.
                 let mut data = vec![0; bytes as usize];
                 if self.direction == Direction::H2d {
                     self.stream.fill(&mut data);

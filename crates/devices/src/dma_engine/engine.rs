@@ -28,7 +28,7 @@ pub(super) struct Descriptor {
     pub(super) address: u64,
     pub(super) bytes: u64,
     pub(super) interrupts: bool,
-    /// Whether the next one belongs to the same chain.
+    /// Whether the next descriptor belongs to the same chain.
     pub(super) more: bool,
     /// Error in the descriptor.
     pub(super) fault: Option<ErrorCode>,
@@ -109,8 +109,8 @@ fn logic(control: u32) -> Option<LogicKind> {
     LogicKind::ALL.get(get(control, register::control::LOGIC) as usize).copied()
 }
 
-/// An engine from ENABLE on. `life` has the tasks that report ends in order until the engine is disabled; `work` has those
-/// that an abort stops.
+/// An engine from ENABLE on. `life` has the tasks that report ends in order until the engine is disabled; `work` has
+/// the tasks that an abort stops.
 pub(super) struct Run {
     pub(super) function: Rc<Function>,
     pub(super) number: usize,
@@ -200,7 +200,7 @@ impl Run {
         let _ = self.doorbell.push(());
     }
 
-    /// Ends all posted descriptors, done or not. With `goes_on`, descriptors posted later are taken.
+    /// Ends all posted descriptors, done or not. With `goes_on`, descriptors posted later are accepted.
     pub(super) fn abort(self: &Rc<Run>, goes_on: bool) {
         drop(self.work.take());
         if self.stands_still.get() {
@@ -282,7 +282,8 @@ impl Run {
         self.function.moved(self.number, bytes);
     }
 
-    /// Ends the first descriptor that has not ended. Waits for room; if an abort stops the wait, it has not ended.
+    /// Ends the first descriptor that has not ended. Waits for room. If an abort stops the wait, the descriptor has not
+    /// ended.
     pub(super) async fn end(&self, ended: Ended) {
         self.ends.send(ended).await;
         self.ended.set(self.ended.get().wrapping_add(1));

@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::Time;
 
-/// Room for data on their way into an engine, in addition to the window.
+/// Room for data in transit to an engine, in addition to the window.
 const BUFFER_BYTES: u64 = 64 << 10;
 
 /// State shared by all functions.
@@ -217,7 +217,7 @@ impl Function {
         self.io.mrrs().bytes().min(self.common.settings.read_bytes)
     }
 
-    /// Returns the maximum number of bytes on their way into an engine: at least all that its window can deliver.
+    /// Returns the maximum number of bytes in transit to an engine, which is at least what its window can deliver.
     pub(super) fn buffer_bytes(&self) -> u64 {
         BUFFER_BYTES.max(u64::from(self.window.most()) * u64::from(self.read_bytes()))
     }
@@ -226,7 +226,7 @@ impl Function {
         self.window.turns.place(self.number, engine as u16, bytes).await
     }
 
-    /// Handles the end of a read that has had its place since `since`.
+    /// Handles the end of a read that took its place in the window at `since`.
     pub(super) fn arrived(&self, since: Time) {
         let Some(window) = self.window.arrived(self.io.now().since(since), self.read_bytes()) else { return };
         self.common.report.change(|report| match self.common.settings.window_of {
@@ -265,7 +265,7 @@ impl Function {
         self.note(engine, |report| report.bytes += bytes);
     }
 
-    /// Counts a measured transfer. A failed one is not counted: it ends the driver, and with it the run.
+    /// Counts a measured transfer. A failed transfer is not counted. It ends the driver, and thus the run.
     pub(super) fn count(&self, direction: Direction, bytes: u64, failed: bool) {
         let Some(measured) = self.common.measured.as_ref().filter(|_| !failed) else { return };
         let (now, bytes) = (self.io.now(), bytes as u32);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The user logic of engines: the sink of data that were read, and the source of data to write. Never sees an address.
+//! The user logic of engines: the sink of data that were read, and the source of data to write. User logic does not see
+//! addresses.
 
 use super::Stream;
 use super::registers::LogicKind;
@@ -12,13 +13,13 @@ use std::task::{Poll, Waker};
 
 /// User logic of one engine, from its ENABLE on.
 pub trait Logic {
-    /// Takes data in order; returns false if they are wrong.
+    /// Accepts data in order. Returns false if the data are wrong.
     fn take(&mut self, data: &[u8]) -> bool;
 
     /// Produces the next bytes.
     fn give(&mut self, bytes: &mut [u8]);
 
-    /// Skips bytes of a descriptor that has failed: they never arrive, or are not needed.
+    /// Skips bytes of a failed descriptor, which never arrive or are not needed.
     fn skip(&mut self, bytes: u64);
 }
 
@@ -42,7 +43,8 @@ impl Logic for Integers {
 /// Size of the FIFO of a loop-back in bytes.
 pub(super) const FIFO_BYTES: usize = 64 << 10;
 
-/// Bytes on their way from an H2D engine to the D2H engine with the same index. One task puts, one takes.
+/// Bytes in transit from an H2D engine to the D2H engine with the same index. One task puts them in, and one task takes
+/// them out.
 #[derive(Default)]
 pub(super) struct Fifo {
     bytes: RefCell<VecDeque<u8>>,

@@ -101,10 +101,10 @@ pub struct Settings {
     /// Virtual functions.
     #[schemars(range(min = 0, max = 256))]
     pub vfs: u16,
-    /// Engines of each function that read host memory; 1 to 16 of both kinds together.
+    /// Number of engines of each function that read host memory; 1 to 16 with `d2h_engines`.
     #[schemars(range(min = 0, max = 15))]
     pub h2d_engines: u8,
-    /// Engines of each function that write host memory.
+    /// Number of engines of each function that write host memory.
     #[schemars(range(min = 0, max = 15))]
     pub d2h_engines: u8,
     /// Maximum number of outstanding data reads. 0: as many as fill the link during the round trip of a read, measured by the first reads, and at most `tags`
@@ -127,7 +127,8 @@ pub struct Settings {
     /// Driver: size of each transfer in bytes, a multiple of 8.
     #[schemars(range(min = 8, max = 16_777_216), extend("multipleOf" = 8))]
     pub size_bytes: u32,
-    /// Driver: size of contiguous memory in bytes; a transfer has one descriptor for each. 0: all memory is contiguous.
+    /// Driver: size of contiguous pieces of memory in bytes. A transfer has one descriptor for each piece. 0: all
+    /// memory is contiguous.
     #[schemars(range(min = 0, max = 16_777_216), extend("multipleOf" = 8))]
     pub page_bytes: u32,
     /// Driver: place of descriptors.
@@ -141,7 +142,7 @@ pub struct Settings {
     /// Driver: time in nanoseconds that software takes to post a transfer.
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub set_up_ns: u32,
-    /// Driver: how it learns that transfers are done.
+    /// Driver: method by which it detects the end of transfers.
     pub completion: Completion,
     /// Driver: number of interrupts that are combined into one; 0 and 1: no coalescing.
     pub coalesce_count: u16,
@@ -183,7 +184,7 @@ pub enum RingOf {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Completion {
-    /// By interrupts of the last transfer posted at a time, and of one in the middle.
+    /// By interrupts of the last of the transfers posted together, and of one in the middle.
     Interrupt,
     /// By polling the write-back every 100 ns.
     Poll,
@@ -195,7 +196,7 @@ pub enum Completion {
 pub enum Drive {
     /// All functions, in parallel.
     All,
-    /// Only the physical function.
+    /// The physical function alone.
     Physical,
     /// Only the virtual functions.
     Virtual,
@@ -228,7 +229,7 @@ pub enum Interrupts {
     /// MSI, one vector per ring, with masking.
     #[serde(rename = "msi")]
     Msi,
-    /// INTA, asserted until the driver clears both bits of its register. The simulated host's driver does not wait for it, but polls every microsecond.
+    /// INTA, asserted until the driver clears both bits of its register. The simulated host's driver does not wait for this interrupt, but polls every microsecond.
     #[serde(rename = "intx")]
     Intx,
 }
@@ -506,7 +507,7 @@ pub fn functions(
     Ok(Functions { physical, virtual_functions })
 }
 
-/// Returns the function that gives each function its window, its own or the shared one.
+/// Returns a closure that gives each function its window, separate or shared.
 fn window(settings: &Settings, pcie: PcieLayout, tags: u16) -> Box<dyn Fn() -> Rc<Window>> {
     let (window_of, settings) = (settings.window_of, settings.clone());
     let make = move || Rc::new(Window::new(&settings, &pcie, tags));

@@ -20,7 +20,7 @@ const MAX_WAITING: usize = 1024;
 /// Minimum size that a piece or a descriptor takes in an engine's buffer.
 const LEAST_BYTES: u32 = 64;
 
-/// A data read; without bytes if the logic does not use them.
+/// A data read; it carries no bytes if the logic does not use them.
 type Reading = DmaReadFuture<Data>;
 
 /// A step of a descriptor in an H2D engine, in data order.
@@ -176,7 +176,7 @@ async fn take_all(run: &Run, arrived: &Channel<Arrived>, room: &Room) {
 /// Passes data to the logic; returns false if they are wrong.
 async fn take(run: &Run, data: &Data) -> bool {
     run.moved(data.len() as u64);
-    // Data that the logic does not use have no bytes.
+    // Data that the logic does not use are read without bytes.
     let Some(bytes) = data.bytes() else { return true };
     let fifo = match &mut *run.behind.borrow_mut() {
         Behind::Logic(logic) => return logic.take(bytes),
@@ -245,8 +245,8 @@ pub(super) fn pieces(address: u64, bytes: u64, most: u32) -> impl Iterator<Item 
     })
 }
 
-/// Splits a transfer to the host at multiples of [`WRITE_BYTES`], and before that at the first multiple of Max_Payload_Size, so that all of
-/// its TLPs end at multiples of that.
+/// Splits a transfer to the host at multiples of [`WRITE_BYTES`], and before that at the first multiple of
+/// Max_Payload_Size, so that all of its TLPs end at multiples of Max_Payload_Size.
 pub(super) fn write_pieces(address: u64, bytes: u64, mps: u32) -> impl Iterator<Item = (u64, u32)> {
     let most = u64::from(mps.min(WRITE_BYTES));
     let head = ((most - address % most) % most).min(bytes);
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn splits_transfers_at_multiples() {
+    fn splits_transfers_at_address_multiples() {
         let pieces = |address, bytes| pieces(address, bytes, 512).collect::<Vec<_>>();
         assert_eq!(pieces(0x1000, 512), [(0x1000, 512)]);
         assert_eq!(pieces(0x11f8, 1024), [(0x11f8, 8), (0x1200, 512), (0x1400, 504)]);

@@ -99,7 +99,7 @@ pub const MSIX_PENDING: u64 = 0x2800;
 pub const ENGINE: u64 = 0x1000;
 /// Maximum number.
 pub const ENGINE_COUNT: u64 = 16;
-/// Bytes from one to the next.
+/// Distance in bytes from one to the next.
 pub const ENGINE_STRIDE: u64 = 0x80;
 /// Registers of one engine.
 pub mod engine {
@@ -179,7 +179,7 @@ pub mod engine {
 pub const DESCRIPTOR: u64 = 0x8000;
 /// Maximum number.
 pub const DESCRIPTOR_COUNT: u64 = 1024;
-/// Bytes from one to the next.
+/// Distance in bytes from one to the next.
 pub const DESCRIPTOR_STRIDE: u64 = 0x20;
 /// Registers of one descriptor.
 pub mod descriptor {

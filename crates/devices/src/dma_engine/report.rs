@@ -12,7 +12,7 @@ pub struct RingReport {
     pub bytes: u64,
     /// Finished descriptors.
     pub done: u64,
-    /// Failed ones among them.
+    /// Number of failed descriptors.
     pub failed: u64,
     /// Number of stops because the ring was invalid, or more was posted than it has descriptors.
     pub refused: u64,
@@ -27,7 +27,7 @@ pub struct FunctionReport {
     pub directions: Vec<Direction>,
     /// Result of the round-trip measurement for its own window, if there is one.
     pub window: Option<WindowReport>,
-    /// Bytes moved until the first function had moved all its data; zero before that.
+    /// Bytes moved until the first function had moved all its data; zero while all still run.
     pub shared_bytes: u64,
     /// Time of the end of its driver.
     pub end: Option<Time>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests to one function: registers answer reads; writes start, stop and ring engines.
+//! Requests to one function: reads return registers. Writes start and stop engines, and ring their doorbells.
 
 use super::BAR;
 use super::engine::Run;

@@ -24,7 +24,8 @@ struct Waiting {
 #[derive(Default)]
 struct State {
     free: usize,
-    /// Sorted by priority, the next one last: the function that has had least; among equals, the lowest number.
+    /// Sorted by priority, the next one last. The function with the least share so far is next; among equals, the
+    /// lowest number.
     waiting: Vec<Waiting>,
     /// Weighted bytes that functions have had.
     had: Vec<u64>,
@@ -104,7 +105,7 @@ impl Turns {
         self.0.borrow().weight(function)
     }
 
-    /// Waits for a place for this number of bytes, when it is the turn of this function and engine.
+    /// Waits until this function and engine are next, and returns a place for this number of bytes.
     pub(super) async fn place(&self, function: u16, engine: u16, bytes: u32) -> Place {
         let who = (function, engine);
         if let Some(place) = self.place_at_once(who, bytes) {
@@ -168,7 +169,7 @@ impl Drop for Waits<'_> {
     }
 }
 
-/// A place, until it is dropped.
+/// A place, which is free again after a drop.
 pub(super) struct Place(Turns);
 
 impl Drop for Place {
@@ -245,7 +246,7 @@ mod tests {
             let share = had[usize::from(function)] as f64 / all as f64;
             assert!((share - f64::from(weight) / 8.0).abs() < 0.002, "{had:?}");
         }
-        // After some time alone, the first function has no debt, and the others have no savings.
+        // If the first function was active alone for some time, later shares do not depend on that time.
         serve(1000, &weights[..1]);
         let had = serve(200, &weights[..2]);
         assert!(had[0] > 0 && had[1] > 0, "{had:?}");

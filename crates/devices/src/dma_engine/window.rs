@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The window of reads: the number of places from the settings, or from the measured round trip. The first reads measure it, one at a time.
-//! So they wait for everything between the device and memory, including earlier writes, but not for each other.
+//! The window of reads: the number of places from the settings, or from the measured round trip. The first reads
+//! measure it, one at a time. So they include all waits between the device and memory, also for earlier writes, but do
+//! not wait for each other.
 
 use super::turns::Turns;
 use super::{MAX_WINDOW, Settings};

@@ -25,7 +25,7 @@ pub struct Counters {
     pub writes: u64,
     /// COPY commands.
     pub copies: u64,
-    /// Commands among them that failed.
+    /// Number of failed commands.
     pub failed: u64,
     /// Interrupts raised.
     pub interrupts: u64,
@@ -97,7 +97,7 @@ impl Endpoint {
         if !ends_intx {
             return read.complete(answer);
         }
-        // The level falls before the completion, so that the reader need not check again.
+        // The level is deasserted before the completion, so that the reader need not check again.
         let endpoint = Rc::clone(self);
         self.io.spawn(async move {
             endpoint.lower().await;
@@ -115,7 +115,7 @@ impl Endpoint {
         }
     }
 
-    /// Executes commands until none is left.
+    /// Executes commands until no command is left.
     async fn obey(self: Rc<Self>) {
         loop {
             let command = self.u32(r::COMMAND);

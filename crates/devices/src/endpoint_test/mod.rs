@@ -20,11 +20,12 @@
 //! +2c  u32  flags         bit 0: use a DMA engine. All transfers here do
 //! ```
 //!
-//! Commands are executed one after another. A command that is written while another runs starts after it, with the register values of
-//! that time. A transfer consists of pieces of at most a page, one after another. A read of no bytes follows each written piece, since
-//! there is no other way to learn that a posted write had no target. A command other than one of the six bits, or an invalid IRQ type,
-//! does nothing: status stays 0, and no interrupt is raised. For both MSI and MSI-X types, the interrupt uses the one that software has
-//! enabled. A vector that does not exist is not raised, and bit 6 stays clear.
+//! Commands are executed one after another. A command that is written while another runs starts after it, with the
+//! register values of that time. A transfer consists of pieces of at most a page, one after another. A read of no bytes
+//! follows each written piece, because only this read reveals that a posted write had no target. A command other than
+//! one of the six bits, or an invalid IRQ type, has no effect: status stays 0, and no interrupt is raised. For both MSI
+//! and MSI-X types, the interrupt uses the one that software has enabled. A vector that does not exist is not raised,
+//! and bit 6 stays clear.
 
 mod commands;
 mod driver;

@@ -18,7 +18,7 @@ pub struct Settings {
     /// Size of each BAR in bytes, a power of two from 128 to 16777216; 0 for no BAR. BAR 0 has the registers, and from 4096 on the MSI-X
     /// table.
     pub bar_bytes: [u64; 6],
-    /// Whether it has INTx.
+    /// Whether the device has INTx.
     pub intx: bool,
     /// Vectors of MSI, a power of two; 0 for no MSI.
     #[schemars(range(min = 0, max = 32))]
@@ -29,7 +29,7 @@ pub struct Settings {
     /// Class Code. The kernel's driver `vmd` assigns exclusive vectors only to 0x010802 (NVMe).
     #[schemars(range(min = 0, max = 16_777_215))]
     pub class: u32,
-    /// Maximum size of a transfer in bytes; addresses of a longer one count as invalid.
+    /// Maximum size of a transfer in bytes; the addresses of a longer transfer count as invalid.
     #[schemars(range(min = 1_048_576, max = 1_073_741_824))]
     pub transfer_bytes: u32,
     /// Driver: sizes in bytes of the transfers to read, write and copy, at most `transfer_bytes` each.

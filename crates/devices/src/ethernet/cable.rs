@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A cable whose other end is outside the lab. Its owner passes frames to the NIC and takes those of the NIC. Knows no clock and no
-//! transport.
+//! A cable whose other end is outside the lab. Its owner passes frames to the NIC, and receives the NIC's frames. This
+//! module does not depend on a clock or a transport.
 
 use super::{Arrival, EthernetPort, Inbox, MAX_FRAMES_ON_WIRE, Modes, inbox};
 use crate::queue::Queue;
@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use tlp::Time;
 
-/// Maximum number of frames that wait for the wire. Further ones are lost, as on a wire, and counted.
+/// Maximum number of frames that wait for the wire. Further frames are lost, as on a wire, and counted.
 pub const MAX_FRAMES_TO_WIRE: usize = 256;
 
 /// Frames of a cable.
@@ -29,8 +29,8 @@ pub struct WireCounters {
     pub without_link: u64,
 }
 
-/// The cable. Clones are handles to the same cable. It is plugged in, and the other end offers all modes, until a [`LinkInput`] changes
-/// that.
+/// The cable. Clones are handles to the same cable. The cable is plugged in, and the other end offers all modes, until
+/// a [`LinkInput`] changes this.
 #[derive(Clone)]
 pub struct Cable {
     inbox: Inbox,
@@ -80,7 +80,8 @@ impl Cable {
         Rc::clone(&self.inbox)
     }
 
-    /// Handles a frame from the wire, without FCS. Returns false if it is lost: too many wait, or the cable is unplugged.
+    /// Handles a frame from the wire, without FCS. Returns false if the frame is lost, because too many wait or the
+    /// cable is unplugged.
     pub fn frame_from_wire(&self, frame: &[u8]) -> bool {
         let mut wire = self.wire.borrow_mut();
         wire.counters.from_wire += 1;
@@ -188,7 +189,7 @@ impl Place for Cable {
         !self.wire.borrow().frames.is_empty()
     }
 
-    /// Frames wait up to their limit; further ones are lost, as on an open wire.
+    /// Up to the limit, frames wait. Further frames are lost, as on an open wire.
     fn nobody_fetches(&self) {}
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A network interface of this machine at the other end of a cable. The trait does not open it.
+//! A network interface of this machine at the other end of a cable. The trait does not open the interface.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -15,7 +15,7 @@ pub trait NetInterface {
     /// Sends a frame.
     ///
     /// # Errors
-    /// If the interface does not accept it.
+    /// If the interface does not accept the frame.
     fn send(&self, frame: &[u8]) -> io::Result<()>;
 
     /// Returns the descriptor that is readable when a frame has arrived.

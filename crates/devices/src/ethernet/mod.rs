@@ -17,15 +17,15 @@ use crate::queue::Queue;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
-/// Maximum number of frames in flight from the wire. Further ones are lost, as on a wire.
+/// Maximum number of frames in flight from the wire. Further frames are lost, as on a wire.
 pub const MAX_FRAMES_ON_WIRE: usize = 64;
 
 /// The peer of NICs in labs. Its Ethernet address is locally administered (IEEE 802, bit 1 of the first byte). Its IPv4 address is
 /// reserved for documentation (RFC 5737).
 pub const PEER: Station = Station { mac: [0x02, 0, 0, 0, 0, 2], ip: Ipv4Addr::new(192, 0, 2, 2) };
 
-/// Unsolicited frames that wait for a NIC; a handle for their source. Limited to [`MAX_FRAMES_ON_WIRE`]: [`Queue::push`] returns
-/// false if a frame is lost.
+/// Unsolicited frames that wait for a NIC. This is the handle for their source. Limited to [`MAX_FRAMES_ON_WIRE`]:
+/// [`Queue::push`] returns false if a frame is lost.
 pub type Inbox = Rc<Queue<Vec<u8>>>;
 
 /// Returns an empty inbox.

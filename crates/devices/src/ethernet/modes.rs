@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Speeds and duplex modes of a copper link, and the common modes of two ends. Knows no PHY registers.
+//! Speeds and duplex modes of a copper link, and the common modes of two ends. This module does not access PHY registers.
 
 /// Speed and duplex of a link that is up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,7 +15,7 @@ impl Mode {
     pub const GIGABIT: Mode = Mode { mbps: 1000, is_full_duplex: true };
 }
 
-/// The modes that one end of a link offers. An end that offers none is down.
+/// The modes that one end of a link offers. An end that offers no modes is down.
 ///
 /// Bits 0 to 3 are 10BASE-T and 100BASE-TX, half and full duplex each, in the order of the advertisement register (IEEE 802.3 §28.2.4.1.3);
 /// bit 4 is 1000BASE-T full duplex.

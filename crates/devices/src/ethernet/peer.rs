@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The other end of the cable: a station that answers ARP and ping. It has no clock; each answer states its delay.
+//! The other end of the cable: a station that answers ARP and ping. The peer has no clock; each answer has its delay.
 
 use super::{Arp, Echo, Frame, Kind, Modes, Station};
 use crate::queue::Queue;
@@ -25,7 +25,7 @@ pub trait EthernetPort {
     }
 }
 
-/// A frame on its way to the NIC.
+/// A frame in transit to the NIC.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Arrival {
     /// Delay until it arrives.
@@ -34,8 +34,8 @@ pub struct Arrival {
     pub frame: Vec<u8>,
 }
 
-/// Answers ARP requests for its address (RFC 826) and ICMP echo requests (RFC 792). Drops all other frames, as a host
-/// would.
+/// Answers ARP requests for its address (RFC 826) and ICMP echo requests (RFC 792). Drops all other frames, like a
+/// host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
     /// Its addresses.

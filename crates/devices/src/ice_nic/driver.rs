@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bare-metal program of the NIC: sends frames in batches and receives each back from the cable. It only uses the
-//! registers and polls them, as the study's latency test does (§6.2).
+//! The bare-metal program of the NIC: sends frames in batches and receives each back from the cable. It uses only the
+//! registers, and polls them like the study's latency test (§6.2).
 
 use super::{Control, Frame, MAX_BATCH, QUEUE_ENTRIES, Settings, register};
 use host::DriverError;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Measures what the two paths of the NIC do, and for how long. Gets the time with each call; makes no decisions.
+//! Measures the busy times of the two paths of the NIC. Each call passes the time. The meter does not affect the NIC.
 
 use plug::{Shared, Shown, gbps, ns};
 use std::cell::Cell;
@@ -20,7 +20,7 @@ pub struct Report {
     pub sending: Duration,
     /// Time in which the receive path had writes outstanding.
     pub receiving: Duration,
-    /// Time in which at least one of them had.
+    /// Time in which at least one path was busy.
     pub busy: Duration,
     /// Rejected requests: queue full, frame too long, or an unknown register.
     pub refused: u64,

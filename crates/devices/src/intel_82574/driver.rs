@@ -123,7 +123,7 @@ impl Host {
         Ok(self.cpu.write_u32(self.function.address(0, register)?, value).await?)
     }
 
-    /// Returns the address of a receive buffer. The one after the last is the send buffer.
+    /// Returns the address of a receive buffer. The buffer after the last receive buffer is the send buffer.
     fn rx_buffer(&self, index: u32) -> u64 {
         self.buffers + BUFFER_BYTES * u64::from(index)
     }

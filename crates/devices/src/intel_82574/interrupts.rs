@@ -108,7 +108,7 @@ impl Nic {
         }
     }
 
-    /// Signals all causes that may be signalled now. Returns when to check again if one is throttled.
+    /// Signals all causes that may be signalled now. Returns when to check again if an interrupt is throttled.
     async fn tell(&self) -> Option<Time> {
         if self.is_mapped() { self.tell_mapped().await } else { self.tell_single().await }
     }
@@ -132,7 +132,7 @@ impl Nic {
         next
     }
 
-    /// Sends the vector of a mapped cause. EIAC and IAM define whether this clears and masks it.
+    /// Sends the vector of a mapped cause. EIAC and IAM define whether this clears and masks the cause.
     async fn tell_cause(&self, bit: u32, vector: u16) {
         self.lines.told.update(|told| told | bit);
         self.clear_causes(bit & self.u32(r::EIAC));

@@ -112,7 +112,7 @@ pub struct Counters {
     pub refused_frames: u64,
     /// Refused descriptors: without bytes, or with too many.
     pub refused_descriptors: u64,
-    /// Refused writes: not of whole registers.
+    /// Refused writes, which did not cover complete registers.
     pub refused_writes: u64,
     /// Interrupts raised.
     pub interrupts: u64,

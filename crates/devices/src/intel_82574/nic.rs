@@ -40,7 +40,7 @@ pub(super) struct Nic {
     pub(super) tx: [Queue<()>; 2],
     pub(super) rx: Queue<()>,
     pub(super) buffers: RefCell<Buffers>,
-    /// Bytes given to the wire and not yet sent.
+    /// Bytes that were passed to the wire but not yet sent.
     pub(super) wire_bytes: Cell<u64>,
     /// Number of frames that travel to the wire.
     pub(super) on_wire: Cell<usize>,
@@ -155,7 +155,7 @@ impl Nic {
             r::STATUS => return self.status(),
             r::ICR => return self.read_icr(),
             r::IMS => return self.mask(),
-            // SMBI: whoever reads zero owns it (§10.2.10.1).
+            // SMBI: a reader that gets zero owns the semaphore (§10.2.10.1).
             r::SWSM => self.set(r::SWSM, value | 1),
             r::STATISTICS..statistics::END => self.set(register, 0),
             _ => {}
@@ -315,7 +315,7 @@ impl Nic {
         Link { mode: self.link_mode(), partner: self.card.wire.borrow().partner() }
     }
 
-    /// Whether only sent frames come back, and nothing else arrives.
+    /// Whether the NIC receives only its own sent frames.
     pub(super) fn is_loop(&self) -> bool {
         self.phy.borrow().is_loop() || self.u32(r::RCTL) & 0b11 << 6 == rctl::LBM_MAC
     }

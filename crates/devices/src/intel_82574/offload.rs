@@ -12,7 +12,8 @@ pub(super) struct Context {
     pub(super) is_ipv4: bool,
 }
 
-/// A checksum over the bytes `start..=end`, or to the end of the frame if `end` is zero. It is stored at `at`.
+/// A checksum over the bytes `start..=end`, or to the end of the frame if `end` is zero. The checksum is stored at
+/// `at`.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Span {
     pub(super) start: u8,
@@ -158,14 +159,14 @@ mod tests {
 
     /// RFC 1071, §3: the words of its example have the sum ddf2h.
     #[test]
-    fn the_sum_of_the_rfcs_example_is_right() {
+    fn checksum_matches_example_of_the_rfc() {
         assert_eq!(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);
         assert_eq!(sum(&[0x12]), 0x1200);
     }
 
     /// The check value of CRC-32/ISO-HDLC.
     #[test]
-    fn the_fcs_is_the_crc_of_802_3() {
+    fn fcs_is_the_crc_of_802_3() {
         assert_eq!(u32::from_le_bytes(fcs(b"123456789")), 0xcbf4_3926);
     }
 

@@ -136,7 +136,7 @@ impl Phy {
         self.register(BMCR)
     }
 
-    /// Returns the modes that this end offers: the advertised ones, or the one that BMCR forces.
+    /// Returns the modes that this end offers: the advertised modes, or the mode that BMCR forces.
     pub(super) fn offered(&self) -> Modes {
         let control = self.control();
         let bits = if control & (BMCR_POWER_DOWN | BMCR_LOOPBACK) != 0 {

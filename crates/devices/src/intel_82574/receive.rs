@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 /// Maximum length of a frame without FCS and tag, if long packets are disabled.
 pub(super) const MAX_SHORT: usize = 1514;
-/// The same if they are enabled (§10.2.5.1: 9234 with FCS).
+/// Maximum with long packets enabled (§10.2.5.1: 9234 with FCS).
 pub(super) const MAX_FRAME: usize = 9230;
 pub(super) const VLAN_BYTES: usize = 4;
 /// Maximum number of descriptors per read.
@@ -238,7 +238,7 @@ impl Nic {
         ip | tcp | say(checked.udp.filter(|_| checks_tcp), state::TCPCS | state::UDPCS, state::TCPE)
     }
 
-    /// Number and buffers of the next descriptor, once there is one; `None` after a restart.
+    /// Waits for the next descriptor, and returns its number and buffers; `None` after a restart.
     async fn buffer(&self, life: u32, layout: Layout) -> Result<Option<(u32, [u64; BUFFERS])>, DmaError> {
         let mut has_waited = false;
         loop {
@@ -291,7 +291,7 @@ impl Nic {
     }
 }
 
-/// Reads the buffer addresses of a descriptor. One of 16 bytes has only the first.
+/// Reads the buffer addresses of a descriptor. A descriptor of 16 bytes has only the first.
 fn addresses(descriptor: &[u8]) -> [u64; BUFFERS] {
     let words = descriptor.as_chunks::<8>().0;
     std::array::from_fn(|n| words.get(n).map_or(0, |word| u64::from_le_bytes(*word)))

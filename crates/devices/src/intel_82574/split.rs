@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Distribution of frames to receive buffers: one buffer per descriptor, or packet split with a buffer for the header and three for the
-//! payload (82574 datasheet, §7.1.5). Never panics, whatever the frame contains.
+//! Distribution of frames to receive buffers: one buffer per descriptor, or packet split with a buffer for the header
+//! and three for the payload (82574 datasheet, §7.1.5). Does not panic for any content of the frame.
 
 use super::registers::rctl;
 

@@ -75,7 +75,7 @@ struct Wishes {
     legacy_checksum: Option<Span>,
 }
 
-/// A packet of a ring, as far as it has been read.
+/// The part of a ring's packet that has been read so far.
 #[derive(Default)]
 struct Packet {
     bytes: Vec<u8>,

@@ -91,7 +91,7 @@ fn lose_power(number: u16, subsystem: &Subsystem, counts: &RefCell<log::Counts>)
     }
 }
 
-/// Ends the run, which otherwise would not be freed: it and its tasks own each other.
+/// Ends the run. Otherwise it would not be freed, because the run and its tasks own each other.
 struct End(Rc<Controller>);
 
 impl Drop for End {
@@ -101,7 +101,7 @@ impl Drop for End {
 }
 
 impl Controller {
-    /// Resets all registers except those of the admin queues.
+    /// Resets all registers except the registers of the admin queues.
     fn reset(&self) {
         self.finish();
         self.counts.borrow_mut().reset();

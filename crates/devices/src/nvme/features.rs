@@ -24,7 +24,7 @@ const EVENTS: u8 = 0x0b;
 pub(super) const CHANGEABLE: u32 = 0b100;
 /// Supported bits of Asynchronous Event Configuration: health warnings.
 const EVENT_BITS: u32 = 0x0000_001f;
-/// TMPSEL for all sensors. The only one is the composite temperature, 0.
+/// TMPSEL for all sensors. The only sensor is the composite temperature, 0.
 const ALL_SENSORS: u32 = 0xf;
 
 #[derive(Default)]

@@ -109,7 +109,7 @@ impl Pair {
         })
     }
 
-    /// Carries out the commands of pair `n`. If it has written anything, this reads all of it instead.
+    /// Carries out the commands of pair `n`. If the job has written data, reads all of these data instead.
     pub(super) async fn run(
         mut self,
         kind: Kind,

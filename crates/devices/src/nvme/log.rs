@@ -15,7 +15,7 @@ pub(super) const HEALTH: u8 = 0x02;
 pub(super) const FIRMWARE: u8 = 0x03;
 pub(super) const EFFECTS: u8 = 0x05;
 
-/// Counters of a controller. They survive its resets, except for the entries of the error log.
+/// Counters of a controller. They survive resets of the controller, except for the entries of the error log.
 #[derive(Default)]
 pub(super) struct Counts {
     errors: VecDeque<[u8; ERROR_BYTES]>,
@@ -27,9 +27,9 @@ pub(super) struct Counts {
     pub(super) writes: u64,
     power_cycles: u64,
     unsafe_shutdowns: u64,
-    /// Whether it was enabled since power-on.
+    /// Whether the controller was enabled since power-on.
     has_power: bool,
-    /// Whether it was enabled, and not shut down since.
+    /// Whether the controller was enabled, and not shut down since.
     pub(super) is_in_use: bool,
     pub(super) busy: Duration,
 }
@@ -57,7 +57,7 @@ impl Counts {
         self.errors.clear();
     }
 
-    /// Handles the controller's Enable. The first one after power-on counts as a power cycle.
+    /// Handles the controller's Enable. The first enable after power-on counts as a power cycle.
     pub(super) fn begin(&mut self) {
         self.power_cycles += u64::from(!self.has_power);
         (self.has_power, self.is_in_use) = (true, true);

@@ -32,7 +32,7 @@ pub(super) enum Store {
     File(File),
 }
 
-/// Gives a range back to the file system, so that it reads as zero. Returns whether that is supported.
+/// Returns a range to the file system, so that it reads as zero. Returns whether that is supported.
 #[cfg(target_os = "linux")]
 fn punched(file: &std::fs::File, at: u64, len: u64) -> io::Result<bool> {
     use rustix::fs::{FallocateFlags, fallocate};
@@ -63,7 +63,7 @@ impl Store {
         Store::Memory(chunks.map(|(n, bytes)| (n, whole(bytes))).collect())
     }
 
-    /// The file of this name, or its recorded image; and its size.
+    /// Returns the file of this name, or its recorded image, with the size.
     pub(super) fn open(folder: &Folder, name: &str) -> io::Result<(Store, u64)> {
         Ok(match folder.open_image(name)? {
             Image::Kept(bytes) => (Store::holding(&bytes), bytes.len() as u64),
@@ -309,7 +309,7 @@ impl Namespace {
 /// The access to the media, which all commands share: a latency per command, and a total bandwidth.
 pub(super) struct Way {
     timing: Timing,
-    /// Time at which it is free again.
+    /// Time at which the channel is free again.
     free: Cell<Time>,
 }
 

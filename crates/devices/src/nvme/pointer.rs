@@ -59,7 +59,7 @@ pub(super) async fn pieces(
     }
 }
 
-/// PRP Entry 1 may start within a page. All others are whole pages, and come from a list if there are more than two.
+/// PRP Entry 1 may start within a page. All others are complete pages, and come from a list if there are more than two.
 pub(super) async fn prps(
     io: &Io,
     [first, second]: [u64; 2],

@@ -21,7 +21,7 @@ pub(super) struct CompletionQueue {
     /// Entry for the next completion.
     tail: Cell<u32>,
     phase: Cell<bool>,
-    /// First entry that the host has not taken.
+    /// First entry that the host has not processed.
     head: Cell<u32>,
     /// Signals a new head to the task that waits for space.
     moved: Queue<()>,
@@ -59,7 +59,7 @@ impl CompletionQueue {
         })
     }
 
-    /// The host has taken the entries before `head`. Returns false if `head` is invalid.
+    /// The host has processed the entries before `head`. Returns false if `head` is invalid.
     pub(super) fn take(&self, head: u32) -> bool {
         let open = (self.tail.get() + self.entries - self.head.get()) % self.entries;
         let taken = (head + self.entries - self.head.get()) % self.entries;
@@ -88,7 +88,8 @@ impl CompletionQueue {
         self.waiting.send(Ended { entry, since }).await;
     }
 
-    /// Writes completions to the queue, and interrupts, for as long as the queue exists. `told` gets the waiting time of each.
+    /// Writes completions to the queue, and interrupts, for as long as the queue exists. `told` gets the waiting time
+    /// of each completion.
     pub(super) async fn run(
         &self,
         io: &Io,
@@ -176,9 +177,9 @@ pub(super) struct SubmissionQueue {
     rung: RefCell<Vec<Time>>,
     /// Number of its commands in flight.
     under_way: Cell<u32>,
-    /// No more commands are fetched, and those in flight are aborted.
+    /// Stops fetching commands, and aborts commands in flight.
     pub(super) is_deleted: Cell<bool>,
-    /// Signals that the last of them has ended.
+    /// Signals that the last command has ended.
     pub(super) idle: Queue<()>,
 }
 

@@ -24,7 +24,7 @@ pub struct Report {
     pub fatal: u64,
     /// Times of all I/O commands.
     pub stages: Stages,
-    /// The host's job, once it has ended.
+    /// The host's job, after its end.
     pub job: Option<JobReport>,
 }
 
@@ -33,7 +33,7 @@ pub struct Report {
 pub struct Stages {
     /// From the doorbell to the start of work: the command is read from host memory.
     pub fetch: Duration,
-    /// From there to its end: pointers, data and media.
+    /// Time from the fetch to the end of the command: pointers, data and media.
     pub work: Duration,
     /// The media's share of that.
     pub media: Duration,

@@ -19,11 +19,11 @@ use tlp::Time;
 struct Taken {
     queue: Rc<SubmissionQueue>,
     command: Command,
-    /// Time at which the host announced it.
+    /// Time at which the host announced the command.
     rung: Time,
 }
 
-/// A worker, which carries out one command at a time.
+/// A worker, which executes one command at a time.
 struct Worker {
     /// Queue and identifier of its command.
     at: Cell<Option<(u16, u16)>>,
@@ -260,7 +260,7 @@ impl Run {
         }
     }
 
-    /// Aborts a command. Returns false if it is unknown or cannot be aborted.
+    /// Aborts a command. Returns false if the command is unknown or cannot be aborted.
     pub(super) fn abort(&self, queue: u16, cid: u16) -> bool {
         let workers = self.workers.borrow();
         let worker = workers.iter().find(|worker| worker.at.get() == Some((queue, cid)));

@@ -11,8 +11,8 @@ pub(super) const MAX_QUEUE_PAIRS: u16 = 64;
 /// Default size of a namespace in memory.
 pub(super) const DEFAULT_BYTES: u64 = 64 << 20;
 
-/// An NVMe controller (NVMe 1.4). Virtual functions are controllers of the same subsystem. Each has its own, fixed number of queues, and
-/// all namespaces.
+/// An NVMe controller (NVMe 1.4). Virtual functions are controllers of the same subsystem. Each virtual function has a
+/// fixed number of queues of its own, and all namespaces.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -90,7 +90,8 @@ pub struct NamespaceSettings {
     /// Its size in bytes, a multiple of 4096. The default is the size of the file, or 64 MiB.
     #[schemars(range(min = 4096, max = 1_099_511_627_776_u64), extend("multipleOf" = 4096))]
     pub size_bytes: Option<u64>,
-    /// The file with its data, which keeps writes: a path relative to the lab file. It must exist, and be long enough.
+    /// The file with the namespace's data, which stores writes. The path is relative to the lab file. The file must
+    /// exist, and be long enough.
     pub file: Option<String>,
     /// Block size in bytes, until another format.
     pub block: Block,
@@ -124,7 +125,7 @@ impl Block {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Media {
-    /// No time at all: only the link and the host are visible.
+    /// The media take no time, so only the link and the host cost time.
     #[default]
     Ideal,
     /// Intel Optane SSD DC P4800X, 375 GB (Intel's product brief, 2017): reads at 2400 MB/s, writes at 2000 MB/s, and less than 10 us as

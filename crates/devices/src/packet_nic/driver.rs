@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The driver of the packet NICs. It posts descriptors as fast as the device finishes them, or sends one frame at a time and
-//! waits for it. It never accesses frames: their processing and the CPU time of instructions are not modelled, but register
-//! accesses are.
-//! modelled; accesses to registers are.
+//! The driver of the packet NICs. It posts descriptors as fast as the device finishes them, or sends one frame at a
+//! time and waits for it. It never accesses frames: their processing and the CPU time of instructions are not modelled,
+//! but register accesses are.
 
 use super::settings::{Batches, Kind, Mode, RING_ENTRIES, Send, Settings};
 use super::{BAR, DESCRIPTOR_BYTES, FAULT_VECTOR, RX_VECTOR, Report, TX_VECTOR, register};
@@ -45,7 +44,7 @@ pub async fn driver(
 
 async fn throughput(cpu: &Cpu, function: &FoundFunction, settings: &Settings) -> Result<(), DriverError> {
     let (traffic, mut running) = (settings.traffic, Vec::new());
-    // Buffers first, since sent frames may come back.
+    // Posts buffers first, because sent frames may come back.
     if traffic.receives() {
         running.push(Side::open(cpu, function, settings, &RX).await?);
     }
@@ -207,7 +206,7 @@ impl Side {
         Ok(())
     }
 
-    /// Waits until frame `number` is done, in the way of this kind of driver.
+    /// Waits until frame `number` is done, by the method of this kind of driver.
     async fn wait(&self, number: u32) -> Result<(), DriverError> {
         if self.batches.interrupt == 0 {
             while !self.is_done(number)? {

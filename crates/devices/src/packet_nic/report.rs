@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Measurements of a packet NIC and its driver. Gets the time with each call; makes no decisions.
+//! Measurements of a packet NIC and its driver. Each call passes the time. The report does not affect the NIC.
 
 use plug::{Shown, gbps, ns};
 use tlp::{Duration, Time};
@@ -44,10 +44,10 @@ impl Way {
     }
 }
 
-/// Times of one frame on its way to the cable and back.
+/// Times of one frame from the program to the cable and back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Trip {
-    /// The program starts to pass it to the device.
+    /// The program starts to pass the frame to the device.
     pub begun: Time,
     /// The device has the doorbell; with PIO, the frame.
     pub told: Time,
@@ -57,7 +57,7 @@ pub struct Trip {
     pub fetched: Time,
     /// The frame has come back from the cable.
     pub returned: Time,
-    /// The program knows that it is in host memory.
+    /// The program has noticed that the frame is in host memory.
     pub noticed: Time,
 }
 

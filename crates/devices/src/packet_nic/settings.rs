@@ -100,7 +100,7 @@ pub enum Mode {
     /// Frames per second, with the maximum number of frames in flight.
     #[default]
     Throughput,
-    /// Time of one frame to the cable and back. All batches have one frame, as a real NIC's timers cause.
+    /// Time of one frame to the cable and back. All batches have one frame, because the timers of a real NIC would end the batch.
     RoundTrip,
 }
 
@@ -150,7 +150,7 @@ pub struct Settings {
     /// Rate of the Ethernet in Gb/s. Default: frames take no time.
     #[schemars(range(min = 1, max = 10_000))]
     pub ethernet_gbps: Option<u32>,
-    /// Nanoseconds from the last bit sent to the arrival of a returning frame: MAC and PHY both ways, and the cable.
+    /// Nanoseconds from the last bit sent to the arrival of a returning frame: both passes through MAC and PHY, and the cable.
     #[serde(rename = "loop_latency_ns", with = "plug::values::ns")]
     #[schemars(with = "u32", range(min = 0, max = 4_294_967_295_u32))]
     pub loop_latency: Duration,

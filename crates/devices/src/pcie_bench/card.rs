@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Profiles of benchmark cards: the costs of a card in addition to the wire, each figure with its source. Only data; `costs` and `staged`
-//! apply them.
+//! Profiles of benchmark cards: the costs of a card in addition to the wire, each figure with its source. This module
+//! has only data; `costs` and `staged` apply them.
 
 use super::costs::{CardClock, CardCosts, ChannelCosts, ReadCosts, WriteCosts};
 use super::settings::{CardPath, MAX_OUTSTANDING};
@@ -26,7 +26,8 @@ pub const CARDS: Shelf = Shelf {
     all: &[ships!("ideal"), ships!("nfp6000"), ships!("netfpga-sume"), ships!("h100")],
 };
 
-/// A device profile: the costs of a benchmark card in addition to the wire. An omitted figure costs nothing and limits nothing.
+/// A device profile: the costs of a benchmark card in addition to the wire. An omitted figure means no cost and no
+/// limit.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceFile {
@@ -37,8 +38,8 @@ pub struct DeviceFile {
     pub kind: DeviceKind,
     /// One-line description of the card.
     pub description: String,
-    /// Generation of the links on which the figures were measured. On links of another generation riser marks them as extrapolated. Without
-    /// it, they hold for any.
+    /// Generation of the links on which the figures were measured. On links of another generation riser marks them as
+    /// extrapolated. Without this key, the figures apply to all generations.
     #[serde(rename = "gen")]
     pub generation: Option<Figure<Gen>>,
     /// Workers of a bandwidth test, each with one transfer in flight.
@@ -92,16 +93,17 @@ pub struct DeviceFile {
     pub push_word_ps: Option<Figure<Picoseconds>>,
     /// Push engine: additional time if exactly one end of the data in the card's memory is not a multiple of 8 bytes.
     pub push_partial_ps: Option<Figure<Picoseconds>>,
-    /// Push engine: minimum total in that case.
+    /// Push engine: minimum total time, if exactly one end is not a multiple of 8 bytes.
     pub push_partial_floor_ps: Option<Figure<Picoseconds>>,
     /// Push engine, if neither end is a multiple of 8 bytes, instead of the above: service time per transfer.
     pub push_shifted_ps: Option<Figure<Picoseconds>>,
-    /// Push engine: service time per burst in that case.
+    /// Push engine, if neither end is a multiple of 8 bytes: service time per burst.
     pub push_shifted_burst_ps: Option<Figure<Picoseconds>>,
-    /// Channels between the link and the card's memory, 0 to 8. Each serves one write or read at a time. 0: writes and reads share no
-    /// channels.
+    /// Channels between the link and the card's memory, 0 to 8. Each channel serves one write or read at a time. 0:
+    /// writes and reads share no channels.
     pub channels: Option<Figure<u8>>,
-    /// Time that a read occupies a channel. A write occupies it for the time of the pull engine or the transmit framer.
+    /// Time that a read occupies a channel. A write occupies a channel for the time of the pull engine or the transmit
+    /// framer.
     pub channel_read_ps: Option<Figure<Picoseconds>>,
     /// Additional time that a read occupies a channel per 128 bytes, in proportion.
     pub channel_read_128_bytes_ps: Option<Figure<Picoseconds>>,

@@ -42,13 +42,13 @@ pub struct CardCosts {
     pub write: WriteCosts,
     /// Reads of the DMA interface.
     pub read: ReadCosts,
-    /// The channels between the link and the card's memory, shared by writes and reads. They only matter for BW_RDWR: other
-    /// stages limit writes alone and reads alone.
+    /// The channels between the link and the card's memory, shared by writes and reads. Channels matter only for
+    /// BW_RDWR, because other stages limit tests with only writes or only reads.
     pub channels: ChannelCosts,
 }
 
-/// Channels. Each serves one transfer at a time, in either direction. A write occupies its channel for the time of the pull
-/// engine or of the transmit framer, whichever is longer.
+/// Channels. Each channel serves one transfer at a time, in either direction. A write occupies its channel for the time
+/// of the pull engine or of the transmit framer, whichever is longer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChannelCosts {
     /// Number of channels, at most [`ChannelCosts::MOST`]; zero if writes and reads share none.
@@ -97,8 +97,8 @@ pub struct WriteCosts {
 pub struct ReadCosts {
     /// Maximum number of outstanding read requests; zero: only workers and tags limit them.
     pub slots: u16,
-    /// Read requests end at multiples of this host address, or of Max_Read_Request_Size if that is less; zero: they are as
-    /// long as Max_Read_Request_Size allows.
+    /// Read requests end at multiples of this host address, or of Max_Read_Request_Size if that is less. Zero means
+    /// that they are as long as Max_Read_Request_Size allows.
     pub request_bytes: u32,
     /// Transmit framer: time per read request. These go between the chunks of writes and delay writes by this time.
     pub frame: Duration,
@@ -250,7 +250,7 @@ impl WriteCosts {
 pub(super) struct FrameTime {
     /// Total time.
     pub(super) all: Duration,
-    /// Time of all chunks except the last. After it, the framer holds the rest of the write.
+    /// Time of all chunks except the last. After this time, the framer holds the rest of the write.
     pub(super) before_last: Duration,
 }
 

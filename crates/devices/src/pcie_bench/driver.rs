@@ -14,8 +14,8 @@ use host::cpu::Cpu;
 use host::firmware::FoundFunction;
 use plug::MemoryKind;
 
-/// Size of the pieces of the buffers on the measured hosts (SIGCOMM'18, §5.3). A window starts at a multiple of this, or of
-/// its own size if that is less.
+/// Size of the pieces of the buffers on the measured hosts (SIGCOMM'18, §5.3). A window starts at a multiple of this,
+/// or at a multiple of its size if the size is smaller.
 const CHUNK_BYTES: u64 = 4 << 20;
 /// Number of passes of the device over a window that it warms.
 const WARMING_PASSES: u32 = 2;
@@ -56,7 +56,7 @@ impl Window {
         }
     }
 
-    /// Returns the alignment of its address: 4 MiB, or its own size if that is less.
+    /// Returns the alignment of its address: 4 MiB, or its size if the size is less.
     pub fn alignment(&self) -> u64 {
         self.memory_bytes().checked_next_power_of_two().unwrap_or(CHUNK_BYTES).clamp(4096, CHUNK_BYTES)
     }
@@ -111,7 +111,7 @@ async fn prepare(cpu: &Cpu, function: &FoundFunction, window: &Window, address: 
     cpu.extension(further).await;
 }
 
-/// Then changes them as the transfers before the first one would have.
+/// Then changes the caches like the transfers before the first one would have.
 async fn show_transfers(cpu: &Cpu, function: &FoundFunction, window: Window, address: u64) {
     if window.seen.is_empty() {
         return;

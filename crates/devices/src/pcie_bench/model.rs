@@ -16,24 +16,24 @@ use serde::{Deserialize, Serialize};
 pub struct Bench {
     /// The test.
     pub test: Test,
-    /// Costs of the card in addition to the wire: the name of a device profile that ships with riser, or the path of one,
-    /// relative to the lab file.
+    /// Costs of the card in addition to the wire: the name of a shipped device profile, or the path of a device
+    /// profile, relative to the lab file.
     pub profile: String,
-    /// Size of each transfer in bytes. With its offset, it must not cross 4 KiB.
+    /// Size of each transfer in bytes. With its offset, a transfer must not cross 4 KiB.
     #[schemars(range(min = 1, max = 4096))]
     pub size_bytes: u32,
     /// Size of the window in host memory in bytes.
     #[schemars(range(min = 64, max = 1_073_741_824))]
     pub window_bytes: u64,
-    /// Offset of each transfer from a cache line.
+    /// Offset of each transfer from the start of a cache line.
     #[schemars(range(min = 0, max = 63))]
     pub host_offset_bytes: u32,
-    /// Offset of each transfer from a cache line in the card's own memory.
+    /// Offset of each transfer from the start of a cache line, in the card's own memory.
     #[schemars(range(min = 0, max = 63))]
     pub device_offset_bytes: u32,
     /// Interface of the card.
     pub path: CardPath,
-    /// State of the host's caches for the window at the start.
+    /// State of the host's caches at the start, for the lines of the window.
     pub cache: CacheState,
     /// Order of the units.
     pub pattern: Pattern,
@@ -45,13 +45,13 @@ pub struct Bench {
     pub transfers: u64,
     /// Transfers before the measured ones.
     pub warm_up: u64,
-    /// Transfers that the host's caches and IOTLB have seen at the start, in addition to `cache`: their state is as if these
-    /// had come before, but no time has passed. Sequential transfers go to the units before the first one; random ones differ
-    /// from those of the run. Without this, a large window needs a long time to reach the state in which lines leave as fast
-    /// as they enter.
+    /// Number of transfers that the host's caches and IOTLB have processed at the start, in addition to `cache`. Their
+    /// state is as after these transfers, but no time has passed. If sequential, these transfers go to
+    /// the units before the first one of the run; if random, they differ from those of the run. Without this, a large window needs a long
+    /// time to reach the state in which lines leave as fast as they enter.
     #[schemars(range(max = 1_048_576))]
     pub seen_by_caches: u64,
-    /// Whether bytes are carried or only counted.
+    /// Whether TLPs carry their bytes, or the bytes are only counted.
     pub carry: bool,
     /// Memory for the window.
     pub memory: MemoryKind,
@@ -147,7 +147,7 @@ impl Model for Bench {
 }
 
 impl Bench {
-    /// Returns the window as far as it is known before the model is plugged in.
+    /// Returns the window, if it is known before the model is plugged in.
     fn window(&self) -> Window {
         let Bench { window_bytes, cache, .. } = *self;
         Window::of(&Settings { window_bytes, cache, ..Settings::default() }, self.memory)

@@ -44,9 +44,10 @@ pub struct Settings {
     pub transfers: u64,
     /// Transfers before the measured ones.
     pub warm_up: u64,
-    /// Transfers before all of these that the host's caches have seen at the start; at most [`MAX_TABLE`].
+    /// Number of transfers before all of these that the host's caches have processed at the start; at most
+    /// [`MAX_TABLE`].
     pub seen: u64,
-    /// Whether bytes are carried or only counted.
+    /// Whether TLPs carry their bytes, or the bytes are only counted.
     pub carry: bool,
     /// Max_Payload_Size that the firmware will set, by which the card splits writes.
     pub max_payload_bytes: u32,
@@ -112,7 +113,7 @@ pub enum SettingsError {
     /// Number of transfers.
     #[error("{0} transfers, expected 1 to {MAX_LATENCIES} in a latency test, 1 or more in a bandwidth test")]
     Transfers(u64),
-    /// Transfers that the caches have seen.
+    /// Number of transfers that the caches have processed.
     #[error("{0} transfers that the caches have seen, expected 0 to {MAX_TABLE}")]
     Seen(u64),
     /// Offset in the card's memory.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A pool of slots that transfers take and give back. A transfer that finds too few waits, first come, first served. Allocates
-//! only while the number of waiters grows to its maximum. Knows no clock.
+//! A pool of slots that transfers take and give back. A transfer that finds too few waits, first come, first served.
+//! Allocates only while the number of waiters grows to its maximum. This module does not read a clock.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -30,7 +30,8 @@ impl Slots {
         Slots { free: Cell::new(free), waiting: RefCell::default(), next_ticket: Cell::new(0) }
     }
 
-    /// Takes `count` slots at once; waits until that many are free. There must be that many in all.
+    /// Takes `count` slots together. Waits until this number is free. The total number of slots must be at least this
+    /// large.
     pub(super) async fn take(&self, count: u32) {
         let mut ticket = None;
         poll_fn(|cx| self.poll_take(count, &mut ticket, cx)).await;
@@ -64,7 +65,7 @@ impl Slots {
         Poll::Ready(())
     }
 
-    /// Gives `count` slots back.
+    /// Returns `count` slots.
     pub(super) fn give(&self, count: u32) {
         if let Some(free) = self.free.get() {
             self.free.set(Some(free + count));

@@ -79,7 +79,7 @@ impl Stages {
         }
     }
 
-    /// Reserves `time` on the channel that is free first; returns the end.
+    /// Reserves `time` on the first channel that becomes free; returns the end.
     fn on_channel(&self, now: Time, time: Duration) -> Time {
         let first = self.channels_free.iter().min_by_key(|free| free.get());
         first.map_or(now, |free| turn(free, now, time) + time)
@@ -165,7 +165,8 @@ async fn command(
     Ok(())
 }
 
-/// Performs a write by the DMA interface. Ends after its last chunk has gone to the wire and the worker has got the notice.
+/// Performs a write by the DMA interface. The write ends after its last chunk has gone to the wire and the worker has
+/// received the notice.
 async fn dma_write(card: &Card, stages: &Stages, address: u64) -> Result<(), DmaError> {
     let (io, costs) = (&card.io, &stages.costs);
     let begin = io.now() + costs.dma_issue;
@@ -209,7 +210,8 @@ async fn dma_read(io: &Io, stages: &Stages, address: u64) -> Result<(), DmaError
     }
     let requests = costs.read.requests(address, stages.size);
     stages.slots.take(requests).await;
-    // Read requests are short and go between the chunks of writes. So writes wait for them, but they do not wait for writes.
+    // Read requests are short and go between the chunks of writes. So writes wait for read requests, but read requests
+    // do not wait for writes.
     turn(&stages.frame_free, io.now(), costs.read.frame * u64::from(requests));
     match requests {
         1 => {

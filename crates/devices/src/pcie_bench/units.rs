@@ -3,7 +3,7 @@
 //!
 //! The window is divided into units of offset plus size, rounded up to a cache line (SIGCOMM'18, §4). A transfer never
 //! crosses 4 KiB, so each 4 KiB of the window contains only whole units. Random units are drawn with replacement into a
-//! table of at most [`MAX_TABLE`] entries, which is used repeatedly, as the paper's card does.
+//! table of at most [`MAX_TABLE`] entries, which is used repeatedly, like in the paper's card.
 
 use super::Pattern;
 use super::settings::Settings;
@@ -70,8 +70,8 @@ impl Units {
         Units { table, layout, host_offset, count, next: 0 }
     }
 
-    /// Returns the offsets of the transfers that the caches have seen, in order. Sequential: those before the first
-    /// transfer. Random: others than those of the run.
+    /// Returns the offsets of the transfers that the caches have seen, in order. Sequential: the units before the first
+    /// transfer. Random: other units than in the run.
     pub fn seen(settings: &Settings) -> impl Iterator<Item = u64> {
         let transfers = settings.seen.min(MAX_TABLE);
         let seed = settings.seed ^ SEEN_SEED;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn seen_units_precede_the_first() {
+    fn units_of_earlier_transfers_precede_the_first_unit() {
         let of = |seen, pattern| {
             let settings = Settings { seen, ..settings(64, 0, 512, pattern) };
             Units::seen(&settings).collect::<Vec<u64>>()

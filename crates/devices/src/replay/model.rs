@@ -12,25 +12,25 @@ use tlp::{Duration, Time};
 
 /// Replay of the requests of a capture's devices, with their sizes, tags and attributes. The device is below the transaction
 /// layer of an endpoint: it has no configuration space, and starts when its link is up. A request waits until its tag is
-/// free. Recorded addresses are folded into host memory. Data of writes are only counted.
+/// free. Recorded addresses are folded into host memory. The data of writes is not carried, only counted.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Playback {
     /// The capture, pcap or pcapng: a path relative to the lab file.
     pub capture: String,
-    /// Replay only the requests of this requester, written as `19:00.0`. Default: those of all devices.
+    /// Replay only the requests of this requester, written as `19:00.0`. Default: requests of all devices.
     pub requester: Option<FunctionId>,
     /// When to send requests.
     #[serde(default)]
     pub pace: Pace,
-    /// Condition for sending a request, in addition to its turn and its time.
+    /// Condition for sending a request, in addition to its order and its time.
     #[serde(default)]
     pub dependencies: Dependencies,
     /// Size in bytes of the host memory into which addresses are folded, modulo this size: a power of two.
     #[serde(default = "default_window")]
     #[schemars(range(min = 4096, max = 1_073_741_824), extend("powerOfTwo" = true))]
     pub window_bytes: u64,
-    /// Memory for the window. In high memory, requests with a header of three DW get one of four.
+    /// Memory for the window. In high memory, requests with a header of three DW get a header of four DW.
     #[serde(default = "default_memory")]
     pub memory: MemoryKind,
 }
@@ -77,7 +77,7 @@ impl Playback {
 }
 
 impl plug::Report for Report {
-    /// Shows counts, then how the requests were served: as recorded, and here.
+    /// Shows counts, then the service of the requests: in the recording, and in this run.
     fn shown(&self, _: Time) -> Shown {
         let mut shown = Shown::new()
             .with("requests", self.requests)

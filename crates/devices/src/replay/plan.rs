@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The plan of a replay: the requests of devices in a capture, what each waits for, and how each was served. Reads
-//! captures; sends nothing.
+//! The plan of a replay: the requests of devices in a capture, the conditions for sending each, and the recorded
+//! service of each. This module reads captures, and sends no TLPs.
 
 use super::settings::Settings;
 use capture::{Kind, Origin, Reader, Record, Timestamp, TlpRecord, Tracker};
@@ -50,7 +50,7 @@ pub(super) struct Step {
     pub(super) prefixes: Prefixes,
     /// Recorded time, relative to the first request.
     pub(super) at: Duration,
-    /// Number of transactions that had ended before it was recorded.
+    /// Number of transactions that had ended before the request was recorded.
     pub(super) after: u32,
     /// Index of its requester and tag in [`Plan::tags`]; unused for a posted request.
     pub(super) tag_index: u32,
@@ -121,7 +121,7 @@ struct Builder {
     plan: Plan,
     /// Steps that wait for their completions, by the number of their record.
     open: BTreeMap<u64, usize>,
-    /// Requesters that were left out; without a filter, all requesters in the capture.
+    /// Omitted requesters; without a filter, all requesters in the capture.
     seen: BTreeSet<Bdf>,
     first: Option<Timestamp>,
 }
@@ -217,7 +217,7 @@ fn since(start: Timestamp, end: Timestamp) -> Duration {
     Duration::from_ps(u64::try_from(end.since_ps(start)).unwrap_or(u64::MAX))
 }
 
-/// Folds the address of a request into the window. Offsets within a page stay, and with them crossings of 4 KiB and
+/// Folds the address of a request into the window. Offsets within a page stay, and thus crossings of 4 KiB and
 /// completion boundaries.
 fn folded(mut repr: Repr, settings: &Settings) -> Repr {
     let fold = |address: u64| settings.window_base + (address & (settings.window_bytes - 1));

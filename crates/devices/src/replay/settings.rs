@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tlp::Bdf;
 
-/// When a request is sent, once its turn has come.
+/// Time at which a request is sent, after the earlier requests of its class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pace {
@@ -16,14 +16,15 @@ pub enum Pace {
     Recorded,
 }
 
-/// Condition for sending a request, in addition to its turn in its class and its time.
+/// Condition for sending a request, in addition to its order in its class and its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dependencies {
-    /// Its tag: the last completion of the previous request with that tag.
+    /// The tag is free: the last completion of the previous request with that tag has arrived.
     #[default]
     Tags,
-    /// Its tag, and every transaction that had ended before it was recorded: only those can have caused it.
+    /// The tag, and every transaction that had ended before the request was recorded, because only these can have
+    /// caused it.
     Completions,
 }
 
@@ -34,7 +35,7 @@ pub struct Settings {
     pub id: Bdf,
     /// Vector of that interrupt; `None` for no interrupt.
     pub done_vector: Option<u16>,
-    /// Replay only the requests of this requester; `None` for those of all devices.
+    /// Replay only the requests of this requester; `None` for requests of all devices.
     pub requester: Option<Bdf>,
     /// When to send requests.
     pub pace: Pace,

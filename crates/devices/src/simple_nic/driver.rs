@@ -12,7 +12,7 @@ use plug::Shared;
 use std::net::Ipv4Addr;
 use tlp::{Duration, Time};
 
-/// Number of receive buffers that the driver posts: the first descriptors of the ring, used in turn.
+/// Number of receive buffers that the driver posts, in the first descriptors of the ring, used round robin.
 const RX_BUFFERS: u32 = 8;
 /// Data bytes of the longest echo request that fits in a frame: 1500 B minus the headers of IPv4 and ICMP.
 pub(super) const MAX_PING_BYTES: u16 = 1500 - 20 - 8;

@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 use tlp::{Duration, Time};
 
-/// The host of the NIC; its addresses are of the same kind as those of [`PEER`].
+/// The host of the NIC, with addresses of the same kind as [`PEER`].
 const HOST: Station = Station { mac: [0x02, 0, 0, 0, 0, 1], ip: Ipv4Addr::new(192, 0, 2, 1) };
 
-/// How long the driver waits for an answer, in addition to the peer's own latency.
+/// Time for which the driver waits for an answer, in addition to the peer's own latency.
 const PATIENCE: Duration = Duration::from_ms(100);
 
 /// NetTLP's simple NIC, with an Ethernet peer that answers ARP and ping. Its driver sends pings through it.
@@ -33,7 +33,7 @@ pub struct Settings {
     /// Data bytes of each echo request.
     #[schemars(range(min = 0, max = 1472))]
     pub ping_bytes: u16,
-    /// Nanoseconds on the Ethernet wire and in the peer, until its answer is back.
+    /// Nanoseconds on the Ethernet wire and in the peer, until the peer's answer arrives.
     #[serde(rename = "peer_latency_ns", with = "plug::values::ns")]
     #[schemars(with = "u64", range(min = 0, max = 1_000_000_000_000_000_u64))]
     pub peer_latency: Duration,

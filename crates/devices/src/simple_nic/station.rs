@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host of a simple NIC as a station on its network: answers ARP (RFC 826) and ICMP echo (RFC 792) for as long as it runs, and
-//! pings. It tolerates a NIC whose transfers may be lost, and NetTLP's own (NSDI'20, section 6.2). That one holds one receive buffer,
-//! and is blocked while it waits for room for a second one. So the station posts buffers only after the NIC has shown that it is there,
-//! by the interrupt of a first frame: an announcement of the station's addresses (RFC 5227 §3).
+//! The host of a simple NIC as a station on its network: answers ARP (RFC 826) and ICMP echo (RFC 792) for as long as
+//! it runs, and pings. It tolerates a NIC whose transfers may be lost, and the NIC of NetTLP (NSDI'20, section 6.2).
+//! NetTLP's NIC holds one receive buffer, and is blocked while it waits for room for a second one. So the station first
+//! sends a frame that announces its addresses (RFC 5227 §3). It posts buffers only after the interrupt of this frame,
+//! which proves that the NIC works.
 //!
 //! The station does not rely on any order. A receive descriptor is done when its length is no longer zero. A frame to send is in two
 //! descriptors, the one at the doorbell's index and the one before it, because devices differ on which one to send. One frame is in
@@ -21,7 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use tlp::{Duration, Time};
 
-/// Allowed numbers of receive buffers, which is also how many the station checks per turn.
+/// Allowed numbers of receive buffers. The station also checks this number in one pass.
 pub const RX_BUFFERS: std::ops::RangeInclusive<u32> = 1..=64;
 /// Maximum number of frames that wait to be sent. Further ones are lost and counted.
 const MAX_QUEUED: usize = 64;
@@ -33,7 +34,7 @@ const OPEN_AGAIN: Duration = Duration::from_ms(500);
 const LOOK: Duration = Duration::from_ms(10);
 /// ICMP identifier of its pings.
 const IDENT: u16 = 0x5249;
-/// Maximum number of echo requests that wait for a reply. The oldest one is dropped beyond that.
+/// Maximum number of echo requests that wait for a reply. Beyond this number, the oldest is dropped.
 const MAX_UNANSWERED: usize = 64;
 /// Maximum number of round trips to keep.
 const MAX_ROUND_TRIPS: usize = 100_000;
@@ -51,7 +52,7 @@ pub struct StationSettings {
     pub pings: u32,
     /// Data bytes of each, 0 to 1472.
     pub ping_bytes: u16,
-    /// Interval between two of them.
+    /// Interval between two announcements.
     pub interval: Duration,
     /// Number of receive buffers to post, [`RX_BUFFERS`]; NetTLP's own NIC holds one.
     pub rx_buffers: u32,
@@ -60,7 +61,7 @@ pub struct StationSettings {
 /// Counters of a station.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StationCounters {
-    /// Number of times that it has set up the NIC.
+    /// Number of times that the station has set up the NIC.
     pub opened: u64,
     /// Frames sent.
     pub tx_frames: u64,
@@ -85,8 +86,8 @@ pub struct StationCounters {
 /// A handle to the counters of a station.
 pub type StationReport = Shared<StationCounters>;
 
-/// Sets up the NIC and serves forever. Sets it up again whenever `arrivals` changes: then other device software is there, which does not
-/// know the rings.
+/// Sets up the NIC and serves forever. Sets the NIC up again whenever `arrivals` changes, because new device software
+/// does not know the rings.
 ///
 /// # Errors
 /// The register or memory access that failed.
@@ -124,7 +125,7 @@ struct Host {
     queue: VecDeque<Vec<u8>>,
     /// Time at which the frame in flight is given up.
     sending: Option<Time>,
-    /// Time until which the NIC must show by an interrupt that it is there. `None` after that interrupt.
+    /// Time until which the NIC must interrupt to prove that it works. `None` after that interrupt.
     unheard: Option<Time>,
     peer: Option<Station>,
     next_ping: Time,
@@ -177,7 +178,8 @@ impl Host {
         Ok(())
     }
 
-    /// Handles a sign of life of the NIC: posts all buffers if that is not done yet. Length zero means that no frame has arrived.
+    /// Handles an interrupt of the NIC: posts all buffers if they are not posted yet. Length zero means that no frame
+    /// has arrived.
     async fn heard(&mut self) -> Result<(), DriverError> {
         if self.unheard.take().is_some() {
             for index in 0..self.settings.rx_buffers {
@@ -271,7 +273,7 @@ impl Host {
         });
     }
 
-    /// Resolves the peer, or pings it, if it is time.
+    /// Resolves the peer, or pings it, if this is due.
     fn ping(&mut self) {
         let now = self.now();
         if self.sent_pings >= self.settings.pings || now < self.next_ping {

@@ -14,7 +14,7 @@ use tlp::{Attributes, Duration, TcSet, Time, TrafficClass};
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flows {
-    /// Its flows, which take turns.
+    /// Its flows, served round robin.
     #[schemars(length(min = 1, max = 64))]
     pub flow: Vec<FlowSettings>,
 }

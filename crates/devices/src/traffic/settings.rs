@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Flows of a traffic generator. Does not know what the addresses refer to.
+//! Flows of a traffic generator. This module does not depend on the targets of the addresses.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use tlp::{Attributes, Bdf, Class, Duration, TrafficClass};
 
 /// Maximum number of flows of one device.
 pub const MAX_FLOWS: usize = 64;
-/// Maximum number of outstanding reads and AtomicOps of all flows of a device: 10-bit tags. Those with bits 9:8 of 00b
+/// Maximum number of outstanding reads and AtomicOps of all flows of a device: 10-bit tags. Tags with bits 9:8 of 00b
 /// also serve as 8-bit tags (`PCIe 5.0 §2.2.6.2`).
 pub const MAX_TAGS: u16 = 1024;
 

@@ -18,7 +18,7 @@ fn read(device: &mut dyn Device, at: Time, offset: u64, len: u32) -> Result<Vec<
 }
 
 #[test]
-fn it_reads_as_the_time_at_which_it_is_read() {
+fn clock_register_returns_time_of_the_read() {
     let mut device = function(PcieLayout::default()).unwrap().device;
     let (early, late) = (Time::from_ps(0x1_ffff_fff0), Time::from_ps(0x2_0000_0010));
     assert_eq!(read(&mut *device, early, 0, 8).unwrap(), 0x1_ffff_fff0u64.to_le_bytes());

@@ -54,7 +54,7 @@ fn boot<F: Future<Output = Result<(), DriverError>> + 'static>(
 }
 
 #[test]
-fn memory_is_found_and_exercised() {
+fn driver_exercises_memory_behind_endpoint() {
     for (bar, size_bytes) in [(0, 65536), (3, 16)] {
         let settings = memory::Settings { bar: BarIndex(bar), size_bytes, ..memory::Settings::default() };
         let function = memory::function(settings, PcieLayout::default()).unwrap();
@@ -64,7 +64,7 @@ fn memory_is_found_and_exercised() {
 }
 
 #[test]
-fn the_nic_pings_through_its_endpoint() {
+fn simple_nic_sends_pings_through_its_endpoint() {
     let station = |n| Station { mac: [2, 0, 0, 0, 0, n], ip: Ipv4Addr::new(10, 0, 0, n) };
     let peer = Peer { station: station(2), latency: Duration::from_us(10) };
     let (counters, report) = (Shared::default(), PingReport::default());
@@ -94,7 +94,7 @@ fn the_nic_pings_through_its_endpoint() {
 }
 
 #[test]
-fn the_benchmark_runs_through_its_endpoint() {
+fn benchmark_runs_through_its_endpoint() {
     for test in pcie_bench::Test::ALL {
         for carry in [false, true] {
             let settings = pcie_bench::Settings { test, carry, size_bytes: 1024, ..Default::default() };

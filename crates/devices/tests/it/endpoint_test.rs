@@ -48,7 +48,7 @@ fn bars_accept_any_width_and_refuse_past_end() {
 
 /// The first and last vector of each kind, with its report in status and number. INTx is a level that ends when status is read.
 #[test]
-fn interrupts_of_each_kind() {
+fn raises_first_and_last_vector_of_each_kind() {
     let mut bench = bench();
     for (kind, count) in [(MSI, 32), (MSIX, 64)] {
         bench.interrupts.clear();
@@ -73,7 +73,7 @@ fn interrupts_of_each_kind() {
 
 /// Transfers of all lengths around pages, from and to odd addresses: moved bytes, checksums, and untouched bytes.
 #[test]
-fn transfers_move_their_bytes() {
+fn transfers_change_only_their_target() {
     for bytes in [1, 2, 3, 4, 5, 4095, 4096, 4097, 10_000] {
         for (source, destination) in [(0x1000, 0x8000), (0x1001, 0x8000), (0x1ffd, 0x8ffe), (0x1003, 0x8fff)]
         {
@@ -103,7 +103,7 @@ fn transfers_move_their_bytes() {
 
 /// CRC-32 as in the kernel's `crc32_le(~0, ...)`: the CRC of "123456789" is the complement of the well-known CBF43926h.
 #[test]
-fn the_checksum_matches_the_kernels() {
+fn checksum_matches_the_kernel() {
     let mut bench = bench();
     bench.memory[..9].copy_from_slice(b"123456789");
     set_up(&mut bench, 0, 0, 9, (MSI, 1));
@@ -114,7 +114,7 @@ fn the_checksum_matches_the_kernels() {
 
 /// An impossible transfer fails with a status, and still interrupts, because the driver waits without a timeout.
 #[test]
-fn transfers_that_fail() {
+fn failed_transfers_report_status_and_interrupt() {
     let (ok, nowhere, end) = (0x1000, MEMORY as u64, MEMORY as u64 - 8);
     let top = u64::MAX - 7;
     let (source, destination) = (1 << 7, 1 << 8);
@@ -126,7 +126,7 @@ fn transfers_that_fail() {
         (READ, ok, ok, 1_048_577, source),
         (WRITE, ok, ok, u32::MAX, destination),
         (COPY, ok, ok, 1_048_577, source | destination),
-        // No memory, at the start or later, or no such addresses.
+        // No memory at the start or later in the range, or addresses that do not exist.
         (READ, nowhere, ok, 4, source),
         (READ, end, ok, 9, source),
         (READ, top, ok, 16, source),
@@ -141,7 +141,7 @@ fn transfers_that_fail() {
         let mut bench = bench();
         set_up(&mut bench, from, to, bytes, (MSI, 3));
         bench.write(COMMAND, command);
-        // The failure bit is one above the success bit.
+        // The failure bit is the next higher bit after the success bit.
         let failed =
             [(READ, 1 << 1), (WRITE, 1 << 3), (COPY, 1 << 5)].into_iter().find(|(c, _)| *c == command);
         let expected = RAISED | failed.unwrap().1 | why;
@@ -152,7 +152,7 @@ fn transfers_that_fail() {
 
 /// Invalid commands, kinds and vectors have no effect, and are counted. The next command is executed.
 #[test]
-fn commands_that_are_refused() {
+fn refuses_and_counts_invalid_commands() {
     for (command, kind, number) in [
         (1 << 6, MSI, 1),
         (READ | WRITE, MSI, 1),
@@ -193,7 +193,7 @@ fn commands_that_are_refused() {
 /// Registers are memory: a command may be written in bytes, or together with other registers. A command written during another is executed
 /// after it.
 #[test]
-fn partial_and_combined_accesses() {
+fn accepts_partial_and_combined_accesses() {
     let mut bench = bench();
     set_up(&mut bench, 0, 0x2000, 4, (MSI, 1));
     bench.write_bytes(0, COMMAND, &[2]);
@@ -212,7 +212,7 @@ fn partial_and_combined_accesses() {
 
 /// Errors about illegal settings name the legal values.
 #[test]
-fn illegal_settings_are_refused() {
+fn rejects_invalid_settings() {
     let bars = |n: usize, bytes| {
         let mut settings = Settings::default();
         settings.bar_bytes[n] = bytes;
@@ -244,14 +244,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn any_driver(script in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn random_driver_does_not_break_the_model(script in prop::collection::vec(any::<u8>(), 0..400)) {
         driver(&script);
     }
 }
 
 /// The seed of the fuzz target does its transfers.
 #[test]
-fn the_seed_transfers() {
+fn fuzz_seed_transfers_data() {
     let counters = driver(include_bytes!("../../../../fuzz/seeds/endpoint_test_driver/transfers"));
     let expected = Counters { reads: 1, writes: 1, copies: 1, failed: 2, interrupts: 4, refused: 0 };
     assert_eq!(counters, expected);

@@ -9,9 +9,9 @@ use riser_devices::ethernet::{Cable, inbox};
 use riser_devices::intel_82574::{Layout, function};
 use tlp::{Duration, PayloadPool};
 
-/// Device Capabilities bit 28 is zero, whatever the slot's link supports.
+/// Device Capabilities bit 28 is zero for all links of the slot.
 #[test]
-fn the_function_has_no_function_level_reset() {
+fn function_level_reset_is_not_supported() {
     let pcie = PcieLayout { function_level_reset: true, ..PcieLayout::default() };
     let layout = Layout { mac: [2, 0, 0, 0, 0, 1], negotiation: Duration::from_us(10), pcie };
     let made = function(layout, &PayloadPool::new(), Cable::default(), inbox(), &Shared::default()).unwrap();
@@ -23,7 +23,7 @@ fn the_function_has_no_function_level_reset() {
 
 /// Words of the NVM as read with EERD: the address, and the sum BABAh.
 #[test]
-fn the_nvm_has_the_address_and_its_checksum() {
+fn nvm_contains_mac_address_and_checksum() {
     let mut bench = Bench::new();
     let words: Vec<u16> = (0..64)
         .map(|word| {
@@ -40,7 +40,7 @@ fn the_nvm_has_the_address_and_its_checksum() {
 
 /// MDIC: the identifier of the PHY. Other addresses have none.
 #[test]
-fn the_phy_has_its_identifier() {
+fn phy_has_its_identifier() {
     let mut bench = Bench::new();
     let mut read = |phy: u32, register: u32| {
         bench.write(0x20, 0b10 << 26 | phy << 21 | register << 16);
@@ -81,7 +81,7 @@ fn registers_keep_only_writable_bits() {
 /// ICS raises causes that IMS enables; ICR clears them. With IVAR, each of the five causes has its vector, which EIAC clears and EITR
 /// throttles.
 #[test]
-fn causes_masks_vectors_and_throttling() {
+fn causes_raise_enabled_vectors_at_throttled_rate() {
     let mut bench = Bench::new();
     bench.read(0xc0);
     bench.write(0xc8, 4);
@@ -130,7 +130,7 @@ fn frames_are_sent_and_received() {
         (bench.load(0x10000, 66), bench.load(0x1008, 2), bench.load(0x100c, 1)[0] & 3),
         (&frame[..], &[66, 0][..], 3)
     );
-    // Another address; a multicast address in the table; its tag, stripped.
+    // Frames with another address, with a multicast address in the table, and with a tag, which is stripped.
     bench.frame(&[9; 64]);
     assert_eq!((bench.counters().rx_frames, bench.counters().filtered), (1, 1));
     bench.write(0x5200 + 4 * (0x0_560 >> 5), 1 << (0x560 & 31));
@@ -146,7 +146,7 @@ fn frames_are_sent_and_received() {
 
 /// A magic packet wakes the host only if WUC and WUFC enable it.
 #[test]
-fn a_magic_packet_wakes() {
+fn magic_packet_wakes_host() {
     let magic =
         [vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0x42], vec![0xff; 6], [2, 0, 0, 0, 0, 1].repeat(16)]
             .concat();
@@ -166,12 +166,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn any_driver(script in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn random_driver_does_not_break_the_model(script in prop::collection::vec(any::<u8>(), 0..400)) {
         driver(&script);
     }
 
     #[test]
-    fn any_network(script in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn random_frames_do_not_break_the_model(script in prop::collection::vec(any::<u8>(), 0..400)) {
         network(&script);
     }
 }

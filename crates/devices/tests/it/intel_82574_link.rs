@@ -41,7 +41,7 @@ fn up() -> Bench {
 }
 
 #[test]
-fn the_carrier_is_lost_with_the_partner() {
+fn carrier_is_lost_with_the_partner() {
     let mut bench = up();
     for (down, again) in [
         (LinkInput::Far(Modes::NONE), LinkInput::Far(Modes::ALL)),
@@ -80,7 +80,7 @@ fn frames_without_carrier_are_counted() {
 }
 
 #[test]
-fn the_other_end_sees_power_down_loopback_and_reset() {
+fn other_end_detects_power_down_loopback_and_reset() {
     let mut bench = up();
     assert_eq!(bench.cable().offered(), Modes::ALL);
     let end = |bench: &mut Bench, what: &str, is_up: bool| {
@@ -103,7 +103,7 @@ fn the_other_end_sees_power_down_loopback_and_reset() {
 }
 
 #[test]
-fn the_wire_has_a_rate_that_both_ends_advertise() {
+fn wire_uses_a_rate_that_both_ends_advertise() {
     let mut bench = up();
     let frame = [0x00, 0x30, 0, 0, 0, 0, 0, 0, 60, 0, 0, 0x0b, 0, 0, 0, 0];
     (0..8).for_each(|n| bench.store(0x2000 + 16 * n, &frame));

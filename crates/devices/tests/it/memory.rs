@@ -75,7 +75,7 @@ proptest! {
 }
 
 #[test]
-fn the_contents_survive_all_resets_except_power_on() {
+fn contents_survive_all_resets_except_power_on() {
     let mut memory = Memory::new(SIZE);
     let span = Span::covering(5, 3).unwrap();
     write(&mut memory, span, &[1, 2, 3]);
@@ -112,7 +112,7 @@ fn reads_wait_for_space_but_writes_do_not() {
 }
 
 #[test]
-fn the_driver_exercises_the_bar() {
+fn driver_tests_the_bar() {
     for (bar, size_bytes, exercise) in [(0, 65536, 4096), (2, 16, 4096), (5, 1 << 20, 10_001), (0, 128, 0)] {
         let memory = function(
             Settings { bar: BarIndex(bar), size_bytes, ..Settings::default() },
@@ -156,7 +156,7 @@ impl Device for Leaky {
 }
 
 #[test]
-fn the_driver_names_the_wrong_byte() {
+fn driver_names_the_wrong_byte() {
     let mut host = Loopback::new(function(Settings::default(), PcieLayout::default()).unwrap());
     host.device = Box::new(Leaky(Memory::new(65536)));
     let mut program =
@@ -187,7 +187,7 @@ fn software_may_choose_the_bar_size() {
 }
 
 #[test]
-fn illegal_sizes_are_refused() {
+fn rejects_invalid_sizes() {
     for (size_bytes, message) in [
         (8, "size_bytes of 8, expected powers of two, 16 to 268435456"),
         (48, "size_bytes of 48, expected powers of two, 16 to 268435456"),

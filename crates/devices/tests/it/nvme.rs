@@ -91,7 +91,7 @@ const MAY_RETRY: [u16; 2] = [0x004, 0x10c];
 
 /// Invalid commands get the status of §4.6.1 and the command's own section, with Do Not Retry, and write no data.
 #[test]
-fn invalid_commands_have_their_status() {
+fn invalid_commands_end_with_specified_status() {
     let mut nvme = nvme(&Settings::default());
     let admin = |opcode, nsid, pointer, dw10: u32, dw11: u32| {
         (0, Command { opcode, nsid, pointer, dws: [dw10, dw11, 0, 0, 0, 0] })
@@ -195,9 +195,9 @@ fn invalid_doorbells_cause_an_event() {
     assert_eq!(read(&mut nvme, 3), 7);
 }
 
-/// Events wait for requests, of which there are at most four. Abort ends one; the deletion of a queue ends its commands.
+/// Events wait for requests, at most four. Abort ends one request; the deletion of a queue ends its commands.
 #[test]
-fn waiting_commands_can_be_ended() {
+fn abort_and_queue_deletion_end_waiting_commands() {
     let mut nvme = nvme(&Settings { media: Media::OptaneP4800x, ..Settings::default() });
     let event = Command { opcode: 12, ..Command::default() };
     let waiting: Vec<u16> = (0..4).map(|_| nvme.submit(0, event)).collect();
@@ -222,7 +222,7 @@ fn waiting_commands_can_be_ended() {
 
 /// The warning of a temperature threshold, and features that keep their values until a reset.
 #[test]
-fn features_are_set_and_warn() {
+fn features_keep_values_and_temperature_warns() {
     let mut nvme = nvme(&Settings::default());
     let feature =
         |opcode, dw10, dw11| Command { opcode, dws: [dw10, dw11, 0, 0, 0, 0], ..Command::default() };
@@ -243,7 +243,7 @@ fn features_are_set_and_warn() {
 
 /// Features that belong to a namespace or a vector (§5.14, §5.21): feature 5, error recovery, belongs to a namespace.
 #[test]
-fn features_of_namespaces_and_vectors() {
+fn features_apply_to_their_namespace_or_vector() {
     let mut nvme = nvme(&Settings::default());
     let rows = [
         // Opcode, NSID, feature, its value: status and result.
@@ -268,7 +268,8 @@ fn features_of_namespaces_and_vectors() {
     }
 }
 
-/// A completion queue that the host does not empty keeps what fits. No entry is overwritten, and all completions arrive in the end.
+/// A completion queue that the host does not empty holds as many entries as fit. No entry is overwritten, and all
+/// completions arrive in the end.
 #[test]
 fn completions_wait_for_space() {
     let mut nvme = nvme(&Settings::default());
@@ -312,9 +313,10 @@ fn interrupts_are_coalesced() {
     assert_eq!(nvme.host.interrupts, [(1, 2)].into());
 }
 
-/// Without a cache, all writes survive. With one, only flushed and forced writes survive a loss of power, and all survive other resets.
+/// Without a cache, all writes survive. With a cache, only flushed and forced writes survive a loss of power. All
+/// writes survive other resets.
 #[test]
-fn a_loss_of_power_empties_only_the_cache() {
+fn loss_of_power_empties_only_the_cache() {
     for (has_cache, kind, expected) in [
         (false, ResetKind::Fundamental, [1, 2, 3]),
         (true, ResetKind::Fundamental, [1, 2, 0]),
@@ -373,7 +375,7 @@ fn counts_survive_resets() {
 
 /// If CC.EN is cleared with commands in flight, they do not complete, and no data are written.
 #[test]
-fn a_disabled_controller_is_silent() {
+fn disabled_controller_ends_commands_without_effect() {
     let mut nvme = nvme(&Settings { media: Media::OptaneP4800x, ..Settings::default() });
     for lba in 0..8 {
         nvme.submit(1, blocks(2, lba, 1, 0x8000));
@@ -412,7 +414,7 @@ fn blocks_can_be_made_unreadable_compared_and_formatted() {
 
 /// A file keeps written data, belongs to one namespace only, and must be long enough.
 #[test]
-fn a_file_keeps_the_bytes() {
+fn image_file_keeps_the_bytes() {
     let path = std::env::temp_dir().join(format!("riser-nvme-{}", std::process::id()));
     std::fs::create_dir_all(&path).unwrap();
     std::fs::write(path.join("disk"), vec![3; 8192 + 100]).unwrap();
@@ -553,7 +555,7 @@ proptest! {
 
     /// Reads and writes behave as on an array of bytes. Reads write only to their buffers.
     #[test]
-    fn a_namespace_is_an_array(steps in prop::collection::vec(step(), 1..24), cached: bool) {
+    fn namespace_behaves_like_an_array(steps in prop::collection::vec(step(), 1..24), cached: bool) {
         let mut nvme = nvme(&Settings {
             namespaces: vec![NamespaceSettings { size_bytes: Some(1 << 20), ..NamespaceSettings::default() }],
             volatile_write_cache: cached,
@@ -603,7 +605,7 @@ proptest! {
     }
 
     #[test]
-    fn any_driver(script in prop::collection::vec(any::<u8>(), 0..600)) {
+    fn random_driver_does_not_break_the_model(script in prop::collection::vec(any::<u8>(), 0..600)) {
         driver(&script);
     }
 }

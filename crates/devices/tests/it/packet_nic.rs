@@ -55,7 +55,7 @@ fn settings(kind: Kind) -> Settings {
 /// SIGCOMM'18, §3, for each frame in both directions: two tail writes, two descriptor reads, a read and a write of the frame, a
 /// descriptor write, two interrupts, two head reads. In addition, the two ring addresses.
 #[test]
-fn the_simple_nic_has_all_costs_for_each_frame() {
+fn simple_nic_makes_all_accesses_for_each_frame() {
     let mut lab = Lab::new(settings(Kind::Simple));
     lab.run().unwrap();
     let expected = BTreeMap::from([
@@ -73,7 +73,7 @@ fn the_simple_nic_has_all_costs_for_each_frame() {
 
 /// SIGCOMM'18, §3: 40 descriptors per fetch, 8 per write-back; 1440 / 40 = 36, 1440 / 8 = 180 per direction.
 #[test]
-fn the_82599_batches_and_dpdk_needs_no_interrupts() {
+fn nic_82599_uses_batches_and_dpdk_uses_no_interrupts() {
     let batches = [
         (("register write", 8), 2),
         (("register write", 4), 72),
@@ -113,7 +113,7 @@ fn one_direction_does_not_affect_the_other() {
 /// One frame, with the steps of the paper. Frames are stored without bytes. Interrupt 0, for the sent frame, is raised while the
 /// frame comes back.
 #[test]
-fn a_round_trip_of_the_simple_nic() {
+fn simple_nic_round_trip_has_the_steps_of_the_paper() {
     let mode = Mode::RoundTrip;
     let mut lab = Lab::new(Settings { mode, frames: 1, warm_up: 1, frame_bytes: 128, ..Settings::default() });
     lab.run().unwrap();
@@ -150,7 +150,8 @@ fn show(event: &Event) -> String {
     }
 }
 
-/// Reads of this host take 500 ns, everything else no time. The frame takes 30.4 ns at 40 Gb/s, and 70 ns for MAC and cable.
+/// Reads of this host take 500 ns, and all else takes no time. The frame takes 30.4 ns at 40 Gb/s, and 70 ns for MAC
+/// and cable.
 #[test]
 fn the_parts_of_a_round_trip_are_timed() {
     for (send, descriptor, fetch) in [(Send::Ring, 500_000, 500_000), (Send::Pio, 0, 0)] {
@@ -181,7 +182,7 @@ fn the_parts_of_a_round_trip_are_timed() {
 
 /// With PIO, the frame is sent in lines of 64 B, followed by its length.
 #[test]
-fn pio_writes_lines() {
+fn pio_writes_frame_in_cache_lines() {
     let (mode, send) = (Mode::RoundTrip, Send::Pio);
     let settings = Settings {
         kind: Kind::Dpdk,
@@ -212,7 +213,7 @@ fn reads_in_flight_limit_the_rate() {
         let elapsed = lab.report.get().tx.pace().1.as_ps();
         let ideal = 480 * 500_000 / u64::from(reads);
         assert!(elapsed.abs_diff(ideal) <= ideal / 100, "{reads} reads: {elapsed} ps, not {ideal}");
-        // Two rings read descriptors; the unused one has none to read.
+        // Two rings read descriptors. The unused ring has no descriptors.
         assert!(lab.host.most_reads <= usize::from(reads) + 2 + 1, "{reads}: {}", lab.host.most_reads);
     }
 }

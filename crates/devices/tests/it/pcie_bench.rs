@@ -45,7 +45,7 @@ fn writes(host: &Loopback) -> Vec<u64> {
 }
 
 #[test]
-fn lat_rd_is_one_read_at_a_time_and_each_is_timed() {
+fn lat_rd_times_one_read_at_a_time() {
     let (outcome, results, host) = run(&settings(Test::LatRd));
     assert_eq!(outcome, Ok(()));
     assert_eq!(results.latencies_ps, vec![500_000; 200]);
@@ -122,14 +122,14 @@ fn transfers_stay_in_the_window_at_their_offset() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run() {
+fn same_seed_gives_same_run() {
     let run = |seed| run(&Settings { seed, ..settings(Test::BwRdWr) }).2.log;
     assert_eq!(run(3), run(3));
     assert_ne!(run(3), run(4));
 }
 
 #[test]
-fn without_a_warm_up_it_measures_from_the_start() {
+fn run_without_warm_up_is_measured_from_the_start() {
     let (_, results, _) = run(&Settings { warm_up: 0, ..settings(Test::LatRd) });
     assert_eq!((results.transfers, results.ended), (200, 200));
     assert_eq!(results.elapsed(), Duration::from_us(100));
@@ -137,7 +137,7 @@ fn without_a_warm_up_it_measures_from_the_start() {
 
 /// Latency figures of the card, and the resulting latency with 500 ns for the host, in ns: read, write and read.
 #[test]
-fn the_costs_of_the_card_are_added() {
+fn card_costs_are_added_to_latency() {
     let ns = Duration::from_ns;
     let write = WriteCosts { pull: ns(40), ..WriteCosts::default() };
     let read = ReadCosts { push: ns(7), push_word: ns(1), ..ReadCosts::default() };
@@ -265,7 +265,7 @@ fn latencies_are_measured_with_the_cards_clock() {
 }
 
 #[test]
-fn the_driver_prepares_the_caches() {
+fn driver_prepares_the_caches() {
     use CachePreparation::*;
     let (address, requester, bytes) = (4 << 30, found(0, BAR_BYTES).bdf, 8192);
     let rows = [
@@ -303,7 +303,7 @@ fn a_failed_transfer_ends_the_test() {
 /// The window may be written in halves; status is read-only; a second start during a test has no effect; and a test may
 /// be repeated.
 #[test]
-fn registers() {
+fn registers_accept_halves_and_ignore_second_start() {
     let results = plug::Shared::default();
     let slow = settings(Test::LatRd);
     let bench = function(slow, PcieLayout::default(), &PayloadPool::new(), &results).unwrap();
@@ -337,7 +337,7 @@ fn registers() {
 
 /// Refused settings and their errors.
 #[test]
-fn illegal_settings_are_refused() {
+fn rejects_invalid_settings() {
     let ok = Settings::default;
     let rows = [
         (

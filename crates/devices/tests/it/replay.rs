@@ -171,9 +171,9 @@ fn a_request_waits_for_its_dependencies() {
     }
 }
 
-/// A request that was recorded after the end of another transaction waits for it, whatever its tag.
+/// A request that was recorded after the end of another transaction waits for it, also with another tag.
 #[test]
-fn causes_are_kept() {
+fn request_waits_for_earlier_completions() {
     use Direction::{Downstream, Upstream};
     let first = request(MemoryOp::Read, 1, 0x1000, 64);
     let tlps = [
@@ -191,7 +191,7 @@ fn causes_are_kept() {
 }
 
 #[test]
-fn only_addresses_are_changed_by_folding() {
+fn folding_changes_only_addresses() {
     let plan = Plan::read(&mut small(), &settings(), 256).unwrap();
     let (sent, _) = Host::new(plan, settings(), Duration::from_ns(100)).run();
     let first = sent.iter().find(|(_, t)| t.class() == Class::NonPosted).unwrap();
@@ -216,7 +216,7 @@ fn unplayable_captures_are_refused() {
 
 /// The host gets the end once, after the last answer.
 #[test]
-fn the_end_is_reported_once() {
+fn end_is_reported_once() {
     let settings = Settings { done_vector: Some(0x8001), ..settings() };
     let plan = Plan::read(&mut small(), &settings, 256).unwrap();
     let (sent, _) = Host::new(plan, settings, Duration::from_ns(100)).run();
@@ -226,7 +226,7 @@ fn the_end_is_reported_once() {
     assert_eq!(sent.len(), 5);
 }
 
-/// A device without requests answers none.
+/// A device without requests gets no completions.
 #[test]
 fn requests_of_the_host_are_refused() {
     let plan = Plan::read(&mut small(), &settings(), 256).unwrap();

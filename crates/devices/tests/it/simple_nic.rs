@@ -96,7 +96,7 @@ fn peer() -> Peer {
 
 /// Frames 1 to 12 of NetTLP's capture of a ping (Figure 15 of the paper): the same transfers in the same order, with the same lengths.
 #[test]
-fn a_ping_has_the_transfers_of_the_capture() {
+fn ping_causes_the_transfers_of_the_capture() {
     let mut lab = Lab::new(peer());
     lab.ping(1, 56).unwrap();
     let log = &lab.host.log;
@@ -228,7 +228,7 @@ fn faulty_descriptors_are_refused_and_counted() {
     assert_eq!(*lab.counters.get(), expected);
 }
 
-/// The peer's answer arrives without a buffer, waits, and goes into the first new one.
+/// The peer's answer arrives without a buffer, waits, and goes into the first new buffer.
 #[test]
 fn a_frame_waits_for_a_buffer() {
     let mut lab = Lab::new(peer());
@@ -253,8 +253,8 @@ fn a_frame_waits_for_a_buffer() {
     assert_eq!(*lab.counters.get(), Counters { tx_frames: 1, rx_frames: 1, ..Counters::default() });
 }
 
-/// At most [`MAX_FRAMES_ON_WIRE`] frames wait; another one is lost. Disabling drops all of them, and no frame is accepted while the
-/// device is disabled.
+/// At most [`MAX_FRAMES_ON_WIRE`] frames wait. A further frame is lost. Disabling drops all of them, and no frame is
+/// accepted while the device is disabled.
 #[test]
 fn frames_wait_up_to_a_limit_and_only_for_an_enabled_device() {
     let mut lab = Lab::new(peer());
@@ -351,7 +351,7 @@ fn the_peer_answers_the_ping_of_the_capture() {
 
 /// The same on NetTLP's capture, if it is available: request in record 5, reply in record 7.
 #[test]
-fn the_peer_answers_as_the_captured_peer_did() {
+fn peer_answers_like_the_captured_peer() {
     let Some(folder) = testkit::shared_data("nettlp-captures/simple-nic") else { return };
     let file = std::fs::read(folder.join("simple-nic-ping.pcap")).unwrap();
     let records = records(&file);
@@ -429,7 +429,7 @@ impl EthernetPort for Cable {
     }
 }
 
-/// NetTLP's driver has a ring of one descriptor and always rings index 0: the write itself is the event.
+/// NetTLP's driver has a ring of one descriptor and always rings index 0, so the write itself is the event.
 #[test]
 fn each_doorbell_write_sends_its_descriptor() {
     for (doorbell, indices, sent) in [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The device of a virtual function without one. Never does anything.
+//! The device of a virtual function without one. It never has any output.
 
 use device::seam::{Device, Input, Output, Ready, Token};
 use device::shared::Notifier;

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_are_joined_in_any_order_without_a_copy() {
+    fn adjacent_pieces_are_joined_without_a_copy() {
         let pool = PayloadPool::new();
         let whole = pool.copy(&[7; 256]);
         for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]] {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_copied_once() {
+    fn pieces_of_different_buffers_are_copied_once() {
         let pool = PayloadPool::new();
         let mut assembly = Assembly::default();
         assembly.add(2, Data::Carried(pool.copy(b"cd")));

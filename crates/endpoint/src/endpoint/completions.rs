@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sends the completions of a function: answers with data, and refusals, whose reason is logged. A completion never
-//! passes a posted TLP that it must follow.
+//! Sends the completions of a function: answers with data, and refusals. Logs the reason of a refusal. A completion
+//! never passes a posted TLP that must precede it.
 
 use super::function::{Answering, Work};
 use crate::front::answers::{Answer, without_data};
@@ -79,7 +79,7 @@ impl Function<Work> {
         self.refusal(shared, question, error, refused)
     }
 
-    /// Gives up a request: no completion will be sent for it.
+    /// Abandons a request: no completion will be sent for it.
     fn abandon(&mut self, now: Time, shared: &mut Shared, token: Token) {
         match shared.requests.answer(self.number, token) {
             Some(question) => shared.answer_left(now, question.tc),

@@ -24,13 +24,13 @@ pub(super) enum Posted {
     Tlp(Tlp),
 }
 
-/// Decision about a write that the device hands over.
+/// Decision about a write from the device.
 enum Begun {
-    /// It fits one TLP, which may leave now.
+    /// The write fits one TLP, which may be sent now.
     Whole(Span),
-    /// It is split, starting now or in its turn.
+    /// The write is split, starting now or after earlier entries.
     Split { at_once: bool },
-    /// It is refused or dropped, and nothing is sent.
+    /// The write is refused or dropped, and no TLP is sent.
     Refused,
 }
 
@@ -54,12 +54,12 @@ pub(crate) struct Work {
     pub(super) device: Box<dyn Device>,
     /// The device is new, and has not been given its notifier.
     pub(super) wants_notifier: bool,
-    /// The sizes last passed to the device; `None` while it is new.
+    /// The sizes last passed to the device; `None` for a new device.
     told: Option<(Mps, Mrrs)>,
     told_bus_master: Option<bool>,
     pub(super) reads: ReadEngine,
     pub(super) posted: Outbox<Posted>,
-    /// Another class was polled while posted TLPs waited that it may not pass. It has to be polled again.
+    /// Another class was polled while posted TLPs waited that it may not pass. That class has to be polled again.
     pub(super) held_by_posted: bool,
     pub(super) answers: Outbox<Answering>,
 }
@@ -160,8 +160,8 @@ impl Work {
 }
 
 impl Function<Work> {
-    /// Returns the polls that may yield something already accepted, without the device's own answer. While posted TLPs
-    /// wait, the other classes count too: their polls must note that they were held up.
+    /// Returns the polls that may return an accepted output, without asking the device. While posted TLPs wait, the
+    /// other classes count too, because their polls must record that they were blocked.
     pub(crate) fn ready(&self) -> Ready {
         Ready::when(!self.behind.posted.is_empty(), Ready::ALL)
             .or(Ready::when(self.may_interrupt_late(), Ready::output(Class::Posted)))
@@ -175,7 +175,7 @@ impl Function<Work> {
     }
 
     /// Like [`ready`](Self::ready), but includes the device and leaves out outputs that would wait for posted TLPs.
-    /// With one channel these are all other outputs; they are polled again after the last posted TLP has been sent.
+    /// With one channel these are all other outputs, which are polled again after the last posted TLP has been sent.
     pub(super) fn may_find(&self, several_channels: bool) -> Ready {
         let device = self.behind.device.ready();
         if self.holds_posted() && !several_channels {
@@ -190,7 +190,7 @@ impl Function<Work> {
 
     // ---- posted ----
 
-    // One function per class, so that none saves registers for the others.
+    // One function per class, so that no class pays for the registers of the others.
     #[inline(never)]
     pub(crate) fn poll_posted(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         let mut refused = 0;
@@ -241,7 +241,7 @@ impl Function<Work> {
         None
     }
 
-    /// Begins an output other than a write; `None` if nothing is to be sent.
+    /// Begins an output other than a write. Returns `None` if there is no TLP to send.
     fn begin_other(&mut self, now: Time, shared: &mut Shared, output: Output) -> Option<Tlp> {
         match output {
             Output::Interrupt { vector } => self.interrupt(shared, vector),
@@ -255,7 +255,7 @@ impl Function<Work> {
         }
     }
 
-    /// Decides whether a write is sent whole, split or refused.
+    /// Decides whether a write is sent as one TLP, split or refused.
     fn begin_write(&mut self, shared: &mut Shared, write: &DmaWrite, room: TcSet) -> Begun {
         let len = write.data.len();
         let Some(last) = (len as u64).checked_sub(1) else { return Begun::Refused };
@@ -383,8 +383,8 @@ impl Function<Work> {
 
     /// Returns whether new requests have to wait for posted TLPs. A request that the device issues after a write may
     /// not pass it (`PCIe 5.0 §2.4.1`, entries B2a and D2a), and only the device knows their order. With one channel,
-    /// no new output is taken while a write is being split. With several channels all outputs are taken, and each waits
-    /// for the posted TLPs of its own Traffic Class.
+    /// no new output is taken while a write is being split. With several channels, the endpoint takes all outputs. Each
+    /// output waits for the posted TLPs of the same Traffic Class.
     pub(super) fn waits_for_posted(&mut self, shared: &Shared) -> bool {
         if self.behind.posted.is_empty() {
             return false;
@@ -393,12 +393,12 @@ impl Function<Work> {
         !shared.several_channels
     }
 
-    /// Returns whether the entry accepted last may be sent at once.
+    /// Returns whether the last accepted entry may be sent immediately.
     pub(super) fn goes_at_once(&self, tc: TrafficClass, room: TcSet) -> bool {
         room.contains(tc) && !self.behind.posted.holds(tc)
     }
 
-    /// Returns whether a read may be sent at once; `None` if it is refused.
+    /// Returns whether a read may be sent immediately; `None` if it is refused.
     fn may_read(&mut self, now: Time, shared: &mut Shared, read: &DmaRead, room: TcSet) -> Option<bool> {
         shared.counters.dma_reads += 1;
         let end = u64::from(read.len.saturating_sub(1)).checked_add(read.address);
@@ -482,7 +482,7 @@ impl Function<Work> {
         }
     }
 
-    /// Describes in one line what the function waits for.
+    /// Describes in one line why the function waits.
     pub(crate) fn waits_for(&self, shared: &Shared) -> Option<String> {
         let tags = &self.behind.reads.tags;
         let (untaken, unanswered) = shared.requests.waiting(self.number);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The agenda of an endpoint with several functions: the functions that have something to do. With it, the cost of a
-//! call depends on the functions that the call reaches, not on their number. An endpoint with one function polls it
-//! each time instead.
+//! The agenda of an endpoint with several functions: the functions that have something to do. With this agenda, the
+//! cost of a call depends on the functions that the call reaches, not on the total number. An endpoint with one
+//! function has no agenda, and polls the function each time.
 //!
-//! The answer of a function changes only in calls of that function, after which it is [`touched`](Endpoint::touch), or
-//! when its device notifies. So only these functions are asked again, and those whose devices may change without a
+//! The answer of a function changes only in calls of that function, which then [touch](Endpoint::touch) it, or when its
+//! device notifies. So the endpoint asks only these functions again, and functions whose devices may change without a
 //! notification.
 
 use super::Endpoint;
@@ -18,8 +18,9 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use tlp::{Class, TcSet, Time, Tlp};
 
-/// Questions to a function, numbered as the bits of [`Ready`]: output of each class, and requests taken. The last
-/// question is non-posted output that needs a tag of the pool: no function is asked it while the pool has none.
+/// Questions to a function, numbered as the bits of [`Ready`]: whether it has output of each class, and whether it has
+/// accepted requests. The last question is for non-posted output that needs a tag of the pool. It is not asked while
+/// the pool has no free tag.
 const QUESTIONS: usize = 5;
 const NON_POSTED: usize = Class::NonPosted.index();
 const TAKEN: usize = 3;
@@ -79,12 +80,13 @@ pub(super) struct Agenda {
     /// The functions, by index, whose devices may change without a notification.
     silent: BTreeSet<u16>,
     several_channels: bool,
-    /// Scratch space, kept for its allocation.
+    /// Scratch space, stored to reuse the allocation.
     due: Vec<usize>,
 }
 
 impl Agenda {
-    /// Returns the agenda of these functions, or `None` if there is only one. All devices get their notifiers and are asked.
+    /// Returns the agenda of these functions, or `None` if there is only one. Gives all devices their notifiers, and
+    /// asks all of them.
     pub(super) fn of(functions: &mut [Function<Work>], several_channels: bool) -> Option<Box<Agenda>> {
         let count = functions.len();
         if count == 1 {
@@ -134,7 +136,7 @@ impl Agenda {
         self.ask_stirred(functions);
     }
 
-    /// Asks the functions whose devices have notified, and those that may change without a notification.
+    /// Asks the functions whose devices have notified, and the functions that may change without a notification.
     fn ask_stirred(&mut self, functions: &[Function<Work>]) {
         if !self.silent.is_empty() {
             self.ask_silent(functions);
@@ -154,7 +156,8 @@ impl Agenda {
         self.silent = silent;
     }
 
-    /// Returns the polls that may yield something: all of them if a device has notified, since that may concern any poll.
+    /// Returns the polls that may return an output. These are all polls if a device has notified, because a
+    /// notification may concern any poll.
     pub(super) fn ready(&self, front: &Front<Work>) -> Ready {
         if self.notifiers.any() {
             return Ready::ALL;
@@ -166,7 +169,7 @@ impl Agenda {
         silent.fold(marked, |ready, f| ready.or(f.may_find(self.several_channels)))
     }
 
-    /// Returns whether a function has something to send that needs a tag, and the pool has a tag for it.
+    /// Returns whether a function has an output that needs a tag, and the pool has a tag for it.
     fn has_for_tags(&self, shared: &Shared) -> bool {
         self.marks[WITH_A_TAG].count > 0 && shared.tags.as_ref().is_some_and(|pool| pool.has_free())
     }
@@ -219,7 +222,7 @@ impl Endpoint {
         }
     }
 
-    /// Notes that from now on there are several channels, which do not wait for each other.
+    /// Notes that there are several channels from now on, which do not wait for each other.
     #[cold]
     pub(super) fn find_several_channels(&mut self) {
         let Some(agenda) = &mut self.agenda else { return };
@@ -230,7 +233,7 @@ impl Endpoint {
     }
 
     /// Like [`touch`](Self::touch), for a function polled for posted output. Outputs that waited for its posted TLPs
-    /// were not polled. They have to be polled when the last posted TLP has been sent.
+    /// were not polled. These classes have to be polled when the last posted TLP has been sent.
     pub(super) fn touch_posted(&mut self, now: Time, index: usize, held: bool) {
         self.touch(index);
         let other = 1 << NON_POSTED | 1 << WITH_A_TAG | 1 << Class::Completion.index();
@@ -246,7 +249,7 @@ impl Endpoint {
         agenda.next(question, from, &self.front.shared)
     }
 
-    /// Returns the next TLP of `class`; functions take turns.
+    /// Returns the next TLP of `class`, round robin over the functions.
     pub(super) fn next_of_many(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         let (count, turn) = (self.front.functions.len(), usize::from(self.turn[class.index()]));
         for part in [turn..count, 0..turn] {
@@ -278,7 +281,7 @@ impl Endpoint {
         None
     }
 
-    /// Asks a function which requests it has taken, up to the first that returns credits.
+    /// Asks a function for accepted requests, up to the first that returns credits.
     pub(super) fn next_taken(&mut self, index: usize, stale: &mut u32) -> ControlFlow<Option<CreditReturn>> {
         let function = &mut self.front.functions[index];
         while let Some(token) = function.behind.device.poll_taken() {
@@ -320,7 +323,7 @@ mod tests {
     proptest! {
         /// Compares the tree with a map of the standard library.
         #[test]
-        fn deadlines_are_a_map(
+        fn deadlines_behave_like_a_map(
             sets in prop::collection::vec((0usize..20, 0u64..50), 0..100),
             now in 0u64..60,
         ) {

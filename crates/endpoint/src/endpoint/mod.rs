@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The endpoint: turns TLPs into transactions (`PCIe 5.0 §2`). Below it is a link or another carrier of TLPs. Above it
-//! is one [`Device`] per function. The endpoint knows neither what a device does nor what a link is.
+//! is one [`Device`] per function. The endpoint knows neither the purpose of a device nor the properties of a link.
 //!
-//! - In: the endpoint answers configuration requests itself. It decodes memory requests by BAR, checks them and hands them
-//!   to the device. Messages go to a device that declares their codes ([`Device::messages`]). Completions are matched to
-//!   reads by Requester ID and tag.
+//! - In: the endpoint answers configuration requests itself. It decodes memory requests by BAR, checks them and passes
+//!   them to the device. Messages go to a device that declares their codes ([`Device::messages`]). Completions are
+//!   matched to reads by Requester ID and tag.
 //! - Out: writes are split at Max_Payload_Size and 4 KiB, reads at Max_Read_Request_Size and 4 KiB, answers at
-//!   Max_Payload_Size and the Read Completion Boundary. A transfer that is being split holds up only its own class and
-//!   function. But while a write is being split, its function begins no new read or answer, which could pass the write, and
-//!   the endpoint's own TLPs stay behind the writes of the same function and Traffic Class accepted before them.
-//!   Functions take turns, one TLP each, whether their tags are their own or from one pool
-//!   ([`EndpointLimits::tags_per`]). If there is no room for one Traffic Class, the others go on.
-//! - Credits of a request return when the device takes it. Credits of completions, and of requests that the endpoint
+//!   Max_Payload_Size and the Read Completion Boundary. A transfer that is being split blocks only its own class and
+//!   function. But while a write is being split, its function begins no new read or answer, which could pass the write,
+//!   and the endpoint's own TLPs follow the writes of the same function and Traffic Class that were accepted earlier.
+//!   Functions send one TLP each, round robin. Their tags may be separate or from one pool
+//!   ([`EndpointLimits::tags_per`]). If one Traffic Class has no room, the others continue.
+//! - Credits of a request return when the device accepts it. Credits of completions, and of requests that the endpoint
 //!   answers or drops, return at once ([`EndpointLimits::max_requests`] has the exception).
 //!
 //! The specification leaves these points open; this endpoint chooses as follows:
 //!
 //! - **Bus Master Enable clear**: reads fail with [`DmaError::BusMasterDisabled`](device::DmaError); writes and
-//!   interrupts are dropped and counted, since their target may be gone when the bit is set again.
-//!   A transfer that is partly sent ends there.
-//! - **Completion timeout**: the tag stays out of use until its last completion has arrived, which counts as unexpected,
-//!   or for a second timeout.
-//! - **Function Level Reset**: outstanding transactions are void at once. Tags stay out of use until their completions have
-//!   arrived, which are swallowed, or cannot arrive any more. Bus and device number stay.
+//!   interrupts are dropped and counted, because their target may no longer exist when the bit is set again. A partly
+//!   sent transfer is not continued.
+//! - **Completion timeout**: the tag stays unused until its last completion has arrived, which counts as unexpected, or
+//!   until a second timeout has passed.
+//! - **Function Level Reset**: outstanding transactions are void immediately. Tags stay out of use until their
+//!   completions have arrived, which are swallowed, or cannot arrive any more. Bus and device number stay.
 //! - **Link down**: outstanding reads end with [`DmaError::LinkDown`](device::DmaError), then all functions are reset.
 //! - **INTx**: a message reports the level of a pin at the time when the message can be sent, not each change of the level.
 //! - **Errors of no function** are logged in all physical functions, and reported once for each severity
@@ -95,11 +95,12 @@ pub struct VirtualFunctions {
 pub struct Endpoint {
     name: String,
     front: Front<Work>,
-    /// The function whose turn it is to send, by class.
+    /// The next function to send, by class.
     turn: [u16; 3],
-    /// Functions that found no tag that they may use, although the pool had others.
+    /// Functions that found no usable tag, although the pool had free tags.
     passed_over: VecDeque<u16>,
-    /// The answer of `status`, until it may have changed. Kept only for a single function whose device notifies of changes.
+    /// Stored answer of `status`, until it may have changed. Used only with a single function whose device notifies of
+    /// changes.
     status: Cell<Option<PortStatus>>,
     /// The notifier of that device.
     notifier: Option<Notifiers>,
@@ -172,12 +173,14 @@ impl Endpoint {
         self.front.virtual_function_id(physical, n)
     }
 
-    /// Returns the tags of a function in use, quarantined ones included, and the number that it has or may have from the pool.
+    /// Returns the number of used tags of a function, quarantined ones included, and the number of all its tags or of
+    /// tags that it may get from the pool.
     pub fn tags(&self, function: u8) -> Option<(u16, u16)> {
         self.front.function(function).map(|f| (f.behind.reads.tags.in_use(), f.settings.tags.1))
     }
 
-    /// Returns the tags of the pool in use, quarantined ones included, and its size; `None` if each function has its own tags.
+    /// Returns the number of used tags of the pool, quarantined ones included, and its size; `None` if each function
+    /// has its own tags.
     pub fn pooled_tags(&self) -> Option<(u16, u16)> {
         self.front.shared.tags.as_ref().map(|pool| (pool.in_use(), pool.limit()))
     }
@@ -193,16 +196,15 @@ impl Endpoint {
         self.front.config_of(id)
     }
 
-    /// Writes a register as a type 0 configuration write with `id` would, without a TLP; `id` is captured too. Does
-    /// nothing if there is no such function.
+    /// Has the effect of a type 0 configuration write with `id`, without a TLP. The function captures `id` too. No
+    /// effect if there is no such function.
     pub fn write_config(&mut self, now: Time, id: Bdf, register_dw: u16, byte_enables: u8, value: u32) {
         self.front.write_config(now, id, register_dw, byte_enables, value);
         self.front_was_called();
     }
 
     /// Resets all functions; a Function Level Reset also resets all of them. After a fundamental or hot reset, bus and
-    /// device number are unknown and everything received or not yet sent is void: the link begins again with all
-    /// credits.
+    /// device number are unknown, and all received and unsent TLPs are void. The link starts again with all credits.
     pub fn reset(&mut self, now: Time, kind: ResetKind) {
         self.front.reset(now, kind);
         self.front_was_called();
@@ -226,7 +228,7 @@ impl Endpoint {
         }
     }
 
-    // A separate function, so that requests and completions do not save registers for each other.
+    // A separate function, so that requests and completions do not pay for each other's registers.
     #[inline(never)]
     fn request(&mut self, now: Time, tlp: &Tlp) {
         match self.front.claim(now, tlp) {
@@ -236,7 +238,8 @@ impl Endpoint {
         }
     }
 
-    /// Hands a request to the device of a function; `bar` and `offset` have no meaning if the request is not for a BAR.
+    /// Passes a request to the device of a function. `bar` and `offset` have no meaning if the request is not for a
+    /// BAR.
     fn hand_on(&mut self, now: Time, index: usize, tlp: &Tlp, bar: BarIndex, offset: u64) {
         let (tc, attr) = (tlp.repr.tc, tlp.repr.attr);
         let Some(token) = self.front.take_in(index, tlp) else { return };
@@ -315,8 +318,8 @@ impl Endpoint {
         self.next_tlp(now, class, room)
     }
 
-    /// Returns the next TLP of `class`, if there is one. (Here and below, a TLP is built where it is returned: moving a
-    /// TLP just after its fields were written costs more than building it.)
+    /// Returns the next TLP of `class`, if there is one. (Here and below, a TLP is built in its final place, because
+    /// moving it directly after its fields were written costs more than building it.)
     #[inline(always)]
     fn next_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         if self.front.shared.ready().contains(Ready::output(class)) {
@@ -334,8 +337,8 @@ impl Endpoint {
         self.next_of_functions(now, class, room)
     }
 
-    /// Like [`next_of_devices`](Self::next_of_devices) if the front itself has something to send: it and the functions take
-    /// turns.
+    /// Like [`next_of_devices`](Self::next_of_devices) if the front itself has a TLP to send. The front and the
+    /// functions alternate.
     #[cold]
     fn next_in_turn(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         let goes_first = self.front.goes_first(class);
@@ -413,7 +416,7 @@ impl TlpPort for Endpoint {
     }
 
     fn poll_credits(&mut self) -> Option<CreditReturn> {
-        // A credit that is already here is taken at once, which is cheaper than asking for it first.
+        // A credit that is available is taken immediately, which is cheaper than checking first.
         if let Some(credit) = self.front.shared.requests.next_credit() {
             self.note_credits();
             return Some(credit);
@@ -479,7 +482,7 @@ impl TlpPort for Endpoint {
     }
 }
 
-/// Returns the operation that a request asks of a device; `None` for a completion.
+/// Returns the operation of a request for a device; `None` for a completion.
 fn operation(tlp: &Tlp, bar: BarIndex, offset: u64) -> Option<RequestOp> {
     let data = tlp.data.clone();
     Some(match tlp.repr.body {
@@ -516,7 +519,7 @@ fn operation(tlp: &Tlp, bar: BarIndex, offset: u64) -> Option<RequestOp> {
     })
 }
 
-/// Returns the bytes of `span`, cut from `data` if a peer's TLP carries the whole DW.
+/// Returns the bytes of `span`, cut from `data` if a peer's TLP carries complete DWs.
 fn enabled(data: Data, span: Span) -> Data {
     let (lead, len) = (span.lead() as usize, span.byte_count() as usize);
     if data.len() == 4 && len < 4 { data.slice(lead, len) } else { data }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The outputs of one class that a function has accepted from its device and not yet sent. Entries of one Traffic Class
+//! The outputs of one class that a function has accepted from its device but not yet sent. Entries of one Traffic Class
 //! keep their order. Entries of different Traffic Classes may pass each other, so that a virtual channel without room
-//! stops no other (`PCIe 5.0 §2.5`).
+//! does not block others (`PCIe 5.0 §2.5`).
 
 use std::collections::VecDeque;
 use tlp::{TcSet, TrafficClass};
 
 /// Maximum number of entries of one Traffic Class and class that wait here. When it is reached, no further output of
-/// the class is taken from the device. Completions have no such limit, since there are only as many as requests.
+/// the class is taken from the device. Completions have no such limit, because there are only as many as requests.
 pub(super) const MAX_PARKED: usize = 32;
 
 struct Entry<T> {
@@ -35,7 +35,7 @@ impl<T> Outbox<T> {
         self.current.is_none() && self.parked.is_empty()
     }
 
-    /// Returns whether an entry of `tc` is here, after which a new one has to wait.
+    /// Returns whether there is an entry of `tc`, for which a new entry has to wait.
     pub(super) fn holds(&self, tc: TrafficClass) -> bool {
         !self.is_empty() && self.oldest(tc).is_some()
     }
@@ -46,7 +46,7 @@ impl<T> Outbox<T> {
         self.current.iter().chain(&self.parked).filter(of_tc).map(|e| e.stamp).min()
     }
 
-    /// Returns whether the device may be asked for more.
+    /// Returns true if the device may be polled for more outputs.
     pub(super) fn has_room(&self) -> bool {
         self.parked.len() < self.limit || self.fullest() < self.limit
     }
@@ -59,7 +59,7 @@ impl<T> Outbox<T> {
         counts.into_iter().max().unwrap_or(0)
     }
 
-    /// Takes an entry, to be sent at once if `at_once` allows it, or else to wait.
+    /// Adds an entry. It is sent immediately if `at_once` allows it, and otherwise waits.
     pub(super) fn accept(&mut self, stamp: u64, tc: TrafficClass, item: T, at_once: bool) {
         let entry = Entry { stamp, tc, item };
         if at_once && self.current.is_none() {
@@ -70,7 +70,7 @@ impl<T> Outbox<T> {
     }
 
     /// Selects the next entry to send: the one being sent, or the first waiting one for which there is room and
-    /// `may_go` (of its Traffic Class and stamp) is true. Returns whether there is one.
+    /// `may_go` (of its Traffic Class and stamp) is true. Returns whether an entry was found.
     pub(super) fn select(&mut self, room: TcSet, may_go: impl Fn(TrafficClass, u64) -> bool) -> bool {
         match &self.current {
             Some(current) if room.contains(current.tc) => true,
@@ -79,8 +79,8 @@ impl<T> Outbox<T> {
         }
     }
 
-    /// [Selects](Self::select) among the entries that no older TLP of `posted` holds back. Sets `is_held` if posted TLPs may
-    /// be the reason that there is none.
+    /// [Selects](Self::select) among the entries that need not wait for an older TLP of `posted`. Sets `is_held` if
+    /// posted TLPs may be the reason that no output is available.
     pub(super) fn select_behind<P>(&mut self, room: TcSet, posted: &Outbox<P>, is_held: &mut bool) -> bool {
         let found = self.select(room, |tc, stamp| posted.oldest(tc).is_none_or(|p| stamp < p));
         *is_held |= !found && !posted.is_empty();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn class_without_room_is_passed_and_keeps_its_order() {
+    fn class_without_room_is_skipped_and_keeps_its_order() {
         let mut outbox = Outbox::new(4);
         outbox.accept(1, tc(0), "a", true);
         outbox.accept(2, tc(0), "b", false);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn older_entry_may_go_before_posted_tlp_that_holds_younger_one() {
+    fn later_entry_of_other_class_passes_blocked_entry() {
         let mut outbox = Outbox::new(4);
         outbox.accept(5, tc(1), "behind a write", false);
         outbox.accept(6, tc(2), "free", false);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     proptest! {
-        /// With any sequence of rooms, no entry is lost and each Traffic Class keeps its order.
+        /// For any changes of the room, no entry is lost and each Traffic Class keeps its order.
         #[test]
         fn each_traffic_class_keeps_its_order(
             items in prop::collection::vec(0u8..8, 0..40),

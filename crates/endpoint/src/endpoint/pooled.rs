@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Functions that draw on one pool of tags. They take turns as usual, one TLP each, so that each gets a tag in turn. If
-//! software has enabled fewer tags for some functions, the remaining free tags may all be unusable for them. These
-//! functions are noted and go first when a tag comes back; otherwise the others would take it every time. Never knows
-//! which tags are free.
+//! Functions that draw on one pool of tags. They send one TLP each, round robin, so that every function gets tags. If
+//! software has enabled fewer tags for some functions, these functions may be unable to use any of the free tags. Such
+//! functions are recorded and go first when a tag is freed. Otherwise the others would take it every time. This module
+//! does not record which tags are free.
 
 use super::Endpoint;
 use device::seam::Ready;
@@ -39,7 +39,7 @@ impl Endpoint {
     }
 
     /// Returns the next non-posted TLP of a function that was passed over and may have a tag now, longest waiting
-    /// first. A function that has sent one, or has none left, is treated like the others again.
+    /// first. A function that has sent such a TLP, or has no more of them, is treated like the others again.
     #[cold]
     pub(super) fn next_of_passed_over(&mut self, now: Time, room: TcSet) -> Option<Tlp> {
         let mut at = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DMA reads of one function: splits them into MRds, matches their completions and assembles the data. It also handles
-//! AtomicOps, which are answered like reads. Never calls the device.
+//! DMA reads of one function: splits them into MRds, matches their completions and assembles the data. This module also
+//! handles AtomicOps, which are answered like reads. Never calls the device.
 //!
-//! Completions of one request arrive in address order, those of different requests in any order (`PCIe 5.0 §2.4.1`). A
-//! read fails as soon as any part of it fails. Later completions for it are swallowed, and its tags come back as if it
-//! had not failed.
+//! Completions of one request arrive in address order. Completions of different requests arrive in any order (`PCIe 5.0
+//! §2.4.1`). A read fails as soon as any part of it fails. Later completions of the read are dropped, and its tags are
+//! freed as if it had not failed.
 
 use super::assembly::Assembly;
 use super::outbox::{MAX_PARKED, Outbox};
@@ -23,11 +23,11 @@ pub(crate) type Done = (DmaId, Result<Data, DmaError>);
 
 /// A tag whose deadline has passed or is now.
 pub(crate) struct Expired {
-    /// True for a Completion Timeout of its request; false if the tag has rested long enough.
+    /// True for a Completion Timeout of its request; false if the tag has been unused long enough.
     pub(crate) timed_out: bool,
     /// The request and its tag.
     pub(crate) request: Option<(Sent, Tag)>,
-    /// The result of the transfer, if this ended it.
+    /// The result of the transfer, if this completion ended it.
     pub(crate) done: Option<Done>,
 }
 
@@ -46,7 +46,7 @@ struct Dma {
 enum DmaState {
     Free,
     Running,
-    /// The device has the result; tags may still wait for completions to swallow.
+    /// The device has the result. Tags may still wait for completions to drop.
     Ended,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Cursor {
     carry: bool,
 }
 
-/// The request being sent: a read, which is split, or an AtomicOp. The discriminant is a word of its own, as in
+/// The request being sent: a read, which is split, or an AtomicOp. The discriminant is a separate word, as in
 /// [`Output`](device::seam::Output).
 #[repr(u64)]
 pub(super) enum NonPosted {
@@ -86,7 +86,7 @@ impl ReadEngine {
         }
     }
 
-    /// Returns the number of outstanding reads, without those that only wait for completions to swallow.
+    /// Returns the number of outstanding reads, without reads that have ended and only wait for completions to drop.
     pub(crate) fn under_way(&self) -> usize {
         self.dmas.iter().filter(|d| d.state == DmaState::Running).count()
     }
@@ -97,15 +97,15 @@ impl ReadEngine {
         self.tags.requests().any(pending)
     }
 
-    /// Begins to split a read, in its turn or at once.
+    /// Begins to split a read, either after earlier entries or immediately.
     pub(crate) fn begin(&mut self, read: DmaRead, settings: &Settings, stamp: u64, at_once: bool) {
         let tc = read.options.tc;
         let cursor = self.cursor(read, settings);
         self.outbox.accept(stamp, tc, NonPosted::Read(cursor), at_once);
     }
 
-    /// Begins to split a read at once; nothing else may be waiting. Returns its first TLP. This is most often its only
-    /// one, and then the read never enters the outbox.
+    /// Begins to split a read at once. No other read may be waiting. Returns its first TLP. Usually this is the only
+    /// piece of the read, which then never enters the outbox.
     #[inline(always)]
     pub(crate) fn begin_now(
         &mut self,
@@ -133,7 +133,7 @@ impl ReadEngine {
         Cursor { dma: self.allocate(id, len, carry), address, remaining: len, offset: 0, options, carry }
     }
 
-    /// Takes an AtomicOp, to be sent at once or in its turn.
+    /// Accepts an AtomicOp, which is sent immediately or after earlier entries.
     pub(crate) fn begin_atomic(
         &mut self,
         mut atomic: DmaAtomic,
@@ -261,7 +261,7 @@ impl ReadEngine {
         if last {
             self.tags.release(completion.tag);
         }
-        // The transfer no longer needs it, but a poisoned completion is still reported.
+        // The transfer no longer needs the completion, but a poisoned one is still reported.
         let swallowed = if finding == Finding::Poisoned { finding } else { Finding::Swallowed };
         let Some(owner) = owner else { return (swallowed, None) };
         let dma = &mut self.dmas[usize::from(owner)];
@@ -316,7 +316,7 @@ impl ReadEngine {
         done
     }
 
-    /// Frees a read that has ended when it has no tag left.
+    /// Frees a read that has ended, if it has no tag left.
     fn free_if_done(&mut self, owner: u16) {
         let dma = &mut self.dmas[usize::from(owner)];
         if dma.state == DmaState::Ended && dma.tags == 0 {
@@ -325,7 +325,8 @@ impl ReadEngine {
         }
     }
 
-    /// Ends the [`select`](Self::select)ed transfer after Bus Master Enable was cleared: the rest of it may not be requested.
+    /// Ends the [`select`](Self::select)ed transfer after Bus Master Enable was cleared: the function may not request
+    /// the rest.
     pub(crate) fn stop_sending(&mut self, error: DmaError) -> Option<Done> {
         match self.outbox.finish()? {
             NonPosted::Read(cursor) => self.fail(cursor.dma, error),
@@ -403,7 +404,7 @@ impl Cursor {
         Some((Span::covering(self.address, piece).ok()?, piece))
     }
 
-    /// Takes a tag for the next request and advances the read past it; returns the span and the tag.
+    /// Takes a tag for the next request, and advances the read by this request. Returns the span and the tag.
     #[inline(always)]
     fn ask(
         &mut self,
@@ -433,7 +434,8 @@ fn is_whole(span: Span) -> bool {
     !span.is_zero_length() && (span.first_byte() | u64::from(span.byte_count())) & 3 == 0
 }
 
-/// Returns the MRd of a span. A hint implies Byte Enables of all ones (`PCIe 5.0 §2.2.7.1`): otherwise it is left out.
+/// Returns the MRd of a span. A hint implies Byte Enables of all ones (`PCIe 5.0 §2.2.7.1`). For other Byte Enables the
+/// hint is omitted.
 #[inline]
 fn read_request(requester: Bdf, span: Span, tag: Tag, options: DmaOptions, carry: bool) -> Tlp {
     let request = MemoryRequest { op: MemoryOp::Read, requester, tag, span };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The request that each tag of an endpoint stands for, and its part of a transfer. Never knows which tags are free.
+//! The request that uses each tag of an endpoint, and its part of a transfer. This module does not record which tags
+//! are free.
 
 use crate::front::findings::Expected;
 use tlp::{
@@ -10,9 +11,9 @@ use tlp::{
 /// The part of a transfer that one request covers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Part {
-    /// The read that gets the bytes; `None` once they are no longer needed.
+    /// The read that gets the bytes; `None` if they are no longer needed.
     pub(crate) owner: Option<u16>,
-    /// Bytes that no completion has answered yet.
+    /// Number of bytes that have not been answered yet.
     pub(crate) awaited: Awaited,
     /// Offset of the next byte in its transfer.
     pub(crate) offset: u32,
@@ -27,7 +28,7 @@ impl Part {
     }
 }
 
-/// The request of a tag, as the Header Log shows it after a timeout (`PCIe 5.0 §7.8.4.7`).
+/// The request of a tag, in the form for the Header Log after a timeout (`PCIe 5.0 §7.8.4.7`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) span: Span,

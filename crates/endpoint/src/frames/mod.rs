@@ -35,7 +35,7 @@ pub enum PhyEvent {
     },
     /// The link is down. All frames on their way are lost.
     Down {
-        /// Whether nobody requested it.
+        /// Whether the link went down by itself, without a request of the port above.
         surprise: bool,
     },
     /// The link is in Recovery, and carries no frame. REPLAY_TIMER is held (`PCIe 5.0 §3.6.2.1`).

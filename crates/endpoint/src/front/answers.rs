@@ -26,8 +26,8 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Makes an answer of `data`, which fits the question and is not empty; for a [`Reply::Dw`](super::requests::Reply) it is the
-    /// whole DW.
+    /// Makes an answer from `data`, which must match the question and must not be empty. For a
+    /// [`Reply::Dw`](super::requests::Reply) it is the complete DW.
     pub(crate) fn new(question: Question, data: Data) -> Answer {
         Answer { question, data, sent: 0 }
     }
@@ -48,7 +48,7 @@ impl Answer {
     }
 }
 
-/// Returns a Cpl: no data, Byte Count and Lower Address of the whole request.
+/// Returns a Cpl without data, with Byte Count and Lower Address of the complete request.
 pub(crate) fn without_data(completer: Completer, question: &Question, status: Status) -> Tlp {
     let repr = question.asked(completer).without_data(completer.id, status);
     Tlp { account: question.account, ..Tlp::new(repr, Data::NONE) }

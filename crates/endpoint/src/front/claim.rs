@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Arriving TLPs (`PCIe 5.0 §2.3`): finds the function that each is for, and treats those for no function as the
-//! specification says. Never hands a TLP on: the caller does.
+//! Arriving TLPs (`PCIe 5.0 §2.3`): finds the target function of each TLP, and handles TLPs without target function as
+//! specified. This module does not deliver TLPs; the caller does.
 
 use super::answers::{Answer, without_data};
 use super::errors::{LoggedTlp, Refused};
@@ -21,7 +21,7 @@ use tlp::{
 /// Target of a request that has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Claim {
-    /// None: the request was answered, refused or dropped.
+    /// No target: the request was answered, refused or dropped.
     Nothing,
     /// A BAR.
     Bar(Place),
@@ -99,8 +99,8 @@ impl<B: Behind> Front<B> {
     }
 
     /// Returns the limits of the endpoint: no local prefixes, and the most end-to-end prefixes and data that any of its
-    /// functions accepts (`PCIe 5.0 §2.2.2`, §2.2.10.2). A link hands on no TLP of a Traffic Class that it does not
-    /// map.
+    /// functions accepts (`PCIe 5.0 §2.2.2`, §2.2.10.2). A link does not deliver TLPs of a Traffic Class that it does
+    /// not map.
     fn limits_for(&self, tlp: &Tlp) -> Limits {
         let mut mps = self.functions[0].settings.mps;
         if tlp.repr.data_dw() * 4 > mps.bytes() {
@@ -140,7 +140,7 @@ impl<B: Behind> Front<B> {
     }
 
     /// Drops a TLP whose ECRC is wrong, if a function checks it (`PCIe 5.0 §2.7.1`, §6.2.3.2). The target of such a TLP
-    /// is unknown, so the error is logged as one of no function.
+    /// is unknown, so the error is logged in all functions.
     fn drops_wrong_ecrc(&mut self, tlp: &Tlp) -> bool {
         if !self.functions[..self.physical].iter().any(|f| f.settings.ecrc_check) {
             return false;
@@ -230,7 +230,7 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// Writes the MSI-X table; data that is only counted writes nothing.
+    /// Writes the MSI-X table. Data that is only counted has no effect.
     fn msix_write(&mut self, at: Place, credit: CreditReturn, span: Span, data: &Data) {
         self.shared.requests.give_back(credit);
         let (Some(msix), Some(bytes)) = (&mut self.functions[at.index].msix, data.bytes()) else { return };
@@ -291,8 +291,8 @@ impl<B: Behind> Front<B> {
         self.queue_own(index.or(Some(0)), credit, completion);
     }
 
-    /// Answers a poisoned non-posted request with UR; it changes nothing. A BAR may map registers, so the error is
-    /// never advisory (`PCIe 5.0 §2.7.2.2`).
+    /// Answers a poisoned non-posted request with UR. The request has no effect. A BAR may map registers, so the error
+    /// is never advisory (`PCIe 5.0 §2.7.2.2`).
     #[cold]
     pub(super) fn refuse_poisoned(&mut self, index: usize, tlp: &Tlp) -> Claim {
         let Some(question) = Question::of_any(tlp) else { return Claim::Nothing };
@@ -305,7 +305,7 @@ impl<B: Behind> Front<B> {
         Claim::Nothing
     }
 
-    /// Queues the only completion of a request of this function, or of none.
+    /// Queues the only completion of a request to this function, or to no function.
     pub(super) fn queue_own(&mut self, index: Option<usize>, credit: CreditReturn, tlp: Tlp) {
         self.shared.requests.answering(credit);
         self.shared.queue_completion(index, tlp, true);

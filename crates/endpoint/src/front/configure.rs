@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Configuration requests (`PCIe 5.0 §2.3.1`, §7.2.2): reads and writes registers, and follows the settings of
-//! software. Never knows what a register means: [`config`] determines what a write changes.
+//! software. Does not know the meaning of registers: [`config`] determines the effect of a write.
 
 use super::answers::{Answer, Completer, without_data};
 use super::claim::Claim;
@@ -30,7 +30,7 @@ impl<B: Behind> Front<B> {
             Access::Read if own => return Claim::Register(index),
             Access::Read => self.config_read(credit, index, request, question),
             Access::Write if tlp.repr.ep => return self.refuse_poisoned(index, tlp),
-            // A write whose data is only counted cannot be carried out.
+            // A write whose data is only counted cannot be executed.
             Access::Write => match config_value(request.first_be, &tlp.data) {
                 None => return self.abort(index, tlp),
                 Some(_) if own => {
@@ -78,14 +78,14 @@ impl<B: Behind> Front<B> {
         self.queue_own(Some(index), credit, tlp);
     }
 
-    /// Captures bus and device number from a write of type 0; the last one counts (`PCIe 5.0 §2.2.6.2`).
+    /// Captures bus and device number from each write of type 0 (`PCIe 5.0 §2.2.6.2`).
     fn capture(&mut self, request: &ConfigRequest) {
         if request.kind == ConfigKind::Type0 {
             self.shared.bus_device = self.first_id(request.completer);
         }
     }
 
-    /// Writes a register as a type 0 configuration write with `id` would, without a TLP; `id` is captured too.
+    /// Has the effect of a type 0 configuration write with `id`, without a TLP. The function captures `id` too.
     pub(crate) fn write_config(
         &mut self,
         now: Time,
@@ -138,7 +138,8 @@ impl<B: Behind> Front<B> {
     }
 }
 
-/// Returns the value that a configuration write carries. Its data begins at the first enabled byte, or is the whole DW.
+/// Returns the value that a configuration write carries. Its data begins at the first enabled byte, or is the complete
+/// DW.
 pub(crate) fn config_value(first_be: u8, data: &Data) -> Option<u32> {
     let bytes = data.bytes().unwrap_or(&[]);
     let lane = if bytes.len() == 4 { 0 } else { first_be.trailing_zeros().min(4) as usize };

@@ -14,7 +14,7 @@ device::counters! {
         dma_reads_done,
         /// DMA reads that ended in an error of any kind.
         dma_reads_failed,
-        /// DMA AtomicOps begun; their ends count as those of reads.
+        /// DMA AtomicOps begun. Their ends are counted together with the ends of reads.
         dma_atomics,
         /// DMA writes begun.
         dma_writes,
@@ -71,7 +71,8 @@ device::counters! {
         blocked_by_bus_master,
         /// Interrupts raised while neither MSI nor MSI-X is enabled, and INTx levels of a function without Interrupt Pin.
         interrupts_not_enabled,
-        /// Interrupts beyond the vectors granted: an MSI one is folded into the granted vectors, an MSI-X one is dropped.
+        /// Interrupts beyond the granted vectors. An MSI uses a granted vector instead (modulo their number), and an
+        /// MSI-X is dropped.
         interrupts_out_of_range,
         /// Answers and takes with a token that is unknown, answered or voided by a reset.
         stale_tokens,
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_counter_that_is_no_error_exists() {
+    fn list_of_harmless_counters_has_only_existing_names() {
         let names: Vec<&str> = Counters::default().rows().map(|(name, _)| name).collect();
         assert!(NO_ERRORS.iter().all(|name| names.contains(name)));
         let counted = Counters { requests: 1, malformed: 2, ..Counters::default() };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Error reporting (`PCIe 5.0 §6.2`): the functions that log an error, the header they log, and the message sent. Never
-//! detects an error: the code that examines a TLP does, and the port of the link.
+//! Error reporting (`PCIe 5.0 §6.2`): the functions that log an error, the header they log, and the message sent. This
+//! module does not detect errors; the code that examines a TLP and the port of the link do.
 
 use super::requests::{Question, Reply};
 use super::{Behind, Front, Function, Shared};
@@ -43,7 +43,7 @@ impl LoggedTlp {
     }
 }
 
-/// A request that is completed with UR or CA, as its completer logs it.
+/// A request that is completed with UR or CA, in the form for the completer's log.
 #[derive(Clone, Copy)]
 pub(crate) struct Refused {
     pub(crate) tlp: LoggedTlp,
@@ -80,8 +80,8 @@ fn prefix_words(prefixes: &Prefixes) -> [u32; 4] {
 }
 
 impl Question {
-    /// Returns the request to a function of this ID on the captured bus, with the fields that are kept until it is
-    /// answered: no TD, hint and prefixes. A request that was handed on is not poisoned.
+    /// Returns the request to a function of this ID on the captured bus, with the fields that are stored until it is
+    /// answered, so without TD, hint and prefixes. A request that was handed on is not poisoned.
     #[cold]
     pub(crate) fn refused(&self, id: Bdf, shared: &Shared, why: Violation) -> Refused {
         let on_bus = id.bits() & 0xff00 == shared.bus_device & 0xff00;
@@ -118,7 +118,7 @@ impl Question {
 
 impl<B: Behind> Function<B> {
     /// Logs an error and queues its message; `advisory` in the cases of `PCIe 5.0 §6.2.3.2.4`. An error of a virtual
-    /// function waits for the endpoint's next turn, which reads the registers of its physical function.
+    /// function waits for the endpoint's next step, which reads the registers of its physical function.
     #[cold]
     pub(crate) fn log(&mut self, shared: &mut Shared, error: Uncorrectable, advisory: bool, tlp: LoggedTlp) {
         let report = tlp.report(error).advisory(advisory);
@@ -155,7 +155,7 @@ impl LoggedTlp {
 
 impl<B: Behind> Front<B> {
     /// Logs an error that belongs to no function in all physical functions. One message is sent for each severity, by
-    /// the first function that asks for it (`PCIe 5.0 §6.2.4`).
+    /// the first function whose registers enable it (`PCIe 5.0 §6.2.4`).
     #[cold]
     pub(crate) fn log_in_all(&mut self, report: ErrorReport) {
         let mut sent = Vec::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Arriving completions (`PCIe 5.0 §2.3.2`): how each relates to the request of its tag, and what is counted and
-//! logged. Never knows how the data is used.
+//! Arriving completions (`PCIe 5.0 §2.3.2`): the relation of each to the request of its tag, and the resulting counts
+//! and logs. This module does not depend on the use of the data.
 
 use super::errors::LoggedTlp;
 use super::settings::Settings;
@@ -19,15 +19,15 @@ use tlp::{
 /// Result of checking a completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Finding {
-    /// It answers a read.
+    /// The completion answers a read.
     Good,
-    /// It answers a read that has already ended.
+    /// The completion answers a read that has already ended.
     Swallowed,
-    /// It answers a request that timed out.
+    /// The completion answers a request that timed out.
     Late,
-    /// It answers no request.
+    /// The completion answers no request.
     Unexpected,
-    /// It breaks this rule, and does not fit its request.
+    /// The completion breaks this rule, and does not match its request.
     Malformed(Violation),
     /// It is poisoned: EP is set.
     Poisoned,
@@ -106,7 +106,7 @@ fn misfit(completion: &Completion, tlp: &Tlp, awaited: Awaited, placed: Result<u
 }
 
 impl<B: Behind> Front<B> {
-    /// Returns the function whose request a completion answers, and gives back the credits of the completion.
+    /// Returns the function whose request a completion answers, and frees the credits of the completion.
     pub(crate) fn completed(&mut self, tlp: &Tlp, completion: &Completion) -> Option<usize> {
         self.shared.requests.give_back(CreditReturn::of(tlp));
         let index = self.function_of(completion.requester);

@@ -13,7 +13,7 @@ use tlp::{Bdf, Duration, Time, TrafficClass};
 pub(crate) struct Function<B> {
     /// Index among the functions.
     pub(crate) number: u16,
-    /// Its ID minus that of function 0.
+    /// Its ID minus the ID of function 0.
     pub(super) distance: u16,
     /// The physical function of a virtual function.
     pub(super) physical: Option<u16>,
@@ -64,12 +64,12 @@ impl<B: Behind> Function<B> {
         self.behind.follow(&self.settings);
     }
 
-    /// Turns it into a virtual function of `physical`.
+    /// Makes this function a virtual function of `physical`.
     pub(super) fn of_physical(self, physical: u16) -> Function<B> {
         Function { physical: Some(physical), ..self }
     }
 
-    /// Returns whether it is a physical function.
+    /// Returns whether this is a physical function.
     pub(super) fn is_physical(&self) -> bool {
         self.physical.is_none()
     }

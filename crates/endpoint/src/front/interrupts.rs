@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Interrupts and messages of a function as TLPs: MSI, MSI-X, and the messages of its device. Never decides when they
-//! are sent; [`intx`](super::intx) has the levels of INTx.
+//! Interrupts and messages of a function as TLPs: MSI, MSI-X, and the messages of its device. This module does not
+//! decide when messages are sent. [`intx`](super::intx) has the levels of INTx.
 
 use super::msix::{Msix, Raised};
 use super::settings::unmasked;
@@ -84,7 +84,7 @@ impl<B: Behind> Function<B> {
         self.settings.may_unmask && self.has_pending()
     }
 
-    /// Returns the write of an interrupt that was masked and no longer is, if there is one.
+    /// Returns the write of an interrupt whose mask was cleared, if there is one.
     pub(crate) fn late_interrupt(&mut self, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         if self.settings.may_unmask { self.unmasked_interrupt(shared, room) } else { None }
     }
@@ -102,12 +102,12 @@ impl<B: Behind> Function<B> {
         memory_write(self.id(shared), span, data, Attributes::empty(), DmaOptions::default())
     }
 
-    /// Sets PME_Status; returns the PM_PME message if it is to be sent now.
+    /// Sets PME_Status. Returns the PM_PME message if it must be sent now.
     pub(crate) fn pme(&mut self, shared: &mut Shared) -> Option<Tlp> {
         self.config.set_pme().then(|| self.pm_pme(shared))
     }
 
-    /// Follows a write that sets PME_En while PME_Status is set: the PM_PME message waits for its turn.
+    /// Handles a write that sets PME_En while PME_Status is set: queues the PM_PME message.
     pub(crate) fn pme_enabled(&mut self, shared: &mut Shared) {
         let tlp = self.pm_pme(shared);
         self.behind.park(shared.stamp(), tlp);

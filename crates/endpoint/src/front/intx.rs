@@ -2,8 +2,8 @@
 //! Legacy interrupts: the levels of the four INTx pins of an endpoint, and the messages that report them (`PCIe 5.0
 //! §6.1.2`, §2.2.8.1). Never sends: returns the message that is due.
 //!
-//! Functions with the same pin share it: it is asserted while any of them asserts it. Messages report levels: if a pin
-//! changes and changes back before its message can be sent, nothing is reported.
+//! Functions share a pin: it is asserted while any of them asserts it. Messages report levels. If a pin changes and
+//! changes back before its message can be sent, no message is sent.
 
 use super::{Behind, Front, Function, Shared};
 use tlp::message::{ASSERT_INTA, DEASSERT_INTA, plain};
@@ -12,11 +12,11 @@ use tlp::{Bdf, MessageRouting, TcSet, Time, Tlp, TrafficClass};
 /// One pin.
 #[derive(Clone, Copy, Default)]
 struct Pin {
-    /// Number of functions that assert it.
+    /// Number of functions that assert the pin.
     asserted_by: u16,
     /// The level reported last.
     told: bool,
-    /// The stamp of its last change, and the function that caused it.
+    /// The stamp of the last change of the pin, and the function that caused it.
     stamp: u64,
     function: u16,
 }
@@ -53,7 +53,7 @@ impl<B: Behind> Function<B> {
         self.refresh_intx(now, shared);
     }
 
-    /// Follows changes of the level, or of the settings that gate it: Interrupt Disable, the enable bits of MSI and
+    /// Handles changes of the level, or of the settings that gate it: Interrupt Disable, the enable bits of MSI and
     /// MSI-X, the power state. Interrupt Status shows the level even while it is gated (`PCIe 5.0 §7.5.1.1.4`).
     pub(crate) fn refresh_intx(&mut self, now: Time, shared: &mut Shared) {
         let pin = self.settings.interrupt_pin;

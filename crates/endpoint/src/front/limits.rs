@@ -15,22 +15,22 @@ pub struct EndpointLimits {
     pub tags_per: TagsPer,
     /// Completion timeout while Device Control 2 selects the default range (50 us to 50 ms, `PCIe 5.0 §7.5.3.16`).
     pub completion_timeout: Duration,
-    /// Maximum number of outstanding non-posted requests of one Traffic Class, 1 to 32768: taken by devices, with the
-    /// last completion not yet sent. While there are more, the credits of further ones are withheld. So at most these
-    /// requests and the receive buffer wait.
+    /// Maximum number of outstanding non-posted requests of one Traffic Class, 1 to 32768. Outstanding requests were
+    /// accepted by devices, and their last completion has not been sent. While there are more, the endpoint withholds
+    /// the credits of further requests. So at most these requests and the content of the receive buffer wait.
     pub max_requests: u16,
     /// Boundary at which completions are split. Endpoints have 128 B (`PCIe 5.0 §2.3.1.1`).
     pub rcb: Rcb,
     /// Maximum length of a DMA read, in bytes; longer ones fail.
     pub max_dma_len: u32,
     /// Whether reads are split at multiples of Max_Read_Request_Size, so that only the first and last request are
-    /// shorter. Otherwise each request is as long as possible from the end of the last one.
+    /// shorter. Otherwise each request starts at the end of the previous one and is as long as possible.
     pub align_reads: bool,
     /// Whether completions are accepted whose Traffic Class, No Snoop or Relaxed Ordering differ from those of their
     /// request. Otherwise they are malformed, as `PCIe 5.0 §2.3.2` strongly recommends.
     pub lenient_completions: bool,
-    /// Whether the device implements its MSI-X tables and Pending Bit Arrays. If so, accesses to them reach it like any
-    /// others, and it writes its messages itself. Otherwise the front implements them.
+    /// Whether the device implements its MSI-X tables and Pending Bit Arrays. If so, accesses to these structures reach
+    /// the design like any others, and the design writes its messages itself. Otherwise the front implements them.
     pub msix_in_device: bool,
 }
 
@@ -66,7 +66,7 @@ pub enum TagsPer {
 /// Error in making an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum EndpointError {
-    /// There are no functions, or too many; holds their number.
+    /// There are no functions, or too many. Holds the number of functions.
     #[error("{0} functions; expected 1 to 256")]
     Functions(usize),
     /// More functions than a device has without Alternative Routing-ID Interpretation.
@@ -89,7 +89,7 @@ pub enum EndpointError {
         physical: u16,
         /// The first virtual function whose ID is taken, counted from zero.
         index: u16,
-        /// The numbering that gives it this ID.
+        /// The numbering in which the virtual function has this ID.
         numbering: VfNumbering,
     },
     /// [`EndpointLimits::max_outstanding_reads`] is out of range.

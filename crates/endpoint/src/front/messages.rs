@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Arriving messages (`PCIe 5.0 §2.2.8`): the front handles those that every endpoint has to support; devices handle
-//! the codes that they declare. Sends nothing: messages to send are queued.
+//! Arriving messages (`PCIe 5.0 §2.2.8`): the front handles the messages that every endpoint has to support. Devices
+//! handle the codes that they declare. This module does not send messages; it queues them.
 
 use super::claim::{Claim, Drop};
 use super::{Behind, Front};
@@ -14,9 +14,9 @@ use tlp::{Bdf, Data, Message, MessageRouting, RuleId, Tlp, Violation};
 /// The receiver of a message.
 enum Taker {
     Function(usize),
-    /// None, and this is not an error.
+    /// No function, and this is not an error.
     Nobody,
-    /// None, and this is an error of the given function, or of no function.
+    /// No function takes the message. This is an error of the given function, or of no single function.
     Refused(Option<usize>),
 }
 
@@ -52,9 +52,9 @@ impl<B: Behind> Front<B> {
         Claim::Message(index)
     }
 
-    /// Returns the function that a message is for: the one with its ID if it is routed by ID, else the first that takes
-    /// its code. A message that no function takes is an Unsupported Request (`PCIe 5.0 §2.3.1`), of all functions if it
-    /// addressed none (§6.2.4).
+    /// Returns the target function of a message: the function with its ID if it is routed by ID, otherwise the first
+    /// function that takes its code. A message that no function takes is an Unsupported Request (`PCIe 5.0 §2.3.1`). It
+    /// is logged in all functions if it is not addressed to one (§6.2.4).
     fn taker(&self, message: &Message) -> Taker {
         let takes = |index: &usize| self.takes(*index, message.code);
         let addressed = (message.routing == MessageRouting::ById)
@@ -79,13 +79,14 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// Returns whether a function takes messages of `code`: those of every endpoint, and those that its device declares.
+    /// Returns whether a function takes messages of `code`: codes that every endpoint takes, and codes that its device
+    /// declares.
     fn takes(&self, index: usize, code: u8) -> bool {
         MessageCodes::OF_ENDPOINTS.or(self.functions[index].behind.messages()).contains(code)
     }
 
     /// Handles messages that do not reach the device: PME_Turn_Off, which is acknowledged (`PCIe 5.0 §5.3.3.2.1`);
-    /// Unlock, which concerns legacy endpoints only (§6.5.6); PM_Active_State_Nak, since no endpoint asks for L1.
+    /// Unlock, which concerns legacy endpoints only (§6.5.6); PM_Active_State_Nak, because no endpoint requests L1.
     fn consumes(&mut self, index: usize, message: &Message, data: &Data) -> bool {
         match message.code {
             SET_SLOT_POWER_LIMIT => {

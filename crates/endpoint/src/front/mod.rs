@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The front of a slot's functions: the work of a vendor's hard block before it hands TLPs to a design. It answers
-//! configuration requests, decodes BARs and IDs, refuses TLPs that no function takes, logs and reports errors, keeps account
-//! of credits and of requests to be answered, and turns interrupts into messages and writes. For each function it drives a
+//! The front of a slot's functions does the work of a vendor's hard block before it passes TLPs to a design. It answers
+//! configuration requests, decodes BARs and IDs, and refuses TLPs that no function takes. It logs and reports errors,
+//! tracks credits and unanswered requests, and turns interrupts into messages and writes. For each function it drives a
 //! [`Behind`]: a device that sees transactions ([`endpoint`](crate::endpoint)) or a design that sees TLPs
-//! ([`hard_block`](crate::hard_block)). The front never knows which.
+//! ([`hard_block`](crate::hard_block)). The front does not distinguish the two.
 //!
 //! - [`claim`]: the target of an arriving TLP, and the treatment that the specification demands if there is none.
 //! - [`configure`]: configuration requests; [`settings`]: the registers' settings, in the form that the path of a TLP needs.
@@ -58,11 +58,11 @@ use tlp::{Bdf, Body, Data, Duration, PayloadPool, Span, Time, Tlp, TrafficClass}
 /// Pause after which a device whose outputs were all refused is polled again.
 const PAUSE: Duration = Duration::from_us(1);
 
-/// Maximum number of outputs that one poll refuses. A device that offers more is polled again [`PAUSE`] later, so that
-/// time passes and the run ends. Accepted outputs do not count: other limits bound how many can wait.
+/// Maximum number of outputs that one poll refuses. A device with more such outputs is polled again [`PAUSE`] later, so
+/// that time passes and the run can end. Accepted outputs do not count: other limits bound how many can wait.
 pub(crate) const MAX_REFUSED_PER_POLL: u32 = 64;
 
-/// Maximum number of takes of unknown tokens that one poll tolerates.
+/// Maximum number of unknown tokens that one poll accepts.
 pub(crate) const MAX_STALE_PER_POLL: u32 = 64;
 
 /// Extended capability ID of Alternative Routing-ID Interpretation (`PCIe 5.0 §7.8.7`).
@@ -73,7 +73,7 @@ pub(crate) trait Behind {
     /// The type of the device or design.
     type Device;
 
-    /// Makes it with a device, or without one for a virtual function that is not yet enabled.
+    /// Makes it with a device, or without a device for a virtual function that is not yet enabled.
     fn new(device: Option<Self::Device>) -> Self;
 
     /// Replaces the device; `None` leaves the function without one. Outstanding transactions stay.
@@ -89,16 +89,17 @@ pub(crate) trait Behind {
     /// timeout or a reset (§6.6.2) closes a request.
     fn is_pending(&self) -> bool;
 
-    /// Returns whether late completions may still arrive for it: a tag is in use or rests.
+    /// Returns whether late completions may still arrive: a tag is in use or quarantined.
     fn holds_tags(&self) -> bool;
 
     /// Returns the stamp of the oldest posted TLP of `tc` that it has accepted and not yet sent.
     fn oldest_posted(&self, tc: TrafficClass) -> Option<u64>;
 
-    /// Notes that another TLP waits for such a posted TLP: the port is to be polled again when the last of them has been sent.
+    /// Notes that another TLP waits for such a posted TLP. The port must be polled again when the last of them has been
+    /// sent.
     fn hold(&mut self);
 
-    /// Takes a posted TLP of the front itself, to be sent after those already accepted.
+    /// Queues a posted TLP of the front itself, after the posted TLPs already accepted.
     fn park(&mut self, stamp: u64, tlp: Tlp);
 
     /// Applies the settings of its function.
@@ -107,10 +108,11 @@ pub(crate) trait Behind {
     /// Returns its released tags to the pool.
     fn return_tags(&mut self, pool: &mut TagPool);
 
-    /// Resets it: all transactions are void. Tags stay out of use until their completions have arrived, or until `until`.
+    /// Resets the function: all transactions are void. Tags stay out of use until their completions have arrived, or
+    /// until `until`.
     fn reset(&mut self, now: Time, kind: ResetKind, until: Time, shared: &mut Shared);
 
-    /// Ends its own outstanding requests because the link has gone down; a reset follows.
+    /// Ends its outstanding requests because the link has gone down. A reset follows.
     fn link_down(&mut self, now: Time, shared: &mut Shared);
 }
 
@@ -133,11 +135,11 @@ pub(crate) struct Shared {
     pub(crate) own: Own,
     /// Time at which the front has to be polled again even if no TLP arrives.
     pub(crate) wake: Option<Time>,
-    /// Whether `wake` has a reason other than refusals, so that no pause may postpone it.
+    /// Whether `wake` has a reason other than refusals. If so, a pause must not postpone it.
     pub(crate) wake_is_firm: bool,
-    /// Number of transactions accepted so far; gives each its place in their order.
+    /// Number of transactions accepted so far. It is the stamp of the next one.
     pub(crate) stamps: u64,
-    /// Whether there has been room for some Traffic Classes and not for others: they do not share one channel.
+    /// Whether at some time only some Traffic Classes had room, which shows that they do not share one channel.
     pub(crate) several_channels: bool,
 }
 
@@ -231,7 +233,7 @@ pub(crate) struct Front<B: Behind> {
     pub(crate) functions: Vec<Function<B>>,
     /// The number of physical functions.
     pub(crate) physical: usize,
-    /// Whether it is an ARI device: each physical function has the ARI capability (`PCIe 5.0 §6.13`).
+    /// Whether this is an ARI device: each physical function has the ARI capability (`PCIe 5.0 §6.13`).
     alternative_routing: bool,
     /// Virtual functions, by the number of their physical function.
     virtual_functions: BTreeMap<u16, VfSet<B::Device>>,
@@ -291,8 +293,7 @@ impl<B: Behind> Front<B> {
     }
 
     /// Resets all functions; a Function Level Reset also resets all of them. After a fundamental or hot reset, bus and
-    /// device number are unknown and everything received or not yet sent is void: the link begins again with all
-    /// credits.
+    /// device number are unknown, and all received and unsent TLPs are void. The link starts again with all credits.
     pub(crate) fn reset(&mut self, now: Time, kind: ResetKind) {
         for index in 0..self.functions.len() {
             self.functions[index].reset(now, &mut self.shared, kind);
@@ -308,8 +309,8 @@ impl<B: Behind> Front<B> {
         self.refresh_common();
     }
 
-    /// Updates the settings that follow from the registers of all functions together. To be called whenever they may have
-    /// changed.
+    /// Updates the settings that follow from the registers of all functions together. Must be called whenever they may
+    /// have changed.
     pub(crate) fn refresh_common(&mut self) {
         self.ecrc_generation = self.functions.iter().any(|f| f.settings.ecrc_generation);
         if let Some(pool) = &mut self.shared.tags {

@@ -23,7 +23,7 @@ pub(crate) struct Message {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Raised {
     Send(Message),
-    /// Masked: kept in the Pending Bit Array.
+    /// The vector is masked, so the interrupt is stored in the Pending Bit Array.
     Pending,
     OutOfRange,
 }
@@ -118,7 +118,7 @@ impl Msix {
         table.or_else(|| find(self.layout.pending, &self.pending)).unwrap_or(0)
     }
 
-    /// Returns `len` bytes from `offset` on; those outside the structures read zero.
+    /// Returns `len` bytes from `offset` on. Bytes outside the structures are zero.
     pub(crate) fn read(&self, bar: u8, offset: u64, len: u32, pool: &PayloadPool) -> Data {
         Data::Carried(pool.fill(len as usize, |out| {
             for (at, byte) in (offset..).zip(out) {

@@ -9,7 +9,8 @@ use tlp::rules::reasons::{request_type, unclaimed, wrong_length};
 use tlp::{Access, AtomicRequest, IoRequest, MemoryRequest, Tlp};
 
 impl<B: Behind> Front<B> {
-    /// Claims a DMWr (ECN "Deferrable Memory Write"). Answers UR if the function takes none, or none of this length.
+    /// Claims a DMWr (ECN "Deferrable Memory Write"). Answers UR if the function does not accept deferrable writes of
+    /// this length.
     pub(super) fn deferrable_write(&mut self, tlp: &Tlp, request: &MemoryRequest) -> Claim {
         let span = request.span;
         if tlp.data.len() != span.byte_count() as usize && !span.is_zero_length() {
@@ -28,7 +29,7 @@ impl<B: Behind> Front<B> {
         Claim::Bar(at)
     }
 
-    /// Claims an IORd or IOWr. Answers UR if no I/O BAR with I/O Space Enable holds it.
+    /// Claims an IORd or IOWr. Answers UR if no I/O BAR with I/O Space Enable contains the address.
     pub(super) fn io(&mut self, tlp: &Tlp, request: &IoRequest) -> Claim {
         let span = Question::of_io(tlp, request).span;
         let Some(at) = self.decode_io(span) else {
@@ -40,8 +41,9 @@ impl<B: Behind> Front<B> {
         Claim::Bar(at)
     }
 
-    /// Claims a FetchAdd, Swap or CAS. Answers UR if the function completes no AtomicOps of this size, CA if it does
-    /// but not at this address (`PCIe 5.0 §6.15.3`). A request that is not naturally aligned is malformed (§2.2.7).
+    /// Claims a FetchAdd, Swap or CAS. Answers UR if the function completes no AtomicOps of this size, and CA if it
+    /// completes them but not at this address (`PCIe 5.0 §6.15.3`). A request that is not naturally aligned is
+    /// malformed (§2.2.7).
     pub(super) fn atomic(&mut self, tlp: &Tlp, request: &AtomicRequest) -> Claim {
         let span = Question::of_atomic(tlp, request).span;
         let aligned = request.address.is_multiple_of(u64::from(request.operand.bytes()));

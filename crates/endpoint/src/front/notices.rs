@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Notices of the link's port: errors of the layers below, which the functions log, and link down or up (`PCIe 5.0
-//! §6.2`, §2.9). Never decides what an error is.
+//! §6.2`, §2.9). This module does not define errors.
 
 use super::{Behind, Front};
 use crate::port::detected_error;
@@ -23,8 +23,8 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// Ends outstanding requests with an error and resets all functions (`PCIe 5.0 §2.9.1`). Anything that they still
-    /// do about those requests is void. The port above logs Surprise Down (§3.2.1).
+    /// Ends outstanding requests with an error and resets all functions (`PCIe 5.0 §2.9.1`). Later actions of the
+    /// devices on these requests have no effect. The port above logs Surprise Down (§3.2.1).
     fn link_down(&mut self, now: Time) {
         self.shared.counters.link_downs += 1;
         for function in &mut self.functions {

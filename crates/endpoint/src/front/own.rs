@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs that the front itself sends: completions of requests that reach no device, error messages, PME_TO_Ack. None of
-//! them passes a posted TLP of the same function and Traffic Class that was accepted before (`PCIe 5.0 §2.4.1`, entries
-//! A2a and D2a). Never decides what is sent.
+//! TLPs that the front itself sends: completions of requests that reach no device, error messages, PME_TO_Ack. They do
+//! not pass a posted TLP of the same function and Traffic Class that was accepted before (`PCIe 5.0 §2.4.1`, entries
+//! A2a and D2a). This module does not decide which TLPs are sent.
 
 use super::intx::Pins;
 use super::{Behind, Front, Shared};
@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use tlp::message::{PME_TO_ACK, plain};
 use tlp::{Bdf, Class, MessageRouting, TcSet, Time, Tlp, TrafficClass};
 
-/// Maximum number of error messages that wait to be sent; further ones are counted as lost.
+/// Maximum number of waiting error messages. Further ones are counted as lost.
 const MAX_ERROR_MESSAGES: usize = 16;
 
 /// TLPs that wait to be sent, each with its place in the order of acceptance.
@@ -22,14 +22,16 @@ pub(crate) struct Own {
     errors: VecDeque<(u64, u16, ErrorMessage)>,
     /// Whether a posted TLP waits.
     posted: bool,
-    /// By [`Class::index`]: true if the front has sent the last TLP, so that it is the functions' turn; for
-    /// completions, only if it has more. With a REPLAY_TIMER that is too short, each error message causes another
-    /// error, often before the next poll. Without turns, these messages would block the functions.
+    /// By [`Class::index`]: true if the front has sent the last TLP, so that the functions send the next one. For
+    /// completions, only if the front has more of them. With a REPLAY_TIMER that is too short, each error message
+    /// causes another error, often before the next poll. Without this alternation, these messages would block the
+    /// functions.
     yields: [bool; 3],
-    /// Errors of virtual functions that are not logged yet. They are few, since they are logged before the next TLP is processed.
+    /// Errors of virtual functions that are not logged yet. There are few, because they are logged before the next TLP
+    /// is processed.
     pub(crate) virtual_errors: Vec<(u16, ErrorReport)>,
     pub(crate) pins: Pins,
-    /// Scratch space of one poll: functions and Traffic Classes whose oldest completion may not go yet.
+    /// Scratch space of one poll: functions and Traffic Classes whose oldest completion may not be sent yet.
     held: Vec<(u16, TcSet)>,
     /// Number of PME_TO_Ack messages to send, and the stamp of the last one.
     acks: u32,
@@ -46,7 +48,7 @@ struct OwnCompletion {
 }
 
 impl Own {
-    /// Returns the polls that yield something here, or that end the functions' turn.
+    /// Returns the polls that return a TLP here, or that give the next TLP to the front.
     pub(crate) fn ready(&self) -> Ready {
         let posted = self.posted || self.yields[Class::Posted.index()];
         Ready::when(posted, Ready::output(Class::Posted))
@@ -87,8 +89,8 @@ impl Shared {
 }
 
 impl<B: Behind> Front<B> {
-    /// Returns whether the front's TLPs go before those of the functions in this poll. The message of an interrupt pin always
-    /// goes first, since later TLPs of the device may not pass it.
+    /// Returns whether the front's TLPs go before those of the functions in this poll. The message of an interrupt pin
+    /// always goes first, because later TLPs of the device may not pass it.
     pub(crate) fn goes_first(&mut self, class: Class) -> bool {
         if class == Class::Posted {
             self.log_virtual_errors();

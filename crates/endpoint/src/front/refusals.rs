@@ -9,7 +9,7 @@ use tlp::split::request_piece;
 use tlp::{Body, MemoryOp, MemoryRequest, Repr, Span, Tag, Violation};
 
 impl Shared {
-    /// Counts a TLP that `function` refuses, or a request that it gives up, and keeps the reason. No other code writes
+    /// Counts a TLP that `function` refuses, or a request that it abandons, and stores the reason. No other code writes
     /// the [counters of refusals](Counters::refused).
     #[cold]
     pub(crate) fn refused(
@@ -52,7 +52,7 @@ impl<B: Behind> Function<B> {
 }
 
 impl<B: Behind> Front<B> {
-    /// Returns the reasons for refused TLPs. Places are numbers of functions; a slot with one function has no places.
+    /// Returns the reasons for refused TLPs. Places are numbers of functions. A slot with one function has no places.
     pub(crate) fn refusals(&self) -> Vec<Refusal> {
         let place = |refusal: &Refusal| refusal.place.filter(|_| self.functions.len() > 1);
         self.shared

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Outstanding requests to devices, by token, and the credits that return for them. Never calls a device.
 //!
-//! A posted request is done when it is taken, a non-posted one when it is taken and answered. Credits return when a
-//! request is taken. But while more than `max_requests` non-posted requests of a Traffic Class wait for their last
-//! completion to be sent, the credits of further ones are withheld. This bounds the requests that a device may take
-//! without answering, and the answers that cannot be sent. A Traffic Class whose answers cannot be sent takes no
-//! credits from others (`PCIe 5.0 §2.5`).
+//! A posted request is done when the device has accepted it. A non-posted request is done when it was accepted and
+//! answered. Credits return when the device accepts a request. But while more than `max_requests` non-posted requests
+//! of a Traffic Class wait for their last completion to be sent, the credits of further requests are withheld. This
+//! bounds the requests that a device may take without answering, and the answers that cannot be sent. A Traffic Class
+//! whose answers cannot be sent uses no credits of others (`PCIe 5.0 §2.5`).
 
 use super::answers::Completer;
 use crate::port::CreditReturn;
@@ -40,22 +40,22 @@ pub(crate) struct Question {
 pub(crate) enum Reply {
     /// The bytes of a memory read.
     Bytes,
-    /// Like `Bytes`, by CplDLk; by CplLk if there is no data.
+    /// Like `Bytes`, but answered by CplDLk, or by CplLk without data.
     Locked,
     /// The DW that an I/O read names.
     Dw,
-    /// A register; no data if it was written.
+    /// A register. The answer to a write has no data.
     Register(Access),
     /// The value before this AtomicOp.
     Value(AtomicOp),
     /// No data: of an I/O write.
     Nothing,
-    /// No data, of a deferrable write; the device may also ask for a retry.
+    /// A deferrable write, answered without data. The device may also request a retry.
     NothingOrRetry,
 }
 
 impl Reply {
-    /// Returns whether it is answered with data.
+    /// Returns whether the answer has data.
     pub(crate) fn has_data(self) -> bool {
         !matches!(self, Reply::Nothing | Reply::NothingOrRetry | Reply::Register(Access::Write))
     }
@@ -107,7 +107,7 @@ impl Question {
         }
     }
 
-    /// Returns whether a device may answer with `len` bytes; always true if the request asks for none.
+    /// Returns whether a device may answer with `len` bytes. Always true if the answer has no data.
     pub(crate) fn takes(&self, len: usize) -> bool {
         match self.reply {
             Reply::Register(Access::Read) => len == 4,
@@ -152,7 +152,7 @@ pub(crate) struct Requests {
     entries: Vec<Entry>,
     free: Vec<u16>,
     max: usize,
-    /// Number of requests, by Traffic Class, that the device or the endpoint itself has taken or answered and whose
+    /// Number of requests, by Traffic Class, that the device or the endpoint itself has accepted or answered, and whose
     /// last completion has not been sent.
     unanswered: [usize; 8],
     /// Header and data credits to return, by class and Traffic Class.
@@ -207,7 +207,8 @@ impl Requests {
         (ours && u32::from(entry.generation) == token.0 >> INDEX_BITS).then_some(entry)
     }
 
-    /// Notes that the device has taken the request. Returns false if there is no such request, or it was taken before.
+    /// Notes that the device has accepted the request. Returns false if there is no such request, or it was accepted
+    /// before.
     pub(crate) fn take(&mut self, function: u16, token: Token) -> bool {
         let Some(entry) = self.find(function, token) else { return false };
         if std::mem::replace(&mut entry.taken, true) {
@@ -245,7 +246,7 @@ impl Requests {
         if entry.taken {
             self.free(token.0 as u16);
         } else {
-            // An answer before the take counts from now on, and not again when the request is taken.
+            // An answer before acceptance counts from now on, and not again when the request is accepted.
             self.unanswered[place(question.tc)] += 1;
         }
         Some(question)
@@ -267,8 +268,8 @@ impl Requests {
         }
     }
 
-    /// Forgets credits, since the link begins again with all of them. Generations of tokens go on, so that an old token is never
-    /// mistaken for a new one.
+    /// Drops the credits, because the link starts again with all of them. Generations of tokens continue, so that an
+    /// old token never equals a new one.
     pub(crate) fn forget_credits(&mut self) {
         (self.due, self.due_kinds) = ([(0, 0); KINDS], 0);
         (self.withheld, self.unanswered) = ([(0, 0); 8], [0; 8]);
@@ -288,9 +289,8 @@ impl Requests {
         self.give_back_when_few(credit);
     }
 
-    /// Notes that the last completion of a request of `tc` has been sent. Returns whether this releases credits: all
-    /// that are withheld of `tc`, so that never more than `max_requests` and the content of the receive buffer can
-    /// wait.
+    /// Notes that the last completion of a request of `tc` has been sent. Returns whether this releases all withheld
+    /// credits of `tc`. Never more than `max_requests` and the content of the receive buffer can wait.
     pub(crate) fn answered(&mut self, tc: TrafficClass) -> bool {
         let unanswered = &mut self.unanswered[place(tc)];
         *unanswered = unanswered.saturating_sub(1);
@@ -340,7 +340,7 @@ impl Requests {
         Some(CreditReturn { tc, class, data_credits: std::mem::take(&mut due.1) })
     }
 
-    /// Returns the numbers of requests of `function` that wait to be taken, and to be answered.
+    /// Returns the numbers of requests of `function` that are not accepted yet, and not answered yet.
     pub(crate) fn waiting(&self, function: u16) -> (usize, usize) {
         let ours = || self.entries.iter().filter(|e| e.live && e.function == function);
         (ours().filter(|e| !e.taken).count(), ours().filter(|e| e.taken).count())
@@ -375,7 +375,7 @@ mod tests {
         CreditReturn { tc: TrafficClass::from_bits(0), class: Class::Posted, data_credits: 4 };
 
     #[test]
-    fn token_is_taken_once_and_answered_once() {
+    fn token_is_accepted_once_and_answered_once() {
         let mut requests = Requests::new(4);
         let token = requests.admit(0, READ, question()).unwrap();
         assert!(!requests.take(1, token), "another function's");
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn void_returns_credits_of_requests_not_taken() {
+    fn voiding_requests_returns_their_credits() {
         let mut requests = Requests::new(2);
         let (a, b) = (requests.admit(0, WRITE, None).unwrap(), requests.admit(1, WRITE, None).unwrap());
         requests.void(0);

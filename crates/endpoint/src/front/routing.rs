@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finds the function of an address or an ID. Never outlives a register write that may change it.
+//! Finds the function of an address or an ID. These tables are rebuilt after each register write that may change them.
 //!
-//! Physical functions have the numbers 0 to n - 1. The ID of a virtual function is that of its physical function plus
+//! Physical functions have the numbers 0 to n - 1. The ID of a virtual function is its physical function's ID plus
 //! First VF Offset and a multiple of VF Stride, and may be on another bus (`PCIe 5.0 §9.2.1.2`). Both are looked up in
 //! sorted tables with one entry for each BAR, not for each virtual function.
 
@@ -132,8 +132,8 @@ impl<B: Behind> Front<B> {
     }
 
     /// Returns the mask of the ID bits that select a function on the captured bus (`PCIe 5.0 §6.13`). An ARI device, or
-    /// one with virtual functions, has eight, since the function number takes the place of the device number. Others
-    /// have three.
+    /// a device with virtual functions, has eight, because the function number replaces the device number. Others have
+    /// three.
     fn function_bits(&self) -> u16 {
         let wide = self.alternative_routing || !self.virtual_functions.is_empty();
         if wide { 0xff } else { 0b111 }
@@ -156,7 +156,7 @@ impl<B: Behind> Front<B> {
     }
 
     /// Returns the function that a configuration request is for. A request of type 1 can only be for a virtual function
-    /// on another bus, since an endpoint has nothing else downstream.
+    /// on another bus, because an endpoint has no other bus below it.
     pub(crate) fn configured(&self, request: &ConfigRequest) -> Option<usize> {
         match request.kind {
             ConfigKind::Type0 => self.function_on_bus(request.completer),

@@ -26,12 +26,12 @@ pub(crate) struct Settings {
     pub(crate) completion_timeout: Option<Duration>,
     pub(crate) msi: Option<MsiConfig>,
     pub(crate) msix: MsixControl,
-    /// First tag and number of tags, which are its own or part of the pool.
+    /// First tag and number of tags, which are separate or part of the pool.
     pub(crate) tags: (u16, u16),
     pub(crate) pooled: bool,
     /// `tags` if 10-bit tags are disabled.
     short_tags: (u16, u16),
-    /// Whether it is a Legacy PCI Express Endpoint, which may take locked reads.
+    /// Whether the function is a Legacy PCI Express Endpoint, which may serve locked reads.
     pub(crate) legacy: bool,
     /// The AtomicOps that it completes, and whether it may send AtomicOps.
     pub(crate) atomics: AtomicSupport,
@@ -43,7 +43,7 @@ pub(crate) struct Settings {
     /// ECRC Generation Enable and ECRC Check Enable.
     pub(crate) ecrc_generation: bool,
     pub(crate) ecrc_check: bool,
-    /// Whether an interrupt that was masked may be due: a vector of MSI-X, or a pending one of MSI.
+    /// Whether a previously masked interrupt may be due: a vector of MSI-X, or a pending vector of MSI.
     pub(crate) may_unmask: bool,
     /// Interrupt Pin, and whether messages report its level: not while Interrupt Disable is set, or MSI or MSI-X is enabled.
     pub(crate) interrupt_pin: u8,
@@ -89,16 +89,17 @@ impl Settings {
         }
     }
 
-    /// Returns these settings of a virtual function, combined with those that it inherits from its physical function.
-    /// It has its own interrupts, Bus Master Enable and power state; its windows are parts of the common windows (`PCIe
-    /// 5.0 §9.3.5`).
+    /// Returns these settings of a virtual function, combined with the settings that it inherits from its physical
+    /// function. A virtual function has its own interrupts, Bus Master Enable and power state. Its windows are parts of
+    /// the common windows (`PCIe 5.0 §9.3.5`).
     pub(crate) fn inherited(self, physical: &Settings, ten_bit_tag: bool) -> Settings {
         let tags = if ten_bit_tag { physical.tags } else { physical.short_tags };
         Settings { tags, ..self.beneath(physical) }
     }
 
-    /// Returns these settings of a virtual function, combined with those that `above` determines. `above` is its
-    /// physical function, or itself before a reset, which changes none of those.
+    /// Returns these settings of a virtual function, combined with the settings that `above` determines. `above` is its
+    /// physical function. Before a reset, `above` has its own settings, because a reset changes none of the inherited
+    /// ones.
     pub(super) fn beneath(self, above: &Settings) -> Settings {
         let (bus_master, in_d0) = (self.bus_master && above.in_d0, self.in_d0);
         let Settings { msi, msix, may_unmask, .. } = self;
@@ -123,7 +124,7 @@ impl Settings {
         if self.in_d0 { DmaError::BusMasterDisabled } else { DmaError::NotInD0 }
     }
 
-    /// Returns the same as a violation; all states other than D0 count as D3.
+    /// Returns the same as a violation. All states other than D0 count as D3.
     #[cold]
     pub(crate) fn gate(&self) -> Violation {
         if self.in_d0 {

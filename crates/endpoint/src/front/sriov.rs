@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual functions (`PCIe 5.0 §9`): made when VF Enable is set, void when it is cleared. Their behaviour is that of
-//! their devices, which a factory makes.
+//! Virtual functions (`PCIe 5.0 §9`): made when VF Enable is set, void when it is cleared. A factory makes their
+//! devices, which define their behaviour.
 //!
-//! A virtual function that is no longer enabled remains as a shell, so that late completions of its reads are
-//! swallowed. Its tags rest in case it is enabled again.
+//! A virtual function that is no longer enabled remains as a shell, which drops late completions of its reads. Its tags
+//! stay unused for a time, in case it is enabled again.
 
 use super::settings::Settings;
 use super::{Behind, EndpointError, Front, Function};
@@ -28,7 +28,7 @@ pub(super) struct VfSet<D> {
     total: u16,
     /// Numbering without and with ARI Capable Hierarchy.
     numberings: [VfNumbering; 2],
-    /// Index of the first virtual function once they have been made.
+    /// Index of the first virtual function, after they have been made.
     pub(super) first: Option<u16>,
     /// The registers as last read; `None` while VF Enable is clear.
     pub(super) state: Option<VfState>,
@@ -45,13 +45,13 @@ pub(super) struct VfState {
     pub(super) numbering: VfNumbering,
     /// VF 10-Bit Tag Requester Enable.
     pub(super) ten_bit_tag: bool,
-    /// The windows of the first virtual function; those of the others follow, each of the same size.
+    /// The windows of the first virtual function. The windows of the others follow, each of the same size.
     pub(super) bars: [Option<VfBarWindow>; 6],
 }
 
 impl VfState {
-    /// Returns the ID of virtual function n minus the first ID of the endpoint; `physical` is the same distance of its physical
-    /// function.
+    /// Returns the ID of virtual function n minus the first ID of the endpoint. `physical` is the ID of its physical
+    /// function minus the first ID.
     pub(super) fn distance(&self, physical: u16, n: u16) -> u16 {
         distance(physical, self.numbering, n)
     }
@@ -125,7 +125,7 @@ impl<B: Behind> Front<B> {
         Some(Bdf::from_bits(self.shared.bus_device.wrapping_add(state.distance(physical, n))))
     }
 
-    /// Follows the SR-IOV registers of a physical function. To be called if they may have changed.
+    /// Follows the SR-IOV registers of a physical function. Must be called if they may have changed.
     pub(super) fn refresh_virtual_functions(&mut self, now: Time, physical: u16) {
         let Some(function) = self.functions.get(usize::from(physical)) else { return };
         let Some(vfs) = self.virtual_functions.get_mut(&physical) else { return };
@@ -178,7 +178,7 @@ impl<B: Behind> Front<B> {
     }
 
     /// Gives a virtual function its inherited settings. It has no registers for the settings that its physical function
-    /// makes for all (`PCIe 5.0 §9.3.5`), and its ID follows from those of the physical function.
+    /// makes for all (`PCIe 5.0 §9.3.5`), and the physical function's registers determine its ID.
     fn inherit(&mut self, physical: u16, n: u16) {
         let Some(vfs) = self.virtual_functions.get(&physical) else { return };
         let (Some(first), Some(state)) = (vfs.first, vfs.state) else { return };
@@ -190,7 +190,7 @@ impl<B: Behind> Front<B> {
         self.changed.push(usize::from(first + n));
     }
 
-    /// Reads the settings of a function again, and those of its virtual functions.
+    /// Reads the settings of a function and of its virtual functions again.
     pub(super) fn refresh_function(&mut self, now: Time, index: usize) {
         let Some(function) = self.functions.get_mut(index) else { return };
         match function.physical {
@@ -210,7 +210,7 @@ impl<B: Behind> Front<B> {
     }
 }
 
-/// Returns the numbering without and with ARI Capable Hierarchy, found as software finds it.
+/// Returns the numbering without and with ARI Capable Hierarchy, read from the registers as software reads it.
 fn numberings(config: &ConfigSpace) -> [VfNumbering; 2] {
     let mut config = config.clone();
     [0, sriov::control::ARI_HIERARCHY].map(|control| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One pool of tags for all functions of an endpoint. The tag alone then identifies the function of a completion, as in
-//! hard blocks with virtual functions. Each function keeps its own requests, under tags that are lent to it. A tag in
-//! use or at rest stays lent, and returns to the pool when it is free. Never knows what a request is.
+//! hard blocks with virtual functions. Each function stores its own requests. The pool lends tags to functions. A used
+//! or quarantined tag stays lent, and returns to the pool when it is free. Does not handle requests.
 
 use crate::marks::Marks;
 use tlp::{Tag, TaggedRequests};
@@ -11,7 +11,8 @@ pub(crate) struct TagPool {
     free: Marks,
     /// Maximum number of tags lent at a time: the largest number that any function may have.
     limit: u16,
-    /// Start of the search for the next tag: after the last one lent, so that each tag rests as long as possible.
+    /// Start of the search for the next tag. It is after the last lent tag, so that each tag stays unused as long as
+    /// possible.
     next: u16,
 }
 
@@ -25,7 +26,7 @@ impl Default for TagPool {
 }
 
 impl TagPool {
-    /// Sets the maximum number of tags lent at a time. If more are lent, they return when they are free.
+    /// Sets the maximum number of tags lent at a time. If more tags are lent, they return when they are free.
     pub(crate) fn set_limit(&mut self, limit: u16) {
         self.limit = limit;
     }
@@ -35,12 +36,12 @@ impl TagPool {
         self.limit
     }
 
-    /// Returns the number of lent tags: in use or at rest.
+    /// Returns the number of lent tags, which are in use or quarantined.
     pub(crate) fn in_use(&self) -> u16 {
         Tag::COUNT - self.free.count
     }
 
-    /// Returns whether a function may get a tag, provided that one is free that software lets it use.
+    /// Returns whether a function may get a tag. It also needs a free tag that software has enabled for it.
     pub(crate) fn has_free(&self) -> bool {
         self.in_use() < self.limit
     }
@@ -54,8 +55,8 @@ impl TagPool {
         self.has_free().then(|| Tag::from_bits(tag as u16))
     }
 
-    /// Lends one more tag to `tags`, the tags of a function with this range: `wanted`, or any. `None` if the function may not have it.
-    /// [`finish_lending`](Self::finish_lending) follows.
+    /// Lends one more tag to `tags`, the tags of a function with this range. Lends `wanted`, or any tag. `None` if the
+    /// function may not have it. [`finish_lending`](Self::finish_lending) follows.
     pub(crate) fn lend<T>(
         &mut self,
         tags: &mut TaggedRequests<T>,
@@ -74,7 +75,7 @@ impl TagPool {
         Some(tag)
     }
 
-    /// Takes back `lent` if the function has not used it, and the tags that it has released.
+    /// Takes back `lent` if the function has not used it, and the tags that the function has released.
     pub(crate) fn finish_lending<T>(&mut self, tags: &mut TaggedRequests<T>, lent: Option<Tag>) {
         self.reclaim(tags);
         if let Some(tag) = lent.filter(|tag| !self.is_free(*tag)) {

@@ -31,7 +31,7 @@ fn key((requester, tag): (Bdf, Tag)) -> (u16, u16) {
 
 impl Answering {
     /// Notes a request to be answered. It replaces an earlier request with the same Requester ID and tag, which its
-    /// requester has given up.
+    /// requester has abandoned.
     pub(super) fn asked(&mut self, function: u16, token: Token, transaction: (Bdf, Tag)) {
         self.0.insert(key(transaction), Open { function, token, begun: None, sent: 0 });
     }
@@ -91,7 +91,7 @@ impl Answering {
     }
 }
 
-/// Returns the bytes of its request that a completion answers; zero if it has no data.
+/// Returns the number of bytes that a completion answers; zero if it has no data.
 fn fit(c: &Completion, tlp: &Tlp, question: &Question, asked: &Asked, sent: u32) -> Result<u32, RefusedTlp> {
     let broken = |why| Err(RefusedTlp::Completion(why));
     match c.status {

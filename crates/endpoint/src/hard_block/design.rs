@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The interface between a front and a design that sends and receives TLPs. Knows no front.
+//! The interface between a front and a design that sends and receives TLPs. This trait does not depend on the front.
 
 use crate::port::Clocked;
 use config::ConfigSpace;
@@ -8,13 +8,13 @@ use std::fmt;
 use tlp::message::MessageCodes;
 use tlp::{Bdf, Class, RuleId, Tag, Time, Tlp, Violation};
 
-/// A design driven by a front. Sans-IO like a [`Device`](device::Device), but it sees TLPs: requests that hit a BAR of
-/// one of its functions arrive unchanged, and the design chooses the tags of its own requests.
+/// A design driven by a front. Sans-IO like a [`Device`](device::Device), but it sees TLPs. Requests that hit a BAR of
+/// one of its functions arrive unchanged. The design chooses the tags of its own requests.
 pub trait TlpDesign {
-    /// Takes an input. Never blocks; resulting outputs are polled.
+    /// Takes an input. Does not block. The caller polls resulting outputs.
     fn handle(&mut self, now: Time, input: DesignInput);
 
-    /// Returns the next output of `class`, if there is one; interrupts and PME are posted. A polled output is sent, or
+    /// Returns the next output of `class`, if there is one. Interrupts and PME are posted. A polled output is sent, or
     /// comes back as [`DesignInput::Refused`].
     fn poll_output(&mut self, now: Time, class: Class) -> Option<DesignOutput>;
 
@@ -23,24 +23,24 @@ pub trait TlpDesign {
         Ready::ALL
     }
 
-    /// Returns the next request that the design has taken: its receive-buffer space returns to the sender.
+    /// Returns the next request that the design has accepted. Its receive-buffer space returns to the sender.
     fn poll_taken(&mut self) -> Option<Token>;
 
-    /// Returns the time of the next [`DesignInput::Timer`]; a past time means at once.
+    /// Returns the time of the next [`DesignInput::Timer`]. A past time means now.
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// Returns whether [`poll_timeout`](Self::poll_timeout) is only the next edge of a free-running clock, with nothing
-    /// to do then: see [`TlpPort::is_ticking`](crate::TlpPort::is_ticking).
+    /// Returns whether [`poll_timeout`](Self::poll_timeout) is only the next edge of a free-running clock, without
+    /// work: see [`TlpPort::is_ticking`](crate::TlpPort::is_ticking).
     fn is_ticking(&self) -> bool {
         false
     }
 
-    /// Its clock, as [`TlpPort::clock`](crate::TlpPort::clock).
+    /// Returns its clock, like [`TlpPort::clock`](crate::TlpPort::clock).
     fn clock(&mut self) -> Option<&mut dyn Clocked> {
         None
     }
 
-    /// Takes the registers of a function, as set by software or a reset, and its ID.
+    /// Informs the design of the registers of a function, as set by software or a reset, and of its ID.
     fn configured(&mut self, now: Time, function: u16, id: Bdf, config: &ConfigSpace) {
         let _ = (now, function, id, config);
     }
@@ -51,14 +51,15 @@ pub trait TlpDesign {
         MessageCodes::NONE
     }
 
-    /// Returns whether a TLP of the design that is wrong for reason `why` is sent unchanged, as by a block without a checker. It then
-    /// comes back as [`DesignInput::SentWrong`]. Called only if the link can carry it: [`RefusedTlp::may_be_sent`].
+    /// Returns whether a TLP of the design that is wrong for reason `why` is sent unchanged, as by a block without a
+    /// checker. It then comes back as [`DesignInput::SentWrong`]. Called only if the link can carry the TLP:
+    /// [`RefusedTlp::may_be_sent`].
     fn sends_wrong(&self, why: &RefusedTlp) -> bool {
         let _ = why;
         false
     }
 
-    /// Describes in one line what the design waits for, if anything.
+    /// Describes in one line why the design waits, if it does.
     fn waits_for(&self) -> Option<String> {
         None
     }
@@ -83,9 +84,9 @@ pub enum DesignInput {
     Lost {
         /// The function that issued the request.
         function: u16,
-        /// Requester ID of the request, as the design gave it.
+        /// Requester ID of the request, as set by the design.
         requester: Bdf,
-        /// Its tag, as the design gave it.
+        /// Its tag, as set by the design.
         tag: Tag,
         /// The error.
         why: DmaError,
@@ -97,12 +98,12 @@ pub enum DesignInput {
         /// The reason.
         why: RefusedTlp,
     },
-    /// A TLP of the design is wrong and was sent unchanged ([`TlpDesign::sends_wrong`]). Its receiver reacts as the
-    /// specification says. A request may get completions, or end as [`Lost`](DesignInput::Lost).
+    /// A TLP of the design is wrong and was sent unchanged ([`TlpDesign::sends_wrong`]). The receiver handles it as
+    /// specified. A request may get completions, or end as [`Lost`](DesignInput::Lost).
     SentWrong {
         /// The TLP, with Requester or Completer ID.
         tlp: Tlp,
-        /// The rule that it breaks.
+        /// The broken rule.
         why: RefusedTlp,
     },
     /// The time returned by `poll_timeout` has come.
@@ -122,9 +123,9 @@ pub enum DesignInput {
 pub struct DesignRequest {
     /// The token for taking the request. Completions answer it by Requester ID and tag.
     pub token: Token,
-    /// The function that it is for.
+    /// The target function.
     pub function: u16,
-    /// The part of the function that it is for.
+    /// The target within the function.
     pub target: Target,
     /// The request.
     pub tlp: Tlp,
@@ -153,17 +154,17 @@ pub enum Target {
 #[non_exhaustive]
 pub enum DesignOutput {
     /// Sends a TLP in the name of a function. Requester ID, Completer ID and attributes that the function may not set
-    /// are corrected. The design chooses the tag of a request, among those that software enabled and that are free. A
-    /// completion has Requester ID and tag of the request that it answers. A [malformed](tlp::Flaw::Malformed) TLP is
-    /// sent or comes back, as the design chooses ([`TlpDesign::sends_wrong`]).
+    /// are corrected. The design chooses the tag of a request, among the free tags that software has enabled. A
+    /// completion has Requester ID and tag of its request. The design chooses whether a
+    /// [malformed](tlp::Flaw::Malformed) TLP is sent or comes back ([`TlpDesign::sends_wrong`]).
     Tlp {
         /// The function that sends it.
         function: u16,
         /// The TLP.
         tlp: Tlp,
     },
-    /// Sends a request of a requester downstream of the design, which has its own Requester ID and tag, in the name of
-    /// a function. It is sent with a free tag, and its completions come back with its own Requester ID and tag.
+    /// Sends a request of a requester downstream of the design in the name of a function. The request is sent with a
+    /// free tag of the function. Its completions come back with the original Requester ID and tag.
     Relayed {
         /// The function in whose name it is sent.
         function: u16,
@@ -197,7 +198,7 @@ pub enum DesignOutput {
 pub enum RefusedTlp {
     /// There is no such function.
     NoFunction(u16),
-    /// Its class is not the polled one.
+    /// The class of the TLP is not the polled class.
     Class {
         /// The class of the TLP.
         is: Class,
@@ -206,21 +207,21 @@ pub enum RefusedTlp {
     },
     /// The function may not issue requests: Bus Master Enable, or the power state.
     Gated(DmaError),
-    /// It breaks a rule for TLPs (`PCIe 5.0 §2.2`).
+    /// The TLP breaks a rule for TLPs (`PCIe 5.0 §2.2`).
     Malformed(Violation),
-    /// A read asks for more than Max_Read_Request_Size.
+    /// A read is longer than Max_Read_Request_Size.
     TooLong {
-        /// Number of bytes requested, in whole DWs.
+        /// Number of requested bytes, in whole DWs.
         bytes: u32,
         /// Max_Read_Request_Size.
         mrrs: u32,
     },
     /// No function of a slot sends such a request: configuration, I/O, locked reads, deferrable writes.
     Kind(Violation),
-    /// The tag is in use, or at rest after a timeout.
+    /// The tag is in use, or quarantined after a timeout.
     Tag(u16),
-    /// The tag is not among those of the function: as many as it may have requests outstanding, of those that software has
-    /// enabled.
+    /// The tag does not belong to the function. Its tags are as many of the enabled ones as it may have requests
+    /// outstanding.
     TagRange {
         /// The tag.
         tag: u16,
@@ -231,11 +232,11 @@ pub enum RefusedTlp {
     },
     /// A completion matches no request that is to be answered.
     NoRequest(Violation),
-    /// A completion does not fit its request, or what remains of it.
+    /// A completion does not match its request, or the rest of its request.
     Completion(Violation),
 }
 
-/// Gives rule, field, value and allowed values, and the limit of the function.
+/// Names rule, field, value and allowed values, and the limit of the function.
 impl fmt::Display for RefusedTlp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self, self.violation()) {
@@ -259,7 +260,7 @@ impl fmt::Display for RefusedTlp {
 impl std::error::Error for RefusedTlp {}
 
 impl RefusedTlp {
-    /// Returns the rule that the TLP breaks; `None` if it is refused for the way in which it was handed over.
+    /// Returns the rule that the TLP breaks. `None` if it was refused because the design passed it in a wrong way.
     #[must_use]
     pub fn violation(&self) -> Option<Violation> {
         Some(match *self {
@@ -280,9 +281,8 @@ impl RefusedTlp {
         })
     }
 
-    /// Returns whether a link can carry such a TLP and its receiver reacts as the specification says. False if a
-    /// register forbids sending, if the sending function does not exist, or if the request could not be tracked by its
-    /// tag.
+    /// Returns whether a link can carry such a TLP, so that the receiver handles it as specified. False if a register
+    /// forbids sending, if the sending function does not exist, or if the request could not be tracked by its tag.
     pub fn may_be_sent(&self) -> bool {
         match self {
             RefusedTlp::NoFunction(_)

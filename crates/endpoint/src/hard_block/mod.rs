@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A front with a design of raw TLPs, as in a vendor's hard block: RTL, or a peer that exchanges TLPs. Below
-//! it is a link or another carrier of TLPs. Never knows what the design does, and never splits or joins transfers.
+//! A front with a design of raw TLPs, as in a vendor's hard block: RTL, or a peer that exchanges TLPs. Below it is a
+//! link or another carrier of TLPs. Does not know the function of the design, and never splits or joins transfers.
 //!
-//! - In: TLPs that an [`Endpoint`](crate::Endpoint) answers or refuses itself never reach the design. Requests that hit a BAR,
-//!   and messages that a function takes, reach it as TLPs. Each has a token: its credits return when the design takes it.
+//! - In: TLPs that an [`Endpoint`](crate::Endpoint) answers or refuses itself never reach the design. Requests that hit
+//!   a BAR, and messages that a function takes, reach the design as TLPs. Each has a token, and its credits return when
+//!   the design accepts it.
 //! - Out: requests are gated by Bus Master Enable, checked against the specification and the settings of software, and tracked until
 //!   their last completion or timeout. Completions are checked against the request that they answer. A refused TLP goes back
 //!   to the design with the reason.
-//! - A wrong TLP may be sent unchanged if the design is one without a checker: [`TlpDesign::sends_wrong`].
-//! - Unexpected and late completions, and those that do not fit, are dropped and logged, as by an endpoint.
+//! - A wrong TLP may be sent unchanged, as by a block without a checker: [`TlpDesign::sends_wrong`].
+//! - Unexpected, late and mismatched completions are dropped and logged, as by an endpoint.
 
 mod answering;
 mod design;
@@ -43,7 +44,7 @@ pub struct HardBlock<D> {
     front: Front<Requester>,
     design: D,
     answering: Answering,
-    /// A relayed request that waits for a tag; until it has one, no other non-posted request is taken.
+    /// A relayed request that waits for a tag. Until it has a tag, no other non-posted request is accepted.
     held: Option<(u16, Tlp)>,
 }
 
@@ -81,7 +82,7 @@ impl<D: TlpDesign> HardBlock<D> {
         Ok(self)
     }
 
-    /// Returns the counters; those of operations that only an endpoint performs stay zero.
+    /// Returns the counters. Counters of operations that only an endpoint performs stay zero.
     pub fn counters(&self) -> &Counters {
         &self.front.shared.counters
     }
@@ -91,8 +92,8 @@ impl<D: TlpDesign> HardBlock<D> {
         self.front.function(function).map(|f| &f.config)
     }
 
-    /// Writes a register as a type 0 configuration write with `id` would, without a TLP; `id` is captured too. Does
-    /// nothing if there is no such function.
+    /// Has the effect of a type 0 configuration write with `id`, without a TLP. The function captures `id` too. No
+    /// effect if there is no such function.
     pub fn write_config(&mut self, now: Time, id: Bdf, register_dw: u16, byte_enables: u8, value: u32) {
         self.front.write_config(now, id, register_dw, byte_enables, value);
         self.tell_changes(now);
@@ -238,7 +239,7 @@ impl<D: TlpDesign> HardBlock<D> {
         }
     }
 
-    /// Sends a TLP of the design, or hands it back with the reason.
+    /// Sends a TLP of the design, or returns it with the reason.
     fn send(&mut self, now: Time, class: Class, function: u16, mut tlp: Tlp, relayed: bool) -> Option<Tlp> {
         let checked = match &tlp.repr.body {
             _ if tlp.is_malformed() => self.check_form(function, &tlp),
@@ -259,7 +260,7 @@ impl<D: TlpDesign> HardBlock<D> {
         None
     }
 
-    /// Hands back to the design a TLP of a function that is not sent.
+    /// Returns an unsent TLP of a function to the design.
     #[cold]
     fn refuse(&mut self, now: Time, function: u16, tlp: Tlp, why: RefusedTlp) {
         let shared = &mut self.front.shared;
@@ -410,7 +411,7 @@ impl<D: TlpDesign> TlpPort for HardBlock<D> {
 
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         self.front.shared.now = now;
-        // The front and the functions take turns.
+        // The front and the functions alternate.
         let has_own = self.front.shared.ready().contains(Ready::output(class));
         let goes_first = has_own && self.front.goes_first(class);
         let first = if goes_first { self.front.next_own(now, class, room) } else { None };
@@ -475,7 +476,7 @@ impl<D: TlpDesign> TlpPort for HardBlock<D> {
         self.tell_changes(now);
     }
 
-    /// Returns false while a completion timer runs, since the run waits for it.
+    /// Returns false while a completion timer runs, because the run waits for it.
     fn is_ticking(&self) -> bool {
         self.design.is_ticking() && self.next_deadline().is_none()
     }

@@ -10,17 +10,18 @@ use std::collections::VecDeque;
 use tlp::message::MessageCodes;
 use tlp::{Asked, Awaited, Bdf, Repr, Tag, TagState, TaggedRequests, Time, Tlp, TrafficClass};
 
-/// Maximum number of tracked requests whose tag was already in use; completions of further ones are unexpected.
+/// Maximum number of tracked requests whose tag was already in use. Completions of further such requests are
+/// unexpected.
 const MOST_AGAIN: usize = 256;
 
 /// A request of the design.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Issued {
-    /// Bytes that no completion has answered yet.
+    /// Number of bytes that have not been answered yet.
     pub(super) awaited: Awaited,
-    /// Its header as it was sent; `None` once the answer is no longer needed.
+    /// Its header as sent; `None` if the answer is no longer needed.
     pub(super) sent: Option<Repr>,
-    /// Requester ID and tag under which the design knows it.
+    /// Requester ID and tag of the request in the design.
     pub(super) known_as: (Bdf, Tag),
 }
 
@@ -44,7 +45,7 @@ pub(crate) struct Requester {
 }
 
 impl Requester {
-    /// Records a request of function `id`, which is sent with this tag or with a free one. Does nothing and returns
+    /// Records a request of function `id`, which is sent with this tag or with a free tag. Has no effect and returns
     /// false if the tag is not free.
     pub(super) fn issue(&mut self, id: Bdf, tag: Option<Tag>, deadline: Time, request: &mut Repr) -> bool {
         let known_as = request.transaction();
@@ -59,8 +60,8 @@ impl Requester {
         true
     }
 
-    /// Records a request that is sent although its tag is in use or at rest. Completions belong to the older request
-    /// until it has all of its own. Returns false if software has not enabled the tag.
+    /// Records a request that is sent although its tag is in use or quarantined. Completions belong to the older
+    /// request until that request is complete. Returns false if software has not enabled the tag.
     pub(super) fn issue_again(&mut self, id: Bdf, deadline: Time, request: &mut Repr) -> bool {
         let (_, tag) = request.transaction();
         match self.tags.get(tag).map(|(state, _)| state) {
@@ -88,7 +89,7 @@ impl Requester {
         }
     }
 
-    /// Lets the tag of an abandoned request rest, unless another request was sent with it.
+    /// Quarantines the tag of an abandoned request, unless another request was sent with it.
     pub(super) fn rest(&mut self, tag: Tag, until: Time) {
         match self.again.iter().any(|(request, ..)| request.transaction().1 == tag) {
             true => self.release(tag),
@@ -131,7 +132,7 @@ impl Behind for Requester {
         self.tags.in_use() > 0
     }
 
-    /// None: TLPs of the design are sent at once.
+    /// No stamp: TLPs of the design are sent immediately.
     fn oldest_posted(&self, _tc: TrafficClass) -> Option<u64> {
         None
     }
@@ -161,6 +162,6 @@ impl Behind for Requester {
         self.was_reset = Some(kind);
     }
 
-    /// Does nothing: the reset that follows does all the work.
+    /// No action: the reset that follows does all the work.
     fn link_down(&mut self, _now: Time, _shared: &mut Shared) {}
 }

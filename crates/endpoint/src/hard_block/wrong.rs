@@ -5,22 +5,22 @@
 use super::{DesignInput, HardBlock, RefusedTlp, TlpDesign, refused_tag};
 use tlp::{Body, Class, Limits, Mps, Repr, TcSet, Time, Tlp, rules};
 
-/// Checks the form of a TLP, as its receiver will.
+/// Checks the form of a TLP like its receiver.
 pub(super) fn check(tlp: &Tlp, mps: Mps) -> Result<(), RefusedTlp> {
     let limits = Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes: 4 };
     rules::check_received(tlp, &limits).map_err(RefusedTlp::Malformed)
 }
 
 impl<D: TlpDesign> HardBlock<D> {
-    /// Checks bytes that break a rule of their form, and returns what is wrong with them.
+    /// Checks bytes, and returns the rule of their form that they break.
     pub(super) fn check_form(&self, function: u16, tlp: &Tlp) -> Result<bool, RefusedTlp> {
         let at = self.front.functions.get(usize::from(function));
         let at = at.ok_or(RefusedTlp::NoFunction(function))?;
         check(tlp, at.settings.mps).map(|()| true)
     }
 
-    /// Sends a TLP unchanged except for the ID of its function, and tracks a request. Hands it back if the function may
-    /// not issue requests.
+    /// Sends a TLP unchanged except for the ID of its function, and tracks a request. Returns the TLP if the function
+    /// may not issue requests.
     pub(super) fn send_wrong(
         &mut self,
         now: Time,

@@ -15,7 +15,7 @@ const BAR0: u64 = 0x10_0000;
 const VF_BAR0: u64 = 0x20_0000;
 const VF_BYTES: u64 = 4096;
 
-/// A device that always has a write and, up to a limit, a read to do, and answers at once.
+/// A device that always has a write and, up to a limit, a read to send, and answers immediately.
 struct Busy {
     payload: Option<Payload>,
     pool: PayloadPool,
@@ -111,7 +111,7 @@ fn physical(vfs: u16) -> ConfigSpace {
         .expect("legal")
 }
 
-/// The endpoint, and the reads that its host has yet to answer.
+/// The endpoint, and the reads that its host has not answered yet.
 pub(crate) struct Load {
     endpoint: Endpoint,
     host: VecDeque<Tlp>,
@@ -142,8 +142,7 @@ impl Load {
         Load { endpoint, host: VecDeque::new(), bytes }
     }
 
-    /// Virtual functions, all as busy as one another, with nothing but counted data; each has one read outstanding, or waits for
-    /// a tag to have one.
+    /// Virtual functions, all equally busy, with counted data only. Each has one read outstanding, or waits for a tag.
     pub(crate) fn virtual_functions(count: u16, limits: EndpointLimits) -> Load {
         let pool = PayloadPool::new();
         let device = Busy::new(&pool, false, 1, true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs that a bridge makes itself: completions of requests that it ends, and messages. Its caller decides which.
+//! TLPs of the bridge itself: completions of requests that end here, and messages. Its caller decides which.
 
 use tlp::message::{SET_SLOT_POWER_LIMIT, plain};
 use tlp::{

@@ -19,8 +19,8 @@ pub(crate) struct DeadEnd {
 }
 
 impl Bridge {
-    /// Logs an error of `tlp`, which came in on `side`; `advisory` says that its requester learns of it otherwise
-    /// (`PCIe 5.0 §6.2.3.2.4`). Returns the message to send.
+    /// Logs an error of `tlp`, which came in on `side`; `advisory` means that a completion informs the requester (`PCIe
+    /// 5.0 §6.2.3.2.4`). Returns the message to send.
     pub(crate) fn log(&mut self, error: Uncorrectable, advisory: bool, side: Side, tlp: &Tlp) -> Option<Tlp> {
         let mut prefixes = [0; 4];
         let end_to_end = tlp.prefixes.as_slice().iter().filter(|prefix| prefix.is_end_to_end());
@@ -31,7 +31,7 @@ impl Bridge {
         self.report(ErrorReport::new(error).advisory(advisory).header(header).prefixes(prefixes).on(side))
     }
 
-    /// Decides about a TLP that came in on `side` for the link on the other side, which is down (`PCIe 5.0 §2.9.1`). A
+    /// Handles a TLP that came in on `side` for the link on the other side, which is down (`PCIe 5.0 §2.9.1`). A
     /// request is unsupported, and an error of the bridge even if it needs no completion. A request that containment
     /// blocks is no error (§2.9.3). Completions, and messages that name no function, are silently discarded.
     #[cold]
@@ -67,9 +67,9 @@ impl Bridge {
         message.map(|message| plain(self.id(), MessageRouting::ToRootComplex, message as u8))
     }
 
-    /// Whether the bridge itself consumes a message of this code that came in on `side`: from above, the power limit of
-    /// its slot, and PM_Active_State_Nak, since no port asks for L1; from below, LTR if it is enabled
-    /// (`PCIe 5.0 §6.18`), to no effect. OBFF and PTM are not supported.
+    /// Whether the bridge itself consumes a message of this code that came in on `side`. From above these are the power
+    /// limit of its slot, and PM_Active_State_Nak, because no port requests L1. From below it is LTR if enabled (`PCIe
+    /// 5.0 §6.18`), which has no effect. OBFF and PTM are not supported.
     pub(crate) fn takes_message(&self, side: Side, code: u8) -> bool {
         match side {
             Side::Primary => matches!(code, SET_SLOT_POWER_LIMIT | PM_ACTIVE_STATE_NAK),
@@ -100,7 +100,7 @@ impl Bridge {
         }
     }
 
-    /// Returns the ERR_COR that a trigger requests. The interrupt that it requests is polled with the others.
+    /// Returns the ERR_COR that a trigger requests. The caller polls the requested interrupt together with the others.
     pub(crate) fn poll_containment_message(&mut self) -> Option<Tlp> {
         let signal = self.space.poll_dpc()?;
         self.error_message(signal.correctable.then_some(ErrorMessage::Correctable))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests of a bridge to the link at its port, and the reasons that keep that link down. It never touches a link.
+//! Requests of a bridge to the link at its port, and the reasons that keep that link down. This module never changes a
+//! link.
 
 use bitflags::bitflags;
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A bridge: the type 1 function of every port of a switch and every root port (`PCIe 5.0 §7.3`, §7.5.1.3). It owns a
-//! configuration space, answers requests to it, logs errors in it, determines what it claims, and raises its interrupts. Its
-//! owner queues, sends and routes.
+//! configuration space, answers configuration requests, logs errors, determines the claimed addresses and buses, and
+//! raises interrupts. Its owner queues, sends and routes.
 //!
 //! - [`routes`]: the claims of the bridge, and the checks of Access Control Services;
 //! - [`answers`]: the TLPs that the bridge makes;
+//! - [`owner`]: what links tell the owner of a bridge;
 //! - [`errors`]: errors, their messages, and containment;
 //! - [`refusals`]: the rules that refused TLPs break;
 //! - [`root`]: the further duties of root ports.
@@ -12,6 +13,7 @@
 pub(crate) mod answers;
 mod errors;
 mod held;
+mod owner;
 pub(crate) mod refusals;
 mod root;
 mod routes;
@@ -19,6 +21,7 @@ mod routes;
 pub(crate) use errors::DeadEnd;
 pub use held::Action;
 pub(crate) use held::Held;
+pub use owner::BridgeOwner;
 use routes::REROUTE;
 pub(crate) use routes::{PeerToPeer, Routes};
 
@@ -60,7 +63,7 @@ impl Bridge {
         &self.space
     }
 
-    /// Returns the registers, to set those that no request writes.
+    /// Returns the registers, to set fields that requests cannot write.
     pub(crate) fn space_mut(&mut self) -> &mut ConfigSpace {
         &mut self.space
     }
@@ -86,7 +89,7 @@ impl Bridge {
         }
     }
 
-    /// Carries out a configuration request to the bridge; returns the completion, and the effects for the owner.
+    /// Executes a configuration request to the bridge. Returns the completion, and the effects for the owner.
     pub(crate) fn config_request(
         &mut self,
         request: &Tlp,
@@ -131,7 +134,7 @@ impl Bridge {
         Some(answers::slot_power_limit(self.id(), value, scale, payloads))
     }
 
-    /// Takes the limit of a Set_Slot_Power_Limit from above.
+    /// Stores the limit of a Set_Slot_Power_Limit message that the port above has sent.
     pub(crate) fn capture_slot_power_limit(&mut self, data: &Data) {
         if let Some(&[value, scale, ..]) = data.bytes() {
             self.space.set_slot_power_limit(value, scale & 0b11);
@@ -143,8 +146,8 @@ impl Bridge {
         self.space.slot().is_some_and(|slot| !slot.powered)
     }
 
-    /// Whether a link that goes down by itself is an error: it is not below a slot with Hot-Plug Capable and Hot-Plug
-    /// Surprise (`PCIe 5.0 §3.2.1`).
+    /// Whether a link that goes down by itself is an error. It is no error below a slot with Hot-Plug Capable and
+    /// Hot-Plug Surprise (`PCIe 5.0 §3.2.1`).
     pub(crate) fn surprise_is_error(&self) -> bool {
         const HOT_PLUG_SURPRISE: u32 = 1 << 5 | 1 << 6;
         let capabilities =
@@ -154,7 +157,7 @@ impl Bridge {
 
     /// Records an event at the slot below. The caller polls interrupts afterwards.
     pub(crate) fn slot_event(&mut self, event: SlotEvent) {
-        // The interrupt level shows whether the event interrupts.
+        // If the event interrupts, the interrupt level changes.
         let _ = self.space.set_slot_event(event);
     }
 
@@ -205,7 +208,7 @@ impl Bridge {
         answers::msi(self.routes.id, msi.address, msi.data & !low | u16::from(vector) & low, payloads)
     }
 
-    /// The asserted wires, INTA (bit 0) to INTD (bit 3): none with MSI or Interrupt Disable (`PCIe 5.0 §6.1.2`).
+    /// The asserted wires, INTA (bit 0) to INTD (bit 3). Zero with MSI or Interrupt Disable (`PCIe 5.0 §6.1.2`).
     pub(crate) fn wires(&mut self) -> u8 {
         let due = self.due().iter().any(|(_, vector)| vector.is_some());
         let wanted = due && self.space.msi().is_none();

@@ -19,8 +19,8 @@ impl Bridge {
     }
 }
 
-/// The rule that `tlp` breaks if a port reports it as `error`. `from` has the registers of the port that it came in
-/// through from below; `None` if it came from above.
+/// The rule that `tlp` breaks if a port reports it as `error`. `from` has the registers of the port through which the
+/// TLP came from below; `None` if it came from above.
 #[cold]
 pub(crate) fn violation(error: Uncorrectable, tlp: &Tlp, from: Option<&Routes>) -> Violation {
     match error {

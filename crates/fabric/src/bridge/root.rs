@@ -33,14 +33,14 @@ impl Bridge {
     /// The caller polls interrupts afterwards.
     pub(crate) fn root_error(&mut self, code: u8, source: Bdf) {
         if let Some(message) = ErrorMessage::from_code(code) {
-            // The interrupt level shows whether the error interrupts.
+            // If the error interrupts, the interrupt level changes.
             let _ = self.space.root_error(message, source);
         }
     }
 
     /// Handles a PM_PME message that has reached the root port (`PCIe 5.0 §6.1.6`). The caller polls interrupts afterwards.
     pub(crate) fn root_pme(&mut self, requester: Bdf) {
-        // The interrupt level shows whether the PME interrupts.
+        // If the PME interrupts, the interrupt level changes.
         let _ = self.space.root_pme(requester.bits());
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registers of a bridge that determine where a TLP goes. They are read once after each write that changes them,
-//! and consulted for each TLP. They do not route by themselves.
+//! The registers of a bridge that determine where a TLP goes. The bridge reads the registers once after each write that
+//! changes them, and uses this copy for each TLP. This module does not select the final destination of a TLP.
 
 use config::ext::acs::EGRESS_VECTOR;
 use config::{Acs, BridgeWindows, ConfigSpace, Effects, PowerState};

@@ -10,7 +10,7 @@ use link::{Frame, Rare, SentFrame};
 use tlp::Class;
 
 impl Fabric {
-    /// The oldest frame on its way to `id` arrives.
+    /// Handles the arrival of the oldest frame in flight to `id`.
     #[inline(always)]
     pub(super) fn arrive(&mut self, id: PortId) {
         let Some(coming) = self.ports.get_mut(id.index()).and_then(|state| state.inbound.pop_front()) else {
@@ -36,7 +36,7 @@ impl Fabric {
         self.arrive_frame(id, frame, Some(odd), passed);
     }
 
-    // Compiled twice: without odd frames, all checks for them vanish.
+    // Compiled twice: the copy without odd frames has no checks for them.
     #[inline(always)]
     fn arrive_frame(&mut self, id: PortId, frame: SentFrame, odd: Option<&Odd>, passed: bool) {
         let now = self.now;
@@ -63,7 +63,7 @@ impl Fabric {
             Some(harm) => harm.arrive(&mut state.port, now, frame),
         };
         let Some(tlp) = frame.tlp().filter(|_| accepted) else {
-            // The TLP is acknowledged but has no effect. If it is a duplicate, the original TLP may have had an effect.
+            // The TLP is acknowledged but has no effect. The frame may be a duplicate whose original had an effect.
             if let Some(tlp) = frame.tlp()
                 && state.port.poll_refused()
             {
@@ -103,14 +103,15 @@ impl Fabric {
     }
 
     /// Handles the arrival of the header of the oldest frame on its way to `id`, a port of a cut-through switch. If the
-    /// rest will be accepted when it arrives, the TLP goes on now; otherwise the switch waits for the whole TLP.
+    /// switch will accept the rest of the TLP when it arrives, it forwards the TLP now. Otherwise it waits for the
+    /// complete TLP.
     pub(super) fn head_arrives(&mut self, id: PortId) {
         let ends = [id.index(), id.peer().index()];
         let Ok([state, sender]) = self.ports.get_disjoint_mut(ends) else { return };
         let Owner::Switch { switch, port } = state.owner else { return };
         let Some(coming) = state.inbound.front_mut() else { return };
-        // If frames were delayed and queued up, several heads may arrive before the first frame is whole: only that TLP
-        // goes on, and the others after it.
+        // After a delay, several headers may arrive before the first frame is complete. Then only the first TLP is
+        // forwarded now, and the others after it.
         let Some(tlp) = sender.port.lend(coming.frame).and_then(Frame::tlp) else { return };
         let intact = coming.odd.is_none() && !coming.passed && !tlp.is_malformed();
         if !intact || !state.port.expects(coming.frame) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The parts of a fabric, and how they are put together. Nothing runs here.
+//! The parts of a fabric, and their assembly. This module runs no events.
 
 use super::frames::FrameEnd;
 use super::hosts::{HostSide, Hosts};
@@ -81,7 +81,7 @@ pub struct SwitchSlot {
 /// The port to which a link connects on its upper end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Above {
-    /// The next root port of this host: the links of slots come first, then those of switches, each in their order.
+    /// The next root port of this host. Links of slots come first, then links of switches, each in their order.
     RootPort(HostId),
     /// A downstream port of a switch.
     Switch {
@@ -110,7 +110,7 @@ pub enum TopologyError {
     NoHost {
         /// The link.
         link: LinkName,
-        /// The host that it names.
+        /// Number of the missing host.
         host: HostId,
         /// Number of hosts.
         count: usize,
@@ -129,7 +129,7 @@ pub enum TopologyError {
     NoSwitch {
         /// The link.
         link: LinkName,
-        /// The switch that it names.
+        /// Number of the missing switch.
         switch: usize,
         /// Number of switches.
         count: usize,
@@ -141,7 +141,7 @@ pub enum TopologyError {
         link: LinkName,
         /// The switch.
         switch: usize,
-        /// The port that it names.
+        /// Number of the missing port.
         port: usize,
         /// The last downstream port of the switch.
         last: usize,
@@ -156,7 +156,7 @@ pub enum TopologyError {
         /// The port that both name.
         port: usize,
     },
-    /// A receiver lacks room for the non-posted requests that it takes.
+    /// A receiver lacks room for the non-posted requests that it accepts.
     #[error("{link}, {} side: {error}", side.name())]
     NonPostedCredits {
         /// The link.
@@ -174,7 +174,7 @@ pub enum TopologyError {
     Loop(usize),
 }
 
-/// A link, named by what is at its far end.
+/// A link, named by the part at its far end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkName {
     /// The link of this slot.
@@ -369,7 +369,8 @@ fn check_root_ports(count: usize, spaces: &[ConfigSpace]) -> Result<(), Topology
     no_bridge.map_or(Ok(()), |port| Err(TopologyError::NoBridge(port)))
 }
 
-/// Checks that each receiver has room for the longest non-posted request that its owner takes. Bare root ports declare none.
+/// Checks that each receiver has room for the longest non-posted request that its owner takes. Bare root ports declare
+/// no functions.
 fn check_credits(tree: &Tree, config: &FabricConfig) -> Result<(), TopologyError> {
     let mut spaces: Vec<_> = config.hosts.iter().map(|host| host.root_ports.iter()).collect();
     for n in 0..tree.above.len() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The end of a run, and the report of what each part waits for if the run cannot go on.
+//! The end of a run. If the run cannot continue, reports the reason for which each part waits.
 
 use super::{Fabric, Slot};
 use crate::host_slot::HostSlot;
@@ -79,7 +79,7 @@ impl Fabric {
         self.hosts.iter().enumerate().filter_map(|(n, host)| Some((n, host.program.as_ref()?)))
     }
 
-    /// Returns whether nothing of the ended program is on its way any more, or it has had enough time.
+    /// Returns whether all TLPs of the ended program have arrived, or had enough time to arrive.
     fn has_drained(&self) -> bool {
         let quiet = |state: &PortState| state.inbound.is_empty() && state.port.transmit_ready_at().is_none();
         self.now.since(self.ended_at) >= DRAIN_LIMIT || self.ports.iter().all(quiet)
@@ -128,7 +128,7 @@ impl Fabric {
         format!("{who}: {}", own.map_or(what, |(_, rest)| rest))
     }
 
-    /// Returns one report line per part that waits for something.
+    /// Returns one report line per waiting part.
     fn waiting(&self) -> Vec<String> {
         let waits = |(n, program): (usize, &HostSlot)| Some(self.of_host(n, &program.waits_for()?));
         let mut lines: Vec<String> = self.programs().filter_map(waits).collect();
@@ -195,7 +195,7 @@ impl Fabric {
         hosts.chain(switches).chain(slots).chain(links).collect()
     }
 
-    /// Returns the outcome when a part asks to be called at once, without end.
+    /// Returns the outcome if a part requests an immediate call again and again.
     fn standing_still(&self) -> Stop {
         let mut lines =
             vec![format!("time stands still at {}: {MAX_EVENTS_PER_INSTANT} events there", self.now)];
@@ -207,7 +207,7 @@ impl Fabric {
         }
         for (n, program) in self.programs().filter(|(_, program)| program.stands_still(self.now)) {
             let what = self.of_host(n, &program.waits_for().unwrap_or_else(|| "host program".into()));
-            lines.push(format!("{what}; it hands over requests, or asks to be called, without waiting"));
+            lines.push(format!("{what}; it issues requests or requests calls without waiting"));
         }
         lines.extend(self.errors());
         Stop::NoProgress(lines)
@@ -223,7 +223,7 @@ impl Fabric {
     }
 }
 
-/// Names the component, and the place in it, of each refusal.
+/// Adds to each refusal the name of the component and the place in it.
 fn placed(
     who: String,
     refusals: Vec<Refusal>,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fast path of the two steps that most hops consist of: a new TLP goes onto the wire, and a write that arrives at a root
-//! port has its turn in memory. Each step either does what the general path would do, or changes nothing.
+//! The fast path of the steps of most hops: a new TLP goes onto the wire, and memory serves a write or read that has
+//! arrived at a root port. Each step either has the same effect as the general path, or no effect.
 
 use super::Fabric;
 use super::pump::Put;
-use crate::root::WriteTurn;
-use crate::topology::{Owner, PortId};
+use crate::ledger::Turn;
+use crate::queue::Event;
+use crate::root::{ReadTurn, WriteTurn};
+use crate::topology::{OfHost, Owner, PortId};
 use link::{Rare, SentTlp};
 use tlp::{Account, Class};
 
@@ -41,7 +43,7 @@ impl Fabric {
         Some(Put::NewTlp)
     }
 
-    /// Handles a write that arrives at a root port; returns false if it must take the general path.
+    /// Handles a write or a read that arrives at a root port; returns false if it must take the general path.
     #[inline(always)]
     pub(super) fn arrive_fast(&mut self, id: PortId, sequence: u16) -> bool {
         let now = self.now;
@@ -52,23 +54,44 @@ impl Fabric {
             return false;
         }
         let Some((tlp, times)) = sender.port.lend_sent(sequence) else { return false };
-        let root = &mut self.hosts[host].root;
-        let Some(write) = root.plan_write(n as usize, now, tlp) else { return false };
-        if !state.port.accept_fast(now, sequence, Class::Posted, write.data_credits) {
+        let (root, n) = (&mut self.hosts[host].root, n as usize);
+        if let Some(write) = root.plan_write(n, now, tlp) {
+            if !state.port.accept_fast(now, sequence, Class::Posted, write.data_credits) {
+                return false;
+            }
+            root.take_write(&write, tlp);
+            let WriteTurn { asked, visible, .. } = write.turn;
+            if tlp.account == Account::DEFERRED {
+                self.ledger.written_deferred(id.link(), tlp, times, [now, asked, visible]);
+                // The transaction is over, even if the TLP is sent again.
+                tlp.account = Account::NONE;
+            } else {
+                self.ledger.written(tlp.account, asked, visible);
+            }
+            state.port.return_credits_fast(now, Class::Posted, write.data_credits);
+        } else if let Some(read) = root.plan_read(n, now, tlp) {
+            // The port must not need to be pumped.
+            let is_ready = read.ready <= now;
+            let outputs = root.outputs(n) | u8::from(is_ready) << Class::Completion.index();
+            let is_free = outputs != 0 && (!state.port.is_busy(now, outputs) || state.port.has_notice());
+            if is_free || !state.port.accept_fast(now, sequence, Class::NonPosted, 0) {
+                return false;
+            }
+            let Some(job) = root.take_read(n, now, &read, tlp) else { return false };
+            let ReadTurn { asked, answered, ready, .. } = read;
+            self.ledger.served(&Turn { account: tlp.account, job, now, asked, answered, ready });
+            if !is_ready {
+                self.queue.push(ready, Event::ReadReady(OfHost::new(host, job)));
+            }
+            state.port.return_credits_fast(now, Class::NonPosted, 0);
+            if outputs != 0 {
+                state.asks_again = false;
+            }
+        } else {
             return false;
         }
         self.totals.tlp_hops += 1;
         self.last_progress = now;
-        root.take_write(&write, tlp);
-        let WriteTurn { asked, visible, .. } = write.turn;
-        if tlp.account == Account::DEFERRED {
-            self.ledger.written_deferred(id.link(), tlp, times, [now, asked, visible]);
-            // The transaction is over, even if the TLP is sent again.
-            tlp.account = Account::NONE;
-        } else {
-            self.ledger.written(tlp.account, asked, visible);
-        }
-        state.port.return_credits_fast(now, Class::Posted, write.data_credits);
         state.arm(now, &mut self.queue);
         true
     }

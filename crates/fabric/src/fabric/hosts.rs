@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The hosts of a fabric: each has its own root complex, memory, bus numbers, addresses and program. No route leads
-//! from one to another; only DMA of a function that was granted another host's memory crosses.
+//! from one host to another. Only DMA of a function with a grant for another host's memory crosses.
 
 use super::Fabric;
 use crate::bridge::Action;
+use crate::effects::Effect;
 use crate::host_slot::HostSlot;
 use crate::ledger::{Ledger, Turn};
 use crate::queue::{Event, SortedQueue};
-use crate::root::{Effect, RootComplex};
+use crate::root::RootComplex;
 use crate::topology::{HostId, OfHost};
 use host::memory::HostMemory;
 use std::collections::VecDeque;
@@ -76,8 +77,8 @@ impl HostSide {
         HostSide { root, root_ports, program, outcome: None }
     }
 
-    /// Handles the effects of a call to the root complex: when to call it again, and where transactions have spent
-    /// time. Usually there is none, or only the turn that memory gives to one request.
+    /// Handles the effects of a call to the root complex: the time of the next call, and the time that transactions
+    /// spent in stages. Usually there is no event, or only the turn that memory gives to one request.
     #[inline(always)]
     pub(super) fn apply_effects(
         &mut self,
@@ -101,7 +102,7 @@ impl HostSide {
         }
     }
 
-    // Compiled once, since it has many callers.
+    // Not inlined, because it has many callers.
     #[inline(never)]
     pub(super) fn apply_all_effects(
         &mut self,
@@ -174,9 +175,9 @@ impl Fabric {
         if host.index() <= last { Ok(()) } else { Err(NoHost { host, last }) }
     }
 
-    /// Directs DMA of `requester`, a function below `below`, to the memory of `of` instead of its own host's, from now on, like a
-    /// function given to a guest. An access outside that memory is refused, even to a peer. It takes the time of its own host's memory; its
-    /// interrupts stay with its own host.
+    /// Directs DMA of `requester`, a function below `below`, to the memory of host `of` instead of the memory of its
+    /// own host, from now on. A function given to a guest behaves like this. An access outside that memory is refused,
+    /// even to a peer. The timing of its own host's memory still applies, and its interrupts stay with its own host.
     ///
     /// # Errors
     /// Fails if there is no such host.
@@ -208,8 +209,8 @@ impl Fabric {
         self.hosts[HostId::FIRST].outcome.as_ref()
     }
 
-    /// Signals that the program of `host` got an input from outside the fabric. Calls it now if it wants to be called
-    /// ([`HostProgram::poll_timeout`](host::HostProgram::poll_timeout)), and polls it for requests.
+    /// Signals that the program of `host` got an input from outside the fabric. Calls the host program now if it
+    /// requests a call ([`HostProgram::poll_timeout`](host::HostProgram::poll_timeout)), and polls it for requests.
     ///
     /// # Errors
     /// Fails if there is no such host.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Links that go down, come up and change their speed, and the notices of ports to their owners. Faults, scheduled
-//! events and the owners of ports decide; this module acts.
+//! events and the owners of ports request changes of links; this module executes them.
 
-use super::{Fabric, NoHost};
-use crate::bridge::Action;
+use super::{Fabric, NoHost, SwitchState};
+use crate::bridge::{Action, BridgeOwner};
+use crate::effects::Effect;
 use crate::fault::{Cut, FaultRule};
 use crate::queue::Event;
 use crate::tap::Direction;
@@ -16,10 +17,11 @@ use std::collections::BTreeSet;
 use tlp::{Class, Duration, Rate, Time, Width};
 
 /// Time from the release of a link until flow-control initialization begins. Training from Detect takes some ten
-/// milliseconds (`PCIe 5.0 §4.2.6`) and is not modelled. This figure is riser's own, long enough to be visible.
+/// milliseconds (`PCIe 5.0 §4.2.6`) and is not modelled. This figure is not from the specification. It is long enough
+/// to be visible.
 const TRAINING: Duration = Duration::from_us(10);
 
-/// Time after power-on for which a host waits for devices: a thousandth of the 100 ms of `PCIe 5.0 §6.6.1`, since
+/// Time after power-on for which a host waits for devices: a thousandth of the 100 ms of `PCIe 5.0 §6.6.1`, because
 /// training is shorter by the same factor here.
 const START_PATIENCE: Duration = Duration::from_us(100);
 
@@ -46,14 +48,14 @@ bitflags! {
 /// The state of a link after Recovery.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
-    /// The highest rate, and the width, at which it can work.
+    /// The highest rate, and the width, at which the link can work.
     pub(super) best: (Rate, Width),
     /// End of the last Recovery requested.
     pub(super) until: Time,
 }
 
 impl Recovery {
-    /// No Recovery has happened yet.
+    /// The link has not been in Recovery yet.
     pub(super) fn of(link: &LinkConfig) -> Recovery {
         Recovery { best: (link.root.rate, link.root.width), until: Time::ZERO }
     }
@@ -78,7 +80,7 @@ impl Fabric {
         }
     }
 
-    /// Ends all fault rules of a link, in both directions. A link that is cut stays so, and its bit error rate stays.
+    /// Ends all fault rules of a link, in both directions. A cut link stays cut, and its bit error rate stays.
     pub fn clear_faults(&mut self, link: LinkId) {
         for side in [Side::Root, Side::Device] {
             if let Some(state) = self.ports.get_mut(PortId::new(link, side).index()) {
@@ -88,8 +90,8 @@ impl Fabric {
         }
     }
 
-    /// Performs a fundamental reset of everything below a host (`PCIe 5.0 §6.6.1`): its root ports, and the devices and switches below them, which
-    /// are as after power-on. Links that are cut and empty slots stay so.
+    /// Performs a fundamental reset of everything below a host (`PCIe 5.0 §6.6.1`): its root ports, and the devices and
+    /// switches below them, which are as after power-on. Cut links stay cut, and empty slots stay empty.
     ///
     /// # Errors
     /// Fails if there is no such host.
@@ -119,7 +121,7 @@ impl Fabric {
             }
             LinkChange::Cut => self.hold(link, Held::CUT, true, true),
             LinkChange::Restore => self.hold(link, Held::CUT, false, false),
-            // An empty slot cannot lose its device, and an occupied one cannot get another.
+            // Removal from an empty slot and insertion into an occupied slot have no effect.
             LinkChange::Remove if self.is_empty_slot(link) => {}
             LinkChange::Insert if !self.is_empty_slot(link) => {}
             LinkChange::Remove => {
@@ -178,13 +180,19 @@ impl Fabric {
     }
 
     fn tell_training(&mut self, above: usize, trains: bool) {
-        match self.ports[above].owner {
-            Owner::Switch { switch, port } => {
-                self.switches[switch as usize].switch.handle_training(port as usize, self.now, trains);
-            }
+        self.call_bridge(above, |bridge, port, now| bridge.handle_training(port, now, trains));
+    }
+
+    /// Calls the owner of the port at `index`, if that is a root complex or a switch, with the number that the port has there.
+    /// The effects of a switch are applied when its ports are pumped.
+    fn call_bridge(&mut self, index: usize, call: impl FnOnce(&mut dyn BridgeOwner, usize, Time)) {
+        match self.ports[index].owner {
             Owner::Root(host, n) => {
-                self.hosts[host].root.handle_training(n as usize, self.now, trains);
+                call(&mut self.hosts[host].root, n as usize, self.now);
                 self.apply_root_effects(host);
+            }
+            Owner::Switch { switch, port } => {
+                call(&mut self.switches[switch as usize].switch, port as usize, self.now);
             }
             Owner::Slot(_) => {}
         }
@@ -217,19 +225,10 @@ impl Fabric {
         }
     }
 
-    /// Tells the port above `link` about its slot.
+    /// Notifies the port above `link` of an event of its slot.
     fn tell_slot(&mut self, link: LinkId, event: SlotEvent) {
         let [above, _] = self.ends(link);
-        match self.ports[above].owner {
-            Owner::Switch { switch, port } => {
-                self.switches[switch as usize].switch.handle_slot(port as usize, self.now, event);
-            }
-            Owner::Root(host, n) => {
-                self.hosts[host].root.handle_slot(n as usize, self.now, event);
-                self.apply_root_effects(host);
-            }
-            Owner::Slot(_) => {}
-        }
+        self.call_bridge(above, |bridge, port, now| bridge.handle_slot(port, now, event));
         self.pump(above);
     }
 
@@ -252,7 +251,7 @@ impl Fabric {
         [Side::Root, Side::Device].map(|side| PortId::new(link, side).index())
     }
 
-    /// Holds `link` down because of `why`, or releases it.
+    /// Holds `link` down for the reason `why`, or releases it.
     #[cold]
     pub(super) fn hold(&mut self, link: LinkId, why: Held, on: bool, surprise: bool) {
         let held = &mut self.held[link.0 as usize];
@@ -304,20 +303,14 @@ impl Fabric {
         (0..SEQUENCE_NUMBERS).filter(|n| state.port.has_received(*n)).chain(passed).collect()
     }
 
-    /// The port above refuses requests that were never sent; for those that were, the requester's Completion Timeout
-    /// runs (`PCIe 5.0 §2.9.1`).
+    /// The port above refuses requests that were never sent. Requests that were sent end by their requester's
+    /// Completion Timeout (`PCIe 5.0 §2.9.1`).
     fn end_lost(&mut self, index: usize, lost: &Lost) {
-        let unsent = lost.sequence.is_none();
-        match self.ports[index].owner {
-            Owner::Switch { switch, port } if unsent => {
-                self.switches[switch as usize].switch.handle_lost(port as usize, self.now, &lost.tlp);
-            }
-            Owner::Root(host, n) if unsent => {
-                self.hosts[host].root.handle_lost(n as usize, self.now, &lost.tlp);
-                self.apply_root_effects(host);
-            }
-            _ if lost.tlp.class() != Class::NonPosted => self.ledger.drop(lost.tlp.account),
-            _ => {}
+        let is_slot = matches!(self.ports[index].owner, Owner::Slot(_));
+        if lost.sequence.is_none() && !is_slot {
+            self.call_bridge(index, |bridge, port, now| bridge.handle_lost(port, now, &lost.tlp));
+        } else if lost.tlp.class() != Class::NonPosted {
+            self.ledger.drop(lost.tlp.account);
         }
     }
 
@@ -339,19 +332,13 @@ impl Fabric {
         let owner = self.ports[index].owner;
         while let Some(notice) = self.ports[index].port.poll_notice() {
             match owner {
-                Owner::Root(host, n) => {
-                    self.hosts[host].root.handle_notice(n as usize, self.now, notice);
-                    self.apply_root_effects(host);
-                }
                 Owner::Slot(n) => {
                     self.slots[n as usize].device.handle_notice(self.now, notice);
                     if self.slots[n as usize].has_frames {
                         self.offer_frames(index);
                     }
                 }
-                Owner::Switch { switch, port } => {
-                    self.switches[switch as usize].switch.handle_notice(port as usize, self.now, notice);
-                }
+                _ => self.call_bridge(index, |bridge, port, now| bridge.handle_notice(port, now, notice)),
             }
             self.note_never_sent(index, notice);
             if matches!(notice, Notice::Down { .. }) && self.forgets_what_it_holds(owner) {
@@ -363,8 +350,8 @@ impl Fabric {
         }
     }
 
-    /// Notes a TLP that needs more data credits than the receiver has advertised. It stays in its queue and blocks its
-    /// class, and the run ends whatever else goes on.
+    /// Notes a TLP that needs more data credits than the receiver has advertised. The TLP stays in its queue and blocks
+    /// its class. The run ends even if other parts make progress.
     fn note_never_sent(&mut self, index: usize, notice: Notice) {
         let Notice::NeverAdmitted { vc, class, needed, advertised } = notice else { return };
         let port = self.port_name(self.ports[index].id);
@@ -401,14 +388,18 @@ impl Fabric {
 
     /// Carries out the requests of a switch to the links at its ports.
     pub(super) fn apply_switch_actions(&mut self, n: usize) {
-        while let Some(account) = self.switches[n].switch.poll_dropped() {
-            self.ledger.drop(account);
-        }
-        while let Some((port, action)) = self.switches[n].switch.poll_action() {
-            if let Some(index) = self.switches[n].ports[port] {
-                self.apply_action(index, action);
+        let SwitchState { switch, ports, .. } = &mut self.switches[n];
+        for effect in switch.effects().drain(..) {
+            match effect {
+                Effect::Note(note) => self.ledger.take(note),
+                Effect::Act(port, action) => {
+                    self.actions.extend(ports[port as usize].map(|index| (index, action)));
+                }
+                // Only root complexes have these.
+                Effect::Served(_) | Effect::Written { .. } | Effect::Ready(..) | Effect::Wake(..) => {}
             }
         }
+        self.apply_link_actions();
     }
 
     #[cold]

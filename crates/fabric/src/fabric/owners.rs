@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The owners of ports, as the pump sees them: root ports, devices in slots and ports of switches supply TLPs and return credits.
+//! The owners of ports: root ports, devices in slots and ports of switches supply TLPs and return credits.
 
 use super::Slot;
 use crate::ledger::Ledger;
@@ -26,13 +26,14 @@ pub(super) trait PortOwner {
     /// Its next TLP of `class`, of one of the Traffic Classes in `room`.
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp>;
 
-    /// Follows `poll_tlp`: returns the account of the TLP from here on.
+    /// Returns the account of the TLP that `poll_tlp` has just returned.
     fn account(&mut self, ledger: &mut Ledger, now: Time, class: Class, tlp: &Tlp) -> Account;
 
-    /// Returns the credits that are due. The result is true if that may have changed what it has to send.
+    /// Returns the credits that are due. Returns true if this may have changed the TLPs to send.
     fn return_credits(&mut self, port: &mut Port, now: Time) -> bool;
 
-    /// Moves its TLPs to `port` as far as there is room, and returns its credits. Returns false if it has nothing more.
+    /// Moves the owner's TLPs to `port` as far as there is room, and returns credits. Returns false if the owner has no
+    /// more TLPs.
     // Inlined into its callers, which know the owner.
     #[inline(always)]
     fn refill(&mut self, port: &mut PortState, now: Time, ledger: &mut Ledger) -> bool {
@@ -55,7 +56,7 @@ pub(super) trait PortOwner {
         outputs != 0
     }
 
-    /// Moves one TLP of `class`; false if there is none, or no room.
+    /// Moves one TLP of `class`. Returns false if there is no TLP or no room.
     #[inline(always)]
     fn refill_one(&mut self, class: Class, port: &mut PortState, now: Time, ledger: &mut Ledger) -> bool {
         let room = self.room(class, &port.port);
@@ -120,15 +121,15 @@ impl PortOwner for RootPortOwner<'_> {
     }
 }
 
-/// The device in slot `number`. Its readiness is polled whenever it may have changed: after a TLP was accepted or
-/// refused, the device may go on.
+/// The device in slot `number`. The fabric polls its readiness whenever it may have changed, because the device may
+/// continue after a TLP was accepted or refused.
 pub(super) struct SlotOwner<'a> {
     slot: &'a mut Slot,
     number: usize,
     ready: Ready,
     /// Whether accounts of its writes are opened only if they leave the fast path.
     defers_accounts: bool,
-    /// Time of its next call, if it has returned one since the last call.
+    /// Time of the device's next call, if the device has returned one since the last call.
     pub(super) timeout: Option<Option<Time>>,
 }
 

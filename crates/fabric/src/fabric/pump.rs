@@ -24,7 +24,8 @@ impl Fabric {
         self.pump(self.hosts[host].root_ports[n]);
     }
 
-    /// Fills the wire from a port's queues, and the queues from its owner; then pumps the ports that can go on as a result.
+    /// Fills the wire from a port's queues, and the queues from its owner. Then pumps the ports that can continue as a
+    /// result.
     pub(super) fn pump(&mut self, index: usize) {
         self.pump_port(index);
         if let Owner::Switch { switch, .. } = self.ports[index].owner {
@@ -32,8 +33,8 @@ impl Fabric {
         }
     }
 
-    /// Pumps this port only. One frame makes the wire busy, so a port sends at most one frame. The room that it leaves
-    /// is filled at once.
+    /// Pumps this port only. One frame makes the wire busy, so a port sends at most one frame. The room that becomes
+    /// free is filled at once.
     fn pump_port(&mut self, index: usize) {
         let sent = self.transmit(index);
         let more = self.refill(index);
@@ -93,7 +94,7 @@ impl Fabric {
         }
     }
 
-    /// Sends a frame if one may be sent. It is called far more often than that.
+    /// Sends a frame if one may be sent. This function is called far more often than it sends a frame.
     #[inline(always)]
     fn transmit(&mut self, index: usize) -> Put {
         let ready = self.ports[index].port.transmit_ready_at();
@@ -140,8 +141,8 @@ impl Fabric {
         put
     }
 
-    /// Refills the queues from the owner. Returns false if the owner has nothing more, however much room there is.
-    // The functions that it calls are not inlined, so that no owner pays for the registers of another.
+    /// Refills the queues from the owner. Returns false if the owner would have no TLP even with unlimited room.
+    // The called functions are not inlined, so that no owner pays for the registers of another.
     #[inline(always)]
     fn refill(&mut self, index: usize) -> bool {
         match self.ports[index].owner {
@@ -169,8 +170,8 @@ impl Fabric {
         owner.refill(at, self.now, &mut self.ledger)
     }
 
-    /// Refills the queues from a device. A poll for output may also make the device take a request or set a timer, so these are
-    /// polled as well.
+    /// Refills the queues from a device. During a poll for output the device may also accept a request or set a timer,
+    /// so credits and the timer are polled as well.
     #[inline(never)]
     fn refill_slot(&mut self, index: usize, n: usize) -> bool {
         let (Some(slot), Some(at)) = (self.slots.get_mut(n), self.ports.get_mut(index)) else { return false };

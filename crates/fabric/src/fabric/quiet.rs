@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Time in which links do nothing but refresh credits. Its effect is computed link by link and the time is passed over,
-//! so that an idle fabric costs next to nothing.
+//! Time in which links do nothing but refresh credits. The fabric computes the effect link by link and skips the time,
+//! so that an idle fabric costs very little.
 //!
 //! Every port refreshes its credits every 30 us ([`Port::REFRESH`]). Between two frames, the state of all ports and
 //! their pending events are therefore the same as 30 us before, but later. SKP ordered sets are the exception, since
 //! their interval is different: they delay a frame, but change later events only if another frame has to wait for that
-//! one. So N intervals are passed over if no frame has to wait in any of them, and only refreshes are due. The ports
-//! count the frames they have sent. The result cannot be distinguished from running the events: the frames carry no new
-//! information, and taps that want to see them are asked.
+//! one. So the fabric skips N intervals if no frame has to wait in any of them, and only refreshes are due. The ports
+//! count the frames they have sent. The result is the same as if the events had run. The frames carry no new
+//! information, and a tap that wants to see them prevents the skip.
 
 use super::Fabric;
 use crate::progress::Limits;
@@ -16,8 +16,8 @@ use crate::wire::PortState;
 use link::Port;
 use tlp::{Duration, Time};
 
-/// Minimum number of intervals to pass over. With fewer, an event might be ordered after another one at the same time
-/// that would have been requested later.
+/// Minimum number of intervals to pass over. With fewer intervals, an event might come after another one at the same
+/// time, although it was requested earlier.
 const LEAST: u64 = 2;
 
 /// Time until the next check if time may not be passed over at all.
@@ -34,8 +34,8 @@ impl Fabric {
     /// Returns the time of the next event other than credit refreshes of links; [`Time::MAX`] if there is none. `None`
     /// if TLPs are in flight or a link is about to come up.
     ///
-    /// Callers that run a fabric in step with the wall clock use this: until that time nothing is visible outside,
-    /// whether the time is run at once or in small steps.
+    /// Callers that run a fabric in step with the wall clock use this. Until that time, the outside sees no difference
+    /// between one long step and many short ones.
     pub fn quiet_until(&self) -> Option<Time> {
         let rests = |port: &Port| port.is_idle() || port.is_down();
         // The frames of a slot with its own data link layer may be visible outside.
@@ -49,7 +49,7 @@ impl Fabric {
         Some(others.map(|(time, _)| time).min().unwrap_or(Time::MAX))
     }
 
-    /// Passes over as many whole intervals as contain only refreshes, if there are any. It does so between two events:
+    /// Skips as many complete intervals as contain only refreshes, if there are any. The skip is between two events:
     /// all pending events come after the intervals.
     pub(super) fn pass_quiet_time(&mut self, limits: &Limits) {
         if self.now < self.look.from || self.totals.events < self.look.events {
@@ -70,8 +70,8 @@ impl Fabric {
         self.look.from = self.now + Port::REFRESH;
     }
 
-    /// Returns whether time may be passed over at all: no tap wants to see each frame, and no device is polled whenever a frame
-    /// arrives.
+    /// Returns whether time may be skipped at all: no tap wants to see each frame, and no device is polled whenever a
+    /// frame arrives.
     fn may_pass(&self) -> bool {
         self.host_started
             && self.frame_ends.is_empty()
@@ -91,7 +91,7 @@ impl Fabric {
             }
         }
         let intervals = limit.since(self.now).as_ps().checked_sub(1)? / Port::REFRESH.as_ps();
-        // None of them is queued twice.
+        // Each is queued only once.
         let due = self.ports.iter().filter(|state| state.timer_at() < Time::MAX).count();
         let at_rest = |n: usize| self.ports[n].only_refreshes(&self.ports[self.ports[n].id.peer().index()]);
         let quiet = intervals >= LEAST && refreshes == due && (0..self.ports.len()).all(at_rest);
@@ -108,7 +108,7 @@ impl Fabric {
         }
     }
 
-    /// Passes over `intervals`, in which each refresh has an event that sends it and one of its arrival.
+    /// Skips `intervals`. Each refresh in them has one event that sends it, and one for its arrival.
     fn pass(&mut self, intervals: u64) {
         let span = Duration::from_ps(Port::REFRESH.as_ps() * intervals);
         let Fabric { ports, queue, .. } = self;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Content that a fault changes in a frame before its CRC is made, as a defect in a sender or in a switch on the path
-//! would. It is independent of the sender and receiver of the frame.
+//! Content that a fault changes in a frame before its CRC is computed, like a defect in the sender or in a switch on
+//! the path. The change does not depend on the sender and receiver of the frame.
 
 use tlp::{Bdf, Body, Data, Dllp, Flaw, FlowControlKind, PayloadPool, Status, Tag, Tlp};
 
 /// A change of content. A frame without the field, such as Completion Status in a request, stays as it is. The digest
-/// of a TLP becomes wrong, except when data is poisoned, which it does not cover (`PCIe 5.0 §2.7.1`).
+/// of a TLP becomes wrong, except when data is poisoned, because the digest does not cover that bit (`PCIe 5.0
+/// §2.7.1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Alteration {
     /// EP is set in a TLP with data (`PCIe 5.0 §2.7.2`).
@@ -48,7 +49,7 @@ const SEQUENCE: u16 = 0xfff;
 const LENGTH: u32 = 0x3ff;
 
 impl Alteration {
-    /// The altered `dllp`; `None`: it stays.
+    /// Returns the altered `dllp`; `None` if it stays unchanged.
     pub(super) fn dllp(self, dllp: Dllp) -> Option<Dllp> {
         match (self, dllp) {
             (Alteration::Sequence(by), Dllp::Ack { sequence }) => {
@@ -68,7 +69,7 @@ impl Alteration {
         }
     }
 
-    /// The altered `tlp`, or the header of bytes that no longer form a TLP; `None`: it stays.
+    /// Returns the altered `tlp`, or the header of bytes that no longer form a TLP; `None` if it stays unchanged.
     pub(super) fn tlp(self, tlp: &Tlp) -> Option<Result<Tlp, [u32; 4]>> {
         match self {
             Alteration::Length(dw) => {

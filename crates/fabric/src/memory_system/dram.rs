@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory below the caches: a latency, and banks whose lines take turns. It holds no data.
+//! Memory below the caches: a latency, and banks that serve one line at a time. This model holds no data.
 
 use super::draw::Power;
 use crate::profile::{DramBanks, DramProfile};
@@ -28,7 +28,7 @@ impl Dram {
         }
     }
 
-    /// How long memory takes to wake for a request at `asked`.
+    /// Returns the time that memory takes to wake for a request at `asked`.
     pub(super) fn wake(&mut self, asked: Time, rng: &mut Xoshiro256PlusPlus) -> Duration {
         let Some(power) = &mut self.power else { return Duration::ZERO };
         power.wake(asked, rng).0.since(asked)
@@ -41,8 +41,8 @@ impl Dram {
         }
     }
 
-    /// Returns the extra time for the line at `address`, requested at `asked`, over one from the cache. Requests of one
-    /// bank take turns in the order in which they arrived at the host, whatever delayed them there.
+    /// Returns the extra time for the line at `address`, requested at `asked`, over one from the cache. A bank serves
+    /// requests in the order of their arrival at the host, even if the host delayed some of them.
     pub(super) fn read_line(&mut self, address: u64, asked: Time) -> Duration {
         match &mut self.banks {
             Some(banks) => banks.turn(address, asked) + self.latency,
@@ -69,7 +69,7 @@ impl Banks {
         }
     }
 
-    /// Takes a turn; returns the wait for it.
+    /// Reserves the next service time of the bank, and returns the wait for it.
     fn turn(&mut self, address: u64, asked: Time) -> Duration {
         let bank = (address >> self.row_shift) % self.free_at.len() as u64;
         let free_at = &mut self.free_at[bank as usize];
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_a_bank_take_turns() {
+    fn lines_of_a_bank_are_served_one_by_one() {
         let ns = Duration::from_ns;
         let banks = DramBanks { count: 2, row_bytes: 4096, line_service: ns(20), speculative_reads: true };
         let mut dram = Dram::new(&DramProfile { latency: ns(80), banks: Some(banks), sleep: None });

@@ -24,7 +24,7 @@ pub(super) fn draw(table: &[WeightedLatency], rng: &mut Xoshiro256PlusPlus) -> D
     Duration::ZERO
 }
 
-/// How deeply a part slept when a request came.
+/// The sleep state of a part when a request came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Slept {
     /// Awake.
@@ -48,7 +48,8 @@ impl Power {
         Power { depths: depths.to_vec(), busy_until: Time::ZERO, awake_at: Time::ZERO }
     }
 
-    /// Returns when a request that arrives at `at` finds the root complex awake, and how deeply it slept.
+    /// Returns the time at which the root complex is awake for a request that arrives at `at`, and the sleep state that
+    /// it left.
     pub(super) fn wake(&mut self, at: Time, rng: &mut Xoshiro256PlusPlus) -> (Time, Slept) {
         let busy_until = self.busy_until.max(self.awake_at);
         let depth = self.depths.iter().rposition(|depth| at >= busy_until + depth.idle);
@@ -64,7 +65,7 @@ impl Power {
         (at.max(self.awake_at), slept)
     }
 
-    /// Stays awake until `until`, since there is work.
+    /// Keeps the part awake until `until`, because there is work.
     pub(super) fn stay_awake(&mut self, until: Time) {
         self.busy_until = self.busy_until.max(until);
     }

@@ -7,16 +7,17 @@
 //!                                    IOTLB ── miss ──▶ walkers, a batch at a time
 //! ```
 //!
-//! A request is looked up after the earlier ones of its root port. It waits for a running walk of its page, or
-//! takes a walker. If all are taken, it waits, with all later requests, until every running walk has ended and
-//! every request looked up by then has been served: walks go in batches. It leaves when its translation is there and
-//! all earlier requests have left. A page has its entry from the start of its walk, so that it is walked only once.
+//! The IOMMU looks up a request after the earlier requests of its root port. On a miss, the request waits for a running
+//! walk of its page, or occupies a walker. If all walkers are busy, the request and all later ones wait until every
+//! running walk has ended, and every request looked up by then has been served. So walks run in batches. A request
+//! leaves when its translation is available and all earlier requests have left. A page has its entry from the start of
+//! its walk, so that it is walked only once.
 //!
 //! Batches follow the measured IOMMUs (pcie-bench data, `bw_dma_win_sweep_*` with 4 KiB pages): if every request
 //! misses, six writes of any size take one walk; six reads take one walk and the time of their lines, one after
-//! another. So reads of 256 B cost 9 ns more than reads of 64 B, although neither is bound by the wire.
+//! another. So reads of 256 B cost 9 ns more than reads of 64 B, although the wire limits neither.
 //!
-//! Everything is mapped one to one, except for requesters with a window: a request outside it is a fault.
+//! All addresses are mapped one to one. A requester may have a window: a request outside the window is a fault.
 //! Interrupts are not translated (VT-d excludes 0xfee0_0000 to 0xfeef_ffff).
 
 use super::iotlb::Iotlb;
@@ -92,7 +93,7 @@ impl Iommu {
         self.windows.insert(requester.bits(), (first, bytes));
     }
 
-    /// Whether the whole request is mapped.
+    /// Returns whether the complete request is mapped.
     pub(super) fn maps(&self, requester: Bdf, address: u64, len: u32) -> bool {
         if self.windows.is_empty() {
             return true;
@@ -102,7 +103,8 @@ impl Iommu {
         offset < bytes && u64::from(len) <= bytes - offset
     }
 
-    /// Returns when a request that arrives through root port `port` at `at` is translated. It must lie within one page.
+    /// Returns when a request that arrives through root port `port` at `at` is translated. The request must lie within
+    /// one page.
     pub(super) fn translate(
         &mut self,
         access: &Access,
@@ -134,7 +136,7 @@ impl Iommu {
         left_at
     }
 
-    /// Notes that the latest translated request has its turn at memory until `at`: the batch of walks ends no earlier.
+    /// Notes that memory serves the latest translated request until `at`. The batch of walks ends no earlier.
     pub(super) fn served(&mut self, at: Time) {
         self.walks.ends_at = self.walks.ends_at.max(at);
     }
@@ -162,8 +164,8 @@ impl Iommu {
 }
 
 impl Batch {
-    /// When a walk requested at `asked` begins: at once if the batch has a walker left or is over; otherwise with the
-    /// next batch.
+    /// Returns when a walk requested at `asked` begins: immediately if the batch has a free walker or is over,
+    /// otherwise with the next batch.
     fn begin(&mut self, asked: Time) -> Time {
         let earliest = if self.begun < self.most { self.begins_at } else { self.ends_at };
         let begin = asked.max(earliest);
@@ -186,7 +188,8 @@ impl WalkCache {
         }
     }
 
-    /// The latency of a walk for `page` if its entry is cached; otherwise caches the entry for its next neighbour.
+    /// Returns the latency of a walk for `page` if its entry is cached. Otherwise caches the entry for the next
+    /// neighbour of the page.
     fn shortens(&mut self, key: u64, page: u64, rng: &mut Xoshiro256PlusPlus) -> Option<Duration> {
         let (key, page) = ((key >> 48) << 48 | page >> self.shift, page >> self.shift);
         if self.table.look(key, page).is_some() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A table of translations, looked up by page: the IOTLB, and the page walk cache. It knows no page tables; a key
-//! distinguishes requesters.
+//! A table of translations, looked up by page: the IOTLB, and the page walk cache. This module does not read page
+//! tables. A key distinguishes requesters.
 
 use crate::profile::Replacement;
 use rand_core::RngCore;
@@ -42,7 +42,8 @@ impl Iotlb {
         }
     }
 
-    /// Returns when `page` of the requester in `key` is or will be there; `None` if it is neither there nor being walked.
+    /// Returns when `page` of the requester in `key` is or will be in the table; `None` if it is neither in the table
+    /// nor being walked.
     pub(super) fn look(&mut self, key: u64, page: u64) -> Option<Time> {
         let set = self.set(page);
         let way = self.keys[set..set + self.ways].iter().position(|k| *k == key)?;
@@ -93,7 +94,7 @@ mod tests {
         Xoshiro256PlusPlus::seed_from_u64(1)
     }
 
-    /// Uses `page`; true if it was there.
+    /// Uses `page`; returns true if the table had it.
     fn use_page(table: &mut Iotlb, rng: &mut Xoshiro256PlusPlus, page: u64) -> bool {
         let found = table.look(page, page).is_some();
         if !found {
@@ -102,10 +103,10 @@ mod tests {
         found
     }
 
-    /// Counts hits of ten rounds over this many pages in order, without the first round. The least recently used page
-    /// is always the next one, which is the worst case for LRU but not for random replacement.
+    /// Counts hits of ten rounds over this many pages in order, without the first round. In a cyclic pattern the next
+    /// page is always the least recently used one. This is the worst case for LRU, but not for random replacement.
     #[test]
-    fn replacement_policy_shows_in_a_cyclic_access_pattern() {
+    fn cyclic_accesses_distinguish_replacement_policies() {
         let rows = [
             (128, 0, Replacement::Lru, 128, 1280..=1280),
             (128, 0, Replacement::Lru, 129, 0..=0),

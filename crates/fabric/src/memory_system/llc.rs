@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A last-level cache: which lines it holds, and who wrote them last. It holds no data and knows no time.
+//! A last-level cache: the lines that it holds, and the last writer of each. The model has neither data nor time.
 //!
 //! A set is a run of entries: first the ways of cores, then those of devices (DDIO), each in the order of use, latest
-//! first. The measurements demand LRU: a window as large as its ways still hits as a whole (pcie-bench data, DWarm at
-//! 1.5 MB of 15 MB with 2 of 20 ways), which random replacement would not give. The set is the line number modulo the
-//! number of sets, which spreads a contiguous window evenly, as in those data.
+//! first. The measurements require LRU: a window as large as its ways still hits as a whole (pcie-bench data, DWarm at
+//! 1.5 MB of 15 MB with 2 of 20 ways). With random replacement it would not. The set is the line number modulo the
+//! number of sets, which spreads a contiguous window evenly, as in the measurements.
 
 use crate::profile::{LINE_BYTES, LlcProfile};
 
@@ -65,8 +65,8 @@ impl Llc {
         Some(if entry & 3 == Writer::Device as u32 { Writer::Device } else { Writer::Core })
     }
 
-    /// `by` writes to the line of `address`. True if the cache holds it: it keeps its way. Otherwise it replaces the
-    /// least recently used line in the ways of `by`.
+    /// `by` writes to the line of `address`. Returns true if the cache holds the line, which then keeps its way.
+    /// Otherwise the line replaces the least recently used line in the ways of `by`.
     pub(super) fn write(&mut self, address: u64, by: Writer) -> bool {
         let (set, key) = self.place(address);
         let entry = key | by as u32;
@@ -83,7 +83,7 @@ impl Llc {
         false
     }
 
-    /// Removes the line of `address`. True if the cache held it.
+    /// Removes the line of `address`. Returns true if the cache held the line.
     pub(super) fn forget(&mut self, address: u64) -> bool {
         let (set, key) = self.place(address);
         let found = self.find(set, key);
@@ -144,11 +144,11 @@ mod tests {
         (0..bytes / LINE_BYTES).filter(|line| llc.look(line * LINE_BYTES).is_some()).count() as u64
     }
 
-    /// A window that was written once stays in the cache as far as the writer's ways hold it. Rows: the writer, KiB of
+    /// A window that was written once stays in the cache if it fits into the writer's ways. Rows: the writer, KiB of
     /// the window, KiB that hit. A cache of 15 MiB and 20 ways, 2 of them for devices, as in `hosts.json` and the data
     /// (DWarm hits fall from 1.5 MB on as 1.5 MB / window; HWarm from 13.5 MB on).
     #[test]
-    fn window_hits_up_to_the_size_of_its_ways() {
+    fn hits_are_limited_by_ways_of_the_writer() {
         let rows = [
             (Writer::Device, 1024, 1024),
             (Writer::Device, 1536, 1536),
@@ -185,7 +185,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
-        /// There are never more lines than ways; a hit needs an earlier write, and names the last writer.
+        /// A set never has more lines than ways. A hit needs an earlier write, and returns the last writer.
         #[test]
         fn cache_holds_only_written_lines(
             accesses in prop::collection::vec((0..4096u64, 0..3u8), 1..600),

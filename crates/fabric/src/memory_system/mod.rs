@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The memory system of a host whose profile goes beyond fixed latencies: caches, memory, the other socket, the IOMMU,
-//! noise, power states. Sans-IO: given the time of an access, it returns times; it never holds or reads data. It
-//! allocates only on creation.
+//! noise, power states. Sans-IO: given the time of an access, it returns times; it never holds or reads data. The
+//! memory system allocates only on creation.
 //!
-//! - [`llc`]: which lines a last-level cache holds, and who wrote them; [`dram`]: banks;
-//! - [`iommu`]: when a request is translated; [`iotlb`]: its tables;
+//! - [`llc`]: the lines of a last-level cache, and their last writers; [`dram`]: banks;
+//! - [`iommu`]: the time of a translation; [`iotlb`]: its tables;
 //! - [`draw`]: noise and sleep.
 //!
-//! A read needs the host awake and its address translated, follows the earlier writes of its root port, and is then served
-//! for the time of its slowest line. A write needs the same, is taken (which frees its room), and is visible when its
-//! slowest line is. A request that waits for translation delays no other: shared turns go in the order of arrival.
+//! A read first waits until the host is awake, its address is translated, and the earlier writes of its root port are
+//! visible. Its service then takes the time of its slowest line. A write waits for the same conditions. Then memory
+//! accepts it, which frees its room, and it is visible when its slowest line is. A request that waits for translation
+//! delays no other request: shared parts serve requests in the order of arrival.
 
 mod dram;
 mod draw;
@@ -37,11 +38,11 @@ pub struct MemoryCounters {
     pub read_lines_remote: u64,
     /// Lines read from memory.
     pub read_lines_missed: u64,
-    /// Lines written that the cache held.
+    /// Written lines that were in the cache.
     pub write_lines_hit: u64,
-    /// Lines written that it did not hold; each has evicted another.
+    /// Lines written that the cache did not hold. Each has evicted another line.
     pub write_lines_missed: u64,
-    /// Requests whose page was in the IOTLB, or on its way there.
+    /// Requests whose page was in the IOTLB or being walked.
     pub iotlb_hits: u64,
     /// Page walks begun.
     pub iotlb_misses: u64,
@@ -69,13 +70,13 @@ pub(crate) struct MemorySystem {
     iommu: Option<Iommu>,
     noise: Vec<WeightedLatency>,
     power: Option<Power>,
-    /// Turns of requests, by root port.
+    /// Service times of requests, by root port.
     turns: Vec<Turns>,
     rng: Xoshiro256PlusPlus,
     counters: MemoryCounters,
 }
 
-/// When the next request through a root port may take its turn.
+/// Time from which the next request through a root port may be served.
 #[derive(Clone, Copy, Default)]
 struct Turns {
     /// After the reads and writes before it.
@@ -154,7 +155,7 @@ impl MemorySystem {
         }
     }
 
-    /// Whether the whole request is mapped; counts a fault if not.
+    /// Returns whether the complete request is mapped. Counts a fault if not.
     pub(crate) fn maps(&mut self, requester: Bdf, address: u64, len: u32) -> bool {
         let mapped = self.iommu.as_ref().is_none_or(|iommu| iommu.maps(requester, address, len));
         self.counters.translation_faults += u64::from(!mapped);
@@ -198,7 +199,7 @@ impl MemorySystem {
         self.served(served)
     }
 
-    /// Serves a write in the same way.
+    /// Serves a write through `port` from `at` on, after the earlier ones; returns when it has been served.
     pub(crate) fn take_write(&mut self, port: usize, at: Time, service: Duration) -> Time {
         let free_at = &mut self.turns[port].write_free_at;
         *free_at = at.max(*free_at) + service;
@@ -214,14 +215,14 @@ impl MemorySystem {
         at
     }
 
-    /// A write through `port` is visible at `at`, but not before earlier ones; returns the time.
+    /// Returns the time when a write through `port` becomes visible: `at`, or later if an earlier write of the port becomes visible later.
     pub(crate) fn show(&mut self, port: usize, at: Time) -> Time {
         let visible_at = &mut self.turns[port].visible_at;
         *visible_at = (*visible_at).max(at);
         *visible_at
     }
 
-    /// Extra time for a read that came at `asked`, over one of lines that a device has written.
+    /// Returns the extra time of a read that came at `asked`, compared with a read of lines that a device has written.
     pub(crate) fn read(&mut self, access: &Access, asked: Time) -> Duration {
         let mut latency = Duration::ZERO;
         for line in lines(access) {
@@ -230,7 +231,8 @@ impl MemorySystem {
         if self.noise.is_empty() { latency } else { latency + draw(&self.noise, &mut self.rng) }
     }
 
-    /// Extra time until a write that came at `asked` is visible, over one of lines in the cache.
+    /// Returns the extra time until a write that came at `asked` is visible, compared with a write to lines in the
+    /// cache.
     pub(crate) fn write(&mut self, access: &Access, asked: Time) -> Duration {
         let end = access.address + u64::from(access.len);
         let mut latency = Duration::ZERO;
@@ -279,7 +281,7 @@ impl MemorySystem {
         here && remote.is_some_and(|remote| remote.look(line).is_some())
     }
 
-    /// Handles a read of a line that no cache held: some caches keep it.
+    /// Handles a read of a line that no cache held. Some caches then store it.
     fn allocate_read(&mut self, line: u64) {
         if let Some(caches) = &mut self.caches
             && caches.read_allocate
@@ -297,9 +299,9 @@ impl MemorySystem {
         }
     }
 
-    /// Returns the time of a write of one line. A missing line is allocated here, wherever its memory is. If it is
-    /// written as a whole, it waits for the line that it evicts; if not, it must be fetched, which takes longer than
-    /// the eviction.
+    /// Returns the time of a write of one line. A missing line is allocated in this cache, even if its memory is at the
+    /// other socket. A write of the full line waits for the eviction of another line. A partial write must fetch the
+    /// line, which takes longer than the eviction.
     fn write_line(&mut self, line: u64, whole: bool, asked: Time) -> Duration {
         let Some(caches) = &mut self.caches else { return Duration::ZERO };
         let from_remote = caches.remote.as_mut().is_some_and(|remote| remote.forget(line));

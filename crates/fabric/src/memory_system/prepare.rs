@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Puts caches into a known state in no simulated time, for benchmark programs. It counts nothing.
+//! Puts caches into a known state in no simulated time, for benchmark programs. A preparation changes no counters.
 
 use super::MemorySystem;
 use super::llc::Writer;
@@ -9,14 +9,14 @@ use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tlp::Bdf;
 
-/// Maximum number of bytes that one preparation covers; the rest is left alone.
+/// Maximum number of bytes that one preparation covers. Bytes beyond stay as they are.
 const MAX_BYTES: u64 = 1 << 32;
 
-/// Maximum number of passes over them: a further one changes nothing.
+/// Maximum number of passes over them. A further pass would have no effect.
 const MAX_PASSES: u32 = 4;
 
 impl MemorySystem {
-    /// Carries out `preparation`; writes of a device come through root port `port`.
+    /// Executes `preparation`. Writes of a device come through root port `port`.
     pub(crate) fn prepare(&mut self, preparation: &CachePreparation, port: usize) {
         match *preparation {
             CachePreparation::ThrashByHost => {

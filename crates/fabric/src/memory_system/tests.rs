@@ -20,7 +20,7 @@ fn device() -> Bdf {
     Bdf::from_bits(0x100)
 }
 
-/// Distinct figures, so that a sum shows its parts.
+/// Distinct figures, so that each sum has unique parts.
 fn profile(settings: HostSettings) -> HostProfile {
     HostProfile {
         llc: Some(LlcProfile {
@@ -87,8 +87,18 @@ fn line_latency_depends_on_its_place() {
         ((0, 0, 1), ThrashByHost, [80, 26, 80, 0], "cold, program elsewhere"),
         ((0, 0, 1), by_host(), [94, 26, 94, 0], "warmed by a program elsewhere"),
         ((0, 1, 0), ThrashByHost, [120, 99, 120, 0], "memory elsewhere"),
-        ((0, 1, 0), by_host(), [40, 0, 0, 0], "memory elsewhere, but the line is here"),
-        ((0, 1, 0), by_device(), [0, 0, 0, 0], "a device's lines are here wherever memory is"),
+        (
+            (0, 1, 0),
+            by_host(),
+            [40, 0, 0, 0],
+            "memory of the other socket, but the line is in the local cache",
+        ),
+        (
+            (0, 1, 0),
+            by_device(),
+            [0, 0, 0, 0],
+            "a device's lines are in the local cache, for any place of memory",
+        ),
         ((0, 1, 1), by_host(), [120, 99, 120, 0], "both elsewhere"),
         ((0, 1, 1), by_device(), [0, 0, 0, 0], "both elsewhere, but written by a device"),
     ];
@@ -122,7 +132,7 @@ fn slowest_line_determines_the_latency() {
 }
 
 #[test]
-fn window_thrashed_by_device_hits_up_to_the_ddio_ways() {
+fn device_written_window_hits_if_it_fits_ddio_ways() {
     let mut system = system(sockets(0, 0, 0));
     let (address, bytes) = (WINDOW, 64 * 64 * 64);
     system.prepare(&CachePreparation::ThrashByDevice { requester: device(), address, bytes, seed: 3 }, 0);
@@ -130,7 +140,7 @@ fn window_thrashed_by_device_hits_up_to_the_ddio_ways() {
     for line in 0..lines {
         system.read(&access(address + line * 64, 64), at(0));
     }
-    // Two ways of 64 sets, all of them of this window by now.
+    // Two ways of 64 sets, which now hold only lines of this window.
     assert_eq!(system.counters().read_lines_hit, 128);
 }
 
@@ -160,7 +170,7 @@ fn prepared_transfers_leave_the_same_state_as_real_ones() {
 }
 
 #[test]
-fn writes_are_visible_in_order_and_by_port() {
+fn writes_become_visible_in_order_per_port() {
     let mut system = system(sockets(0, 0, 0));
     assert_eq!(
         [system.show(0, at(90)), system.show(0, at(70)), system.show(1, at(50))],
@@ -200,9 +210,9 @@ fn sleeping_root_complex_is_woken_once() {
 }
 
 #[test]
-fn host_without_such_parts_has_no_memory_system() {
+fn plain_host_has_no_memory_system() {
     assert!(MemorySystem::new(&HostProfile::ideal(), 4).is_none());
-    // An IOMMU that is off, and another socket with nothing on it.
+    // An IOMMU that is off, and an empty other socket.
     let bare = HostProfile { llc: None, dram: None, ..profile(sockets(0, 0, 0)) };
     assert!(MemorySystem::new(&bare, 4).is_none());
 }
@@ -250,10 +260,10 @@ fn memory_sleeps_and_read_lines_stay_in_the_cache() {
     assert_eq!(
         system.read(&access(0, 64), at(5000)),
         Duration::ZERO,
-        "the line has stayed, as one written by a device"
+        "the line has stayed, because a device wrote it"
     );
     assert_eq!(system.read(&access(64, 64), at(5050)), ns(80 + 650));
-    assert_eq!(system.read(&access(128, 64), at(5780)), ns(80), "it has just been woken");
+    assert_eq!(system.read(&access(128, 64), at(5780)), ns(80), "the memory has just been woken");
 
     let depth = |idle: u64, wake: u64| PowerProfile { idle: ns(idle), wake: always(wake) };
     profile.power = vec![depth(100, 60), depth(600, 640)];

@@ -11,27 +11,28 @@ use tlp::{Duration, Mps, Rcb};
 /// The last-level cache of a socket. Lines have 64 B; each was last written by a core or by a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LlcProfile {
-    /// Capacity in bytes. With `ways` of 64 B lines it makes at least 64 sets.
+    /// Capacity in bytes. With `ways` of 64 B lines, the size must give at least 64 sets.
     pub capacity_bytes: u64,
     /// Ways of a set, 2 to 64.
     pub ways: u32,
-    /// Number of ways in which writes of devices allocate (DDIO), 1 to `ways - 1`. Lines of cores take the others:
-    /// host-warmed windows of 16 to 64 MB hit as 18 of 20 ways hold (pcie-bench data, `lat_dma_sweep_rd_rnd_64`).
+    /// Number of ways in which writes of devices allocate (DDIO), 1 to `ways - 1`. Lines of cores use the other ways:
+    /// host-warmed windows of 16 to 64 MB hit as if the cache had 18 of its 20 ways (pcie-bench data,
+    /// `lat_dma_sweep_rd_rnd_64`).
     pub ddio_ways: u32,
-    /// Extra time to read a line that a core wrote, over one that a device wrote.
+    /// Extra time to read a line that a core wrote, compared with a line that a device wrote.
     pub core_snoop_latency: Duration,
     /// Lines that devices read from memory stay in the cache, as in client chips.
     pub read_allocate: bool,
-    /// Extra time until a write that allocates a line is visible: the line that it evicts goes to memory first.
+    /// Extra time until a write that allocates a line is visible. The evicted line goes to memory first.
     pub eviction_latency: Duration,
 }
 
 /// Memory below the caches.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct DramProfile {
-    /// Extra time for a line from memory, over one from the cache.
+    /// Extra time for a line from memory, compared with a line from the cache.
     pub latency: Duration,
-    /// Banks, if they are modelled: lines of one bank take turns.
+    /// Banks, if they are modelled. A bank serves one line at a time.
     pub banks: Option<DramBanks>,
     /// Sleep of memory by itself (self-refresh), while the root complex is awake. Waking the root complex from its deepest sleep
     /// wakes memory too.
@@ -47,7 +48,7 @@ pub struct DramBanks {
     pub row_bytes: u64,
     /// Service time of a line.
     pub line_service: Duration,
-    /// Reads of lines that a core wrote take a turn as well: the home agent asks memory while it snoops.
+    /// Reads of lines that a core wrote occupy a bank as well, because the home agent reads memory while it snoops.
     pub speculative_reads: bool,
 }
 
@@ -70,7 +71,7 @@ pub struct IommuProfile {
     pub entries: u32,
     /// Ways of its sets; 0: any entry holds any page.
     pub ways: u32,
-    /// The entry that a new one replaces.
+    /// Selection of the entry that a new entry replaces.
     pub replacement: Replacement,
     /// One IOTLB for all root ports; otherwise each has its own, with `entries` entries.
     pub shared: bool,
@@ -80,8 +81,8 @@ pub struct IommuProfile {
     pub hit_latency: Duration,
     /// Latency of a page walk.
     pub page_walk_latency: Duration,
-    /// Maximum number of walks in a batch, 1 to 64. If all are running, a further one, and all later requests of its
-    /// root port, wait until these have ended and all requests translated by then have been served.
+    /// Maximum number of walks in a batch, 1 to 64. If all are busy, the next walk and all later requests of its root
+    /// port wait until the running walks have ended and all requests translated by then have been served.
     pub walkers: u32,
     /// A cache of upper levels of page tables.
     pub page_walk_cache: Option<PageWalkCache>,
@@ -94,7 +95,7 @@ pub struct PageWalkCache {
     pub entries: u32,
     /// Pages that an entry covers, a power of two: 512 of a last-level table, 8 of a cache line of entries.
     pub pages_per_entry: u32,
-    /// Time that a walk saves if its entry is there; no more than the walk takes.
+    /// Time that a walk saves if its entry is cached. At most the duration of the walk.
     pub saves: Duration,
 }
 
@@ -142,7 +143,7 @@ pub struct CompletionProfile {
     /// Reads of at least this many bytes always get completions of Max_Payload_Size.
     pub whole_from_bytes: Option<u32>,
     /// A read that begins within a line gets that part in its own completion. Lines have 64 B, or the length of the
-    /// Read Completion Boundary if that is longer: completions of a read end nowhere else (`PCIe 5.0 §2.3.1.1`).
+    /// Read Completion Boundary if that is longer, because completions of a read end only there (`PCIe 5.0 §2.3.1.1`).
     pub first_line_alone: bool,
     /// A read that ends within a line gets that line's part in its own completion if more than a line is left for the
     /// last one. Lines as above.
@@ -152,8 +153,8 @@ pub struct CompletionProfile {
     /// Additional idle time after the last completion of a request whose completions are split to `unit_bytes`.
     pub request_gap: Duration,
     /// Additional idle time after each completion of a read whose lines took a microsecond longer than a hit in the
-    /// cache, in proportion, if completions are split to `unit_bytes`. The shorter completions are, the sooner the next
-    /// one is waited for.
+    /// cache, in proportion, if completions are split to `unit_bytes`. Shorter completions make the link wait sooner
+    /// for the next one.
     pub late_gap: Duration,
 }
 
@@ -163,7 +164,7 @@ impl CompletionProfile {
     /// hit.
     pub(crate) fn rest_ps(&self, address: u64, bytes: u32, last: bool, cut: bool, late: Duration) -> u16 {
         let dws = ((address % 4) as u32 + bytes).div_ceil(4);
-        // The idle time of a shorter one passes while the next is gathered.
+        // The idle time of a shorter completion passes while the next one is gathered.
         let mut ps = if u64::from(dws * 4) < LINE_BYTES { 0 } else { self.gap.as_ps() };
         if cut {
             ps += late.as_ps() * self.late_gap.as_ps() / 1_000_000;
@@ -201,7 +202,7 @@ pub struct WeightedLatency {
 /// A sleep state of a root complex or of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PowerProfile {
-    /// Idle time after which it sleeps.
+    /// Idle time after which the part sleeps.
     pub idle: Duration,
     /// Time to wake; if the parts sum to less than a billion, the rest wakes at once.
     pub wake: Vec<WeightedLatency>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events that are not due soon: a wheel of slots, each a list in the order of arrival, and a heap for events beyond.
-//! The wheel never sorts a slot: the caller that takes it does.
+//! Events that are not due soon: a wheel of slots, each a list in the order of arrival, and heaps for later events. The
+//! wheel does not sort a slot; the caller that takes the slot does.
 
 use super::Entry;
 use std::cmp::{Ordering, Reverse};
@@ -10,7 +10,8 @@ use tlp::Time;
 /// Slots of the wheel.
 const SLOTS: u64 = 256;
 /// Binary logarithm of a slot's picoseconds. With a hundred links busy, some ten events share a slot of 4 ns.
-/// Acknowledgement timers lie within the microsecond that the wheel spans; replay timers, which seldom expire, beyond.
+/// Acknowledgement timers are due within the microsecond that the wheel spans. Replay timers, which seldom expire, are
+/// due later.
 const WIDTH_LOG2: u32 = 12;
 /// The index of no node.
 const NONE: u32 = u32::MAX;
@@ -29,7 +30,7 @@ struct Far {
 
 type FarEvents = BinaryHeap<Reverse<Far>>;
 
-/// The wheel; it allocates nothing for an event once it has held as many.
+/// The wheel. It allocates only if it holds more events than ever before.
 pub(super) struct Wheel {
     /// First and last node of each slot.
     slots: Vec<(u32, u32)>,
@@ -128,8 +129,8 @@ impl Wheel {
         self.nodes.len() as u32 - 1
     }
 
-    /// Hands the events of the first slot that has any to `take`, those of one time in order. Returns the slot after
-    /// it, which is now the first; `None` if there is no event.
+    /// Passes the events of the first non-empty slot to `take`. Events at one time come in order. Returns the slot
+    /// after it, which is now the first; `None` if there is no event.
     pub(super) fn take_first(&mut self, take: impl FnMut(Entry)) -> Option<u64> {
         if self.in_slots == 0 {
             self.first = slot_of(self.first_far()?.peek()?.0.entry.time);
@@ -138,7 +139,7 @@ impl Wheel {
         let slot = self.first + self.first_filled()?;
         self.empty(slot, take);
         self.first = slot + 1;
-        // Before any later insertion there: these events came earlier.
+        // This is done before any later insertion into the slot, because these events came earlier.
         self.fetch_far();
         Some(self.first)
     }
@@ -157,8 +158,8 @@ impl Wheel {
         }
     }
 
-    /// Removes the events for which `goes` is true; it may be true for events of ports only. Calls it in the order of time and
-    /// sequence.
+    /// Removes the events for which `goes` is true; it may be true for events of ports only. Calls `goes` in the order
+    /// of time and sequence.
     #[cold]
     pub(super) fn remove_of_ports(&mut self, mut goes: impl FnMut(&Entry) -> bool) {
         let mut entries = Vec::new();
@@ -175,7 +176,7 @@ impl Wheel {
     fn first_filled(&self) -> Option<u64> {
         let start = (self.first % SLOTS) as usize;
         let words = self.filled.len();
-        // The start's word comes first with its upper bits, and last with its lower ones.
+        // The word of the start is searched first for its upper bits, and last for its lower bits.
         (0..=words).find_map(|n| {
             let word = (start / 64 + n) % words;
             let mask = match n {
@@ -205,7 +206,7 @@ impl Wheel {
 
     /// Returns the heap that holds the first far event; `None` if both are empty.
     fn first_far(&mut self) -> Option<&mut FarEvents> {
-        // The order is reversed, and nothing comes before all.
+        // The order is reversed, and an empty heap comes before all others.
         let of_ports = self.far_of_ports.peek() > self.far.peek();
         let far = if of_ports { &mut self.far_of_ports } else { &mut self.far };
         (!far.is_empty()).then_some(far)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Non-posted requests of devices: those outstanding in the memory system, and their completions.
+//! Non-posted requests of devices that are outstanding in the memory system, and their completions.
 
-use super::effects::Effect;
 use super::memory::{Request, Served, Service};
 use super::{Base, PortSettings, Ready};
+use crate::effects::Effect;
 use crate::ledger::Turn;
 use crate::memory_system::Access;
 use crate::profile::{LONG_READ_LINES, lines};
@@ -42,7 +42,7 @@ pub(super) struct Job {
     stale: bool,
 }
 
-/// The effect of a request on memory in its turn.
+/// The effect of a request on memory when memory serves it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Action {
     /// Reads.
@@ -51,7 +51,7 @@ pub(super) enum Action {
     Write(Span),
     /// Reads, computes and writes.
     Atomic(AtomicOp),
-    /// Nothing: the data comes from another root port.
+    /// No memory: the data comes from another root port.
     Passed,
 }
 
@@ -102,7 +102,7 @@ impl Job {
         Job { status, address: 0, carry: false, data: Data::NONE, ..job }
     }
 
-    /// A header that asks for the same bytes: without hint and prefixes.
+    /// A header for the same bytes, without hint and prefixes.
     fn request(&self) -> Repr {
         let Asked { requester, tag, tc, attr, .. } = self.asked;
         let memory = |op, span| Body::Memory(MemoryRequest { op, requester, tag, span });
@@ -116,7 +116,7 @@ impl Job {
                 tag,
                 address,
             }),
-            // The bytes are those of a request, which has a span.
+            // These are the bytes of a request, so they form a span.
             Action::Read | Action::Passed => {
                 memory(MemoryOp::Read, Span::covering(address, bytes).unwrap_or(Span::zero_length(address)))
             }
@@ -164,7 +164,7 @@ impl Completer {
         (self.jobs.len() - 1) as u32
     }
 
-    /// The jobs of `port` are dropped when their data is there.
+    /// The jobs of `port` are dropped when their data is available.
     pub(super) fn forget(&mut self, port: usize) {
         self.jobs.iter_mut().filter(|job| job.port == port).for_each(|job| job.stale = true);
     }
@@ -179,8 +179,8 @@ impl Completer {
 }
 
 impl Base {
-    /// Counts a request that memory does not take. A request blocked by the IOMMU is only a fault of the IOMMU, and no
-    /// error of the root port, which others share (Intel VT-d, "Translation Faults").
+    /// Counts a request that memory does not accept. A request blocked by the IOMMU is only a fault of the IOMMU, and
+    /// no error of the root port, which others share (Intel VT-d, "Translation Faults").
     #[cold]
     pub(super) fn note_refused(&mut self, access: &Access, now: Time, tlp: &Tlp) {
         let is_blocked = self.memory.is_blocked(access);
@@ -222,7 +222,7 @@ impl Base {
 }
 
 impl Completer {
-    /// The data of `job` is there; returns its root port and Traffic Class.
+    /// The data of `job` is available. Returns its root port and Traffic Class.
     pub(super) fn read_ready(&mut self, base: &mut Base, job: u32, now: Time) -> (usize, TrafficClass) {
         self.in_memory -= 1;
         let at = &mut self.jobs[job as usize];
@@ -251,8 +251,8 @@ impl Completer {
         self.push_ready(base, job)
     }
 
-    /// Handles memory that did not answer: it existed when the job was taken, but has gone since; or it is elsewhere and was
-    /// polled.
+    /// Handles memory that did not answer. Either it was removed after the job was accepted, or it is remote and has no
+    /// data yet.
     #[cold]
     fn fails(&mut self, base: &mut Base, job: u32, now: Time) -> (usize, TrafficClass) {
         let Job { port, asked: Asked { tc, requester, .. }, .. } = self.jobs[job as usize];
@@ -268,7 +268,7 @@ impl Completer {
         self.push_ready(base, job)
     }
 
-    /// Handles a job whose requester's link is gone: its data is still written, but no completion is sent.
+    /// Handles a job whose requester's link went down. Its data is still written, but no completion is sent.
     #[cold]
     fn read_is_stale(&mut self, base: &mut Base, job: u32) -> (usize, TrafficClass) {
         let at = &mut self.jobs[job as usize];
@@ -299,7 +299,7 @@ impl Completer {
         self.free.push(job);
     }
 
-    /// Carries out an AtomicOp; returns false if memory does not accept it.
+    /// Executes an AtomicOp. Returns false if memory does not accept it.
     fn operate(&mut self, base: &mut Base, job: u32, op: AtomicOp) -> bool {
         let at = &mut self.jobs[job as usize];
         let old =
@@ -363,7 +363,7 @@ impl Completer {
         Some(Tlp { account, rest_ps, ..Tlp::new(repr, data) })
     }
     /// Handles requests other than plain reads.
-    // A separate function, so that reads, the most frequent, do not pay for its registers.
+    // A separate function, so that the more frequent reads do not pay for its registers.
     #[inline(never)]
     pub(super) fn start_other(&mut self, base: &mut Base, port: usize, now: Time, tlp: &Tlp) {
         let p = &base.profile;
@@ -386,8 +386,8 @@ impl Completer {
         self.begin(base, now, job, tlp, Service { read, write });
     }
 
-    /// Takes a turn of the memory system for a job that reads and writes as given, if there is memory for it.
-    // Compiled once for reads and once for the rest: each omits what it does not need.
+    /// Schedules a job in the memory system as a read, a write or both, if its address is memory.
+    // Compiled once for reads and once for other requests, so that each copy omits unneeded parts.
     #[inline(always)]
     pub(super) fn begin(&mut self, base: &mut Base, now: Time, mut job: Job, tlp: &Tlp, service: Service) {
         let port = job.port;
@@ -419,6 +419,15 @@ impl Completer {
         if ready <= now {
             self.read_ready(base, job, now);
         }
+    }
+
+    /// Starts the job of a read that has its turn in memory; returns its number.
+    #[inline(always)]
+    pub(super) fn start_read(&mut self, base: &mut Base, job: Job) -> u32 {
+        base.counters.memory_reads += 1;
+        base.ports[job.port].reads_under_way[usize::from(job.asked.tc.bits())] += 1;
+        self.in_memory += 1;
+        self.insert(job)
     }
 
     /// Answers a request with UR.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Root ports as functions: type 1 functions of bus 0, root port `n` being 00:(n+1).0 (`PCIe 5.0 §7.3.1`). Handles
-//! configuration requests to them and their effects, errors and interrupts. It never routes.
+//! configuration requests to these functions, and their effects, errors and interrupts. This module does not route
+//! TLPs.
 
-use super::{Base, PortSettings, RootComplex, RootPort, Watch};
+use super::{Base, PortSettings, RootPort, Watch};
 use crate::bridge::{Action, Bridge, Held, Routes};
 use crate::topology::MSI_WINDOW;
 use config::cap::pcie::LINK_CAPABILITIES;
-use config::{ConfigSpace, Effects, Side, SlotEvent, Uncorrectable};
+use config::{ConfigSpace, Effects, Side, Uncorrectable};
 use host::{HostError, HostInput, HostInterrupt, Wire};
 use serde::Serialize;
 use tlp::rules::reasons::unclaimed;
@@ -26,7 +27,7 @@ const SHORT_TAGS: u16 = 32;
 pub struct RootFunctionCounters {
     /// Configuration requests that functions of bus 0 have answered.
     pub config_requests: u64,
-    /// TLPs sent on from one root port to another.
+    /// TLPs forwarded from one root port to another.
     pub peer_to_peer: u64,
     /// Reads between root ports that were split.
     pub split_reads: u64,
@@ -46,7 +47,7 @@ pub(super) struct Function {
     /// The registers that determine where TLPs go, kept up to date with the configuration space.
     pub(super) routes: Routes,
     pub(super) up: bool,
-    /// Rate and width of the link, once it was up.
+    /// Rate and width of the link, after it has come up.
     pub(super) speed: Option<(Rate, Width)>,
     pub(super) held: Held,
     /// INTA (bit 0) to INTD (bit 3) as received from the link, and as reported to the host.
@@ -81,7 +82,7 @@ impl Function {
         self.held.contains(Held::CONTAINED)
     }
 
-    /// Receives the error messages that the function's own errors have caused.
+    /// Handles the error messages that the function's own errors have caused.
     pub(super) fn hear_own_errors(&mut self, first: Option<Tlp>) {
         let further = [first, self.bridge.poll_error_message(), self.bridge.poll_containment_message()];
         for tlp in further.into_iter().flatten() {
@@ -108,7 +109,8 @@ impl RootPort {
         !matches!(body, Body::Atomic(_)) || self.function.as_deref().is_none_or(enabled)
     }
 
-    /// Returns how long the tag of an abandoned request rests: as long as requests wait, or as they would by default.
+    /// Returns the time for which the tag of an abandoned request stays unused: the timeout of requests, or the default
+    /// timeout if that is disabled.
     pub(super) fn rest(&self) -> Duration {
         self.config.completion_timeout.or(self.bare.completion_timeout).unwrap_or_default()
     }
@@ -138,18 +140,9 @@ impl RootPort {
     }
 }
 
-impl RootComplex {
-    /// Records an event at the slot below root port `port`, and interrupts if that is enabled.
-    pub(crate) fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
-        if let Some(function) = &mut self.base.ports[port].function {
-            function.bridge.slot_event(event);
-            self.base.apply_registers(port, now);
-        }
-    }
-}
-
 impl Base {
-    /// Carries out a configuration request of the host to a function of bus 0; the answer takes the way there and back.
+    /// Executes a configuration request of the host to a function of bus 0. The answer takes the latency of both
+    /// directions.
     pub(super) fn configure(
         &mut self,
         now: Time,
@@ -260,7 +253,7 @@ impl Base {
         }
     }
 
-    /// Tells the host which wires of `port` have changed; `from` has sent the message that changed them, or `None` for
+    /// Notifies the host of the changed wires of `port`. `from` has sent the message that changed them, or `None` for
     /// the root port itself.
     pub(super) fn tell_wires(&mut self, port: usize, now: Time, from: Option<Bdf>) {
         let Some(function) = &mut self.ports[port].function else { return };

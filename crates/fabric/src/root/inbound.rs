@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Arriving TLPs at root ports: the part that takes each, or none if it has no effect.
+//! TLPs that arrive at root ports, and the part that handles each. A TLP without effect has no such part.
 
 use super::completer::Job;
-use super::effects::Due;
-use super::memory::{Service, WriteTurn};
+use super::memory::{ReadTurn, Service, WriteTurn};
 use super::peer::Verdict;
 use super::{Base, ROOT_ID, RootComplex, Watch};
+use crate::effects::Due;
 use crate::memory_system::Access;
 use crate::topology::MSI_WINDOW;
 use config::{Side, Uncorrectable};
@@ -40,7 +40,8 @@ impl RootComplex {
         }
     }
 
-    /// Bare root ports check every ECRC; functions check those of TLPs that end here, if enabled (`PCIe 5.0 §2.7.1`).
+    /// Bare root ports check every ECRC. Functions check the ECRC of TLPs that end here, if enabled (`PCIe 5.0
+    /// §2.7.1`).
     #[cold]
     fn checks_ecrc(&self, port: usize, tlp: &Tlp) -> bool {
         let Some(function) = &self.base.ports[port].function else { return true };
@@ -76,8 +77,8 @@ impl RootComplex {
         if !is_interrupt && !self.base.memory.lets(&access, true) {
             self.base.note_refused(&access, now, tlp);
         } else if tlp.repr.ep {
-            // Memory does not store the poison: its old content is wrong, and this cannot be detected (`PCIe 5.0
-            // §6.2.3.2.4.3`). No interrupt may be made of the TLP either (§2.7.2.2).
+            // Memory does not store the poison. It keeps its old content, which is wrong, and software cannot detect
+            // this (`PCIe 5.0 §6.2.3.2.4.3`). No interrupt may be made of the TLP either (§2.7.2.2).
             self.base.refused(|b| &mut b.counters.poisoned, port, now, poisoned(), tlp);
             self.base.log(port, now, Uncorrectable::PoisonedTlp, false, Side::Secondary, tlp);
         } else if is_interrupt && !m.span.is_zero_length() {
@@ -92,8 +93,8 @@ impl RootComplex {
         self.base.return_credits(port, tlp);
     }
 
-    /// Gives a request that needs an answer a place in the memory system, or lets it wait and keep its credits. So
-    /// answers that cannot be sent hold up their requester, whatever their content.
+    /// Accepts a request that needs an answer into the memory system, or lets it wait with its credits. So unsendable
+    /// answers of any kind block only their requester.
     fn queue_request(&mut self, port: usize, now: Time, tlp: &Tlp) {
         let p = &mut self.base.ports[port];
         let tc = tlp.repr.tc;
@@ -115,7 +116,7 @@ impl RootComplex {
             return self.completer.refuse(&mut self.base, port, now, tlp, why);
         }
         let p = &self.base.profile;
-        // Reads have a separate path, on which the compiler knows that nothing is written.
+        // Reads have a separate path, on which the compiler knows that the request does not write.
         if let Body::Memory(m) = &tlp.repr.body
             && m.op == MemoryOp::Read
         {
@@ -152,14 +153,15 @@ impl RootComplex {
         false
     }
 
-    /// The data of `job` is there; returns its root port, which must be pumped.
+    /// The data of `job` is available. Returns its root port, whose output must then be polled.
     pub(crate) fn read_ready(&mut self, job: u32, now: Time) -> usize {
         let (port, tc) = self.completer.read_ready(&mut self.base, job, now);
         self.job_left(port, tc, now);
         port
     }
 
-    /// Notes that a job may have ended and freed its place in the memory system. TLPs for another root port take no place.
+    /// Notes that a job may have ended and freed its place in the memory system. TLPs for another root port do not need
+    /// a place.
     #[inline]
     pub(super) fn job_left(&mut self, port: usize, tc: TrafficClass, now: Time) {
         if !self.base.ports[port].waiting.is_empty() {
@@ -177,35 +179,40 @@ impl RootComplex {
     }
 }
 
-/// A write whose turn in memory is known before anything has changed: see [`RootComplex::plan_write`].
+/// A write whose time in memory is known before any state has changed: see [`RootComplex::plan_write`].
 pub(crate) struct PlannedWrite {
     pub(crate) data_credits: u32,
-    /// Memory takes it at once.
+    /// Memory accepts the write immediately.
     pub(crate) turn: WriteTurn,
 }
 
+/// Returns the memory request in `tlp` if it has no rare feature, and carries as much data as its header says.
+#[inline(always)]
+fn usual_request(tlp: &Tlp) -> Option<&MemoryRequest> {
+    let repr = &tlp.repr;
+    let Body::Memory(m) = &repr.body else { return None };
+    let is_usual = !(repr.td | repr.ep)
+        && repr.tc == TrafficClass::default()
+        && tlp.flaw == Flaw::None
+        && tlp.prefixes.is_empty()
+        && tlp.is_whole()
+        && !m.span.is_zero_length();
+    is_usual.then_some(m)
+}
+
 impl RootComplex {
-    /// Plans the turn of a write at root port `port`. `None` unless memory has fixed latencies and takes it at once, the port
-    /// has nothing to send, and the write has no rare feature.
+    /// Plans the time of a write in memory, at root port `port`. `None` unless memory has fixed latencies and accepts
+    /// the write immediately, the port has no TLP to send, and the write has no rare feature.
     #[inline(always)]
     pub(crate) fn plan_write(&self, port: usize, now: Time, tlp: &Tlp) -> Option<PlannedWrite> {
         let base = &self.base;
         let p = base.ports.get(port)?;
-        let (Body::Memory(m), repr) = (&tlp.repr.body, &tlp.repr) else { return None };
+        let m = usual_request(tlp)?;
+        let (address, len, length_dw) = (m.span.first_byte(), m.span.byte_count(), m.span.length_dw());
         if m.op != MemoryOp::Write
-            || (repr.td | repr.ep)
-            || repr.tc != TrafficClass::default()
-            || tlp.flaw != Flaw::None
-            || !tlp.prefixes.is_empty()
             || p.watch == Watch::Everything
             || p.outputs() != 0
             || !p.credits.is_empty()
-        {
-            return None;
-        }
-        let (address, len, length_dw) = (m.span.first_byte(), m.span.byte_count(), m.span.length_dw());
-        if m.span.is_zero_length()
-            || len as usize != tlp.data.len()
             || length_dw * 4 > p.config.mps.bytes()
             || MSI_WINDOW.contains(address, len.into())
         {
@@ -213,6 +220,38 @@ impl RootComplex {
         }
         let turn = base.memory.write_turn(&base.profile, address, len, now)?;
         (turn.taken <= now).then_some(PlannedWrite { data_credits: length_dw.div_ceil(4), turn })
+    }
+
+    /// Plans the turn of a read at root port `port`. `None` unless memory has fixed latencies and room for it, its completions have
+    /// the usual size, and it has no rare feature.
+    #[inline(always)]
+    pub(crate) fn plan_read(&self, port: usize, now: Time, tlp: &Tlp) -> Option<ReadTurn> {
+        let Base { ports, profile, memory, .. } = &self.base;
+        let p = ports.get(port)?;
+        let m = usual_request(tlp)?;
+        let room = p.waiting.is_empty() && p.reads_under_way[0] < profile.max_reads_per_port;
+        if m.op != MemoryOp::Read
+            || p.watch == Watch::Everything
+            || !room
+            || !p.credits.is_empty()
+            || profile.completions.unit_bytes.is_some()
+        {
+            return None;
+        }
+        memory.read_turn(profile, m.span.first_byte(), m.span.byte_count(), now)
+    }
+
+    /// Takes a read at root port `port` that was planned at this time; returns its job. Unless the data is there already, call
+    /// `read_ready` when it is.
+    #[inline(always)]
+    pub(crate) fn take_read(&mut self, port: usize, now: Time, turn: &ReadTurn, tlp: &Tlp) -> Option<u32> {
+        let Body::Memory(m) = &tlp.repr.body else { return None };
+        self.base.memory.take_read_turn(turn);
+        let job = self.completer.start_read(&mut self.base, Job::read(port, tlp, m));
+        if turn.ready <= now {
+            self.completer.read_ready(&mut self.base, job, now);
+        }
+        Some(job)
     }
 
     /// Takes a write that was planned at this time.
@@ -229,7 +268,7 @@ impl RootComplex {
 }
 
 impl Base {
-    /// Returns whether a request must be judged: it may be for another root port, or may be refused.
+    /// Returns whether a request needs checks, because it may be for another root port or may be refused.
     #[inline]
     fn must_judge(&self, port: usize, tlp: &Tlp) -> bool {
         match (self.ports[port].watch, &tlp.repr.body) {
@@ -242,7 +281,7 @@ impl Base {
     }
 
     /// Returns the limits of a root port: no local prefixes, and as many End-End prefixes as its function supports, or
-    /// four without a function. A link hands on no TLP of a Traffic Class that it does not map.
+    /// four without a function. A link does not deliver TLPs of a Traffic Class that it does not map.
     fn limits(&self, port: usize, tlp: &Tlp) -> Limits {
         let port = &self.ports[port];
         let end_to_end_prefixes = match &port.function {
@@ -263,7 +302,8 @@ impl Base {
         }
     }
 
-    /// Writes data to memory. The bytes are there at once; freeing the receive buffer, and serving a later read, take time.
+    /// Writes data to memory. The bytes are written immediately. Only the release of the receive buffer and later reads
+    /// are delayed.
     fn drain(&mut self, access: &Access, now: Time, tlp: &Tlp) {
         let Base { memory, profile, effects, .. } = self;
         let taken = memory.take_write(profile, access, now, tlp.account, effects);

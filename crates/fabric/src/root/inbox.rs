@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Inputs on their way from the root complex to the host. They need no limit: completions answer requests, and
+//! Inputs in transit from the root complex to the host. Their number needs no limit: completions answer requests, and
 //! interrupts and messages arrive no faster than links carry them.
 
-use super::effects::{Due, Effects};
+use crate::effects::{Due, Effects};
 use host::HostInput;
 use std::collections::VecDeque;
 use tlp::Time;
@@ -16,7 +16,7 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// `input` reaches the host at `at`. An input that skips the root complex overtakes those still on their way.
+    /// `input` reaches the host at `at`. An input that skips the root complex overtakes inputs in transit.
     pub(super) fn tell(&mut self, at: Time, input: HostInput, effects: &mut Effects) {
         let later = self.inputs.iter().rev().take_while(|(other, _)| *other > at).count();
         self.inputs.insert(self.inputs.len() - later, (at, input));

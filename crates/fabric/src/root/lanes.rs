@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Queues by Traffic Class: items of one class keep their order, items of different classes may pass each other, so
-//! that one virtual channel without room stops no other (`PCIe 5.0 §2.5`). They allocate nothing once they have grown.
+//! Queues by Traffic Class: items of one class keep their order, and items of different classes may pass each other. So
+//! a virtual channel without room does not block the others (`PCIe 5.0 §2.5`). After the queues have grown, they do not
+//! allocate.
 
 use std::collections::VecDeque;
 use tlp::{TcSet, TrafficClass};
@@ -19,7 +20,7 @@ pub(super) struct Lanes<T> {
 }
 
 impl<T> Lanes<T> {
-    /// Empty queues; that of TC0 has room for `capacity` without growing.
+    /// Empty queues. The queue of TC0 has room for `capacity` without growing.
     pub(super) fn with_capacity(capacity: usize) -> Lanes<T> {
         let mut queues: [VecDeque<T>; 8] = Default::default();
         queues[0].reserve(capacity);
@@ -82,7 +83,7 @@ impl<T: Stamped> Lanes<T> {
     ) -> Option<TrafficClass> {
         let mut left = self.filled.bits() & room.bits();
         if left & left.wrapping_sub(1) == 0 {
-            // Nearly always there is at most one class.
+            // Usually at most one class has items.
             let tc = TrafficClass::from_bits(left.trailing_zeros() as u8 & 7);
             return self.front(tc).filter(|item| left != 0 && may_go(tc, item)).map(|_| tc);
         }
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_with_room_is_sent_first() {
+    fn oldest_item_with_room_is_sent_first() {
         let tc = TrafficClass::from_bits;
         let mut lanes = Lanes::with_capacity(4);
         for (of, stamp) in [(3, 1), (0, 2), (3, 3), (7, 4), (0, 5)] {
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn blocked_item_is_passed() {
+    fn blocked_item_is_skipped() {
         let mut lanes = Lanes::with_capacity(0);
         lanes.push(TrafficClass::from_bits(1), 1);
         lanes.push(TrafficClass::from_bits(2), 2);

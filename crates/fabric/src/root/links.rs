@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events at the links of root ports: errors of the layers below, link down and up, resets. It never touches a link:
-//! its effects include [`Action`](crate::bridge::Action)s.
+//! Events at the links of root ports: errors of the layers below, link down and up, resets. This module never changes a
+//! link: its effects include [`Action`](crate::bridge::Action)s.
 
 use super::{Base, RootComplex};
-use crate::bridge::{DeadEnd, Held};
+use crate::bridge::{BridgeOwner, DeadEnd, Held};
 use crate::profile::LINE_BYTES;
 use config::{DetectedError, ResetScope, Side, SlotEvent, Uncorrectable};
 use device::CompletionError;
@@ -12,10 +12,10 @@ use host::HostError;
 use link::{Notice, wire_time};
 use tlp::{Class, Rate, Status, Time, Tlp, Width};
 
-impl RootComplex {
-    /// Handles a notice of the link of root port `port`. A bare root port only takes its speed.
+impl BridgeOwner for RootComplex {
+    /// A bare root port only takes its speed.
     #[cold]
-    pub(crate) fn handle_notice(&mut self, port: usize, now: Time, notice: Notice) {
+    fn handle_notice(&mut self, port: usize, now: Time, notice: Notice) {
         if let Notice::Up { rate, width } | Notice::Retrained { rate, width } = notice {
             self.base.ports[port].line_time = wire_time(LINE_BYTES, rate, width);
         }
@@ -34,15 +34,36 @@ impl RootComplex {
         }
     }
 
-    /// The link of root port `port` goes through Recovery, or has come out of it.
+    fn handle_lost(&mut self, port: usize, now: Time, tlp: &Tlp) {
+        let status = self.base.refuse_closed(port, now, tlp);
+        if tlp.class() != Class::NonPosted {
+            return self.base.effects.drop(tlp.account);
+        }
+        if tlp.repr.transaction().0 == super::ROOT_ID {
+            self.refuse(port, now, tlp, status);
+        } else {
+            self.answer(port, now, tlp, status);
+        }
+    }
+
     #[cold]
-    pub(crate) fn handle_training(&mut self, port: usize, now: Time, trains: bool) {
+    fn handle_training(&mut self, port: usize, now: Time, trains: bool) {
         let Some(function) = &mut self.base.ports[port].function else { return };
         function.bridge.space_mut().set_link_training(trains);
         self.base.apply_registers(port, now);
     }
 
-    /// Handles a link that went down. It starts again with all its credits; no request that was sent below is answered.
+    fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
+        if let Some(function) = &mut self.base.ports[port].function {
+            function.bridge.slot_event(event);
+            self.base.apply_registers(port, now);
+        }
+    }
+}
+
+impl RootComplex {
+    /// Handles a link that went down. The link starts again with all its credits. Requests that were sent below it get
+    /// no answer.
     fn link_down(&mut self, port: usize, now: Time, surprise: bool) {
         let Some(function) = &mut self.base.ports[port].function else { return };
         let was_up = std::mem::replace(&mut function.up, false);
@@ -53,7 +74,7 @@ impl RootComplex {
         self.base.forget_credits(port);
         self.drop_answers(port);
         self.refuse_waiting(port, now);
-        // Parts of reads that waited for a tag of this port no longer need one.
+        // Parts of reads that wait for a tag of this port no longer need it.
         self.issue_waiting(now);
         let is_error = self.base.ports[port].function.as_ref().is_some_and(|f| f.bridge.surprise_is_error());
         if was_up && surprise && is_error {
@@ -86,21 +107,6 @@ impl RootComplex {
         }
     }
 
-    /// A TLP of root port `port` is lost with its link before it was sent (`PCIe 5.0 §2.9.1`).
-    pub(crate) fn handle_lost(&mut self, port: usize, now: Time, tlp: &Tlp) {
-        let status = self.base.refuse_closed(port, now, tlp);
-        if tlp.class() != Class::NonPosted {
-            return self.base.effects.drop(tlp.account);
-        }
-        if tlp.repr.transaction().0 == super::ROOT_ID {
-            self.refuse(port, now, tlp, status);
-        } else {
-            self.answer(port, now, tlp, status);
-        }
-    }
-}
-
-impl RootComplex {
     /// Root port `port`, whose link is down, is reset as by a fundamental reset (`PCIe 5.0 §6.6.1`).
     #[cold]
     pub(crate) fn reset_port(&mut self, port: usize, now: Time) {
@@ -165,7 +171,7 @@ impl Base {
         status
     }
 
-    /// Holds the link of `port` down because of `why`, or releases it.
+    /// Holds the link of `port` down for the reason `why`, or releases it.
     pub(super) fn hold(&mut self, port: usize, why: Held, on: bool) {
         let Some(function) = &mut self.ports[port].function else { return };
         for action in function.held.keep(why, on) {
@@ -173,7 +179,7 @@ impl Base {
         }
     }
 
-    /// Returns the credits of a TLP that has left to the root port that it came in through.
+    /// Returns the credits of a TLP that has left, to the root port through which it came in.
     pub(super) fn give_back(&mut self, now: Time, credit: Option<(u32, CreditReturn)>) {
         if let Some((from, credit)) = credit {
             self.ports[from as usize].credits.push(credit);

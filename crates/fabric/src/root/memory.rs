@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Host memory as the root complex reaches it: its bytes, and when each access has its turn, by fixed latencies or by a
-//! [memory system](crate::memory_system) if the profile describes one.
+//! Host memory for the root complex: its bytes, and the times of accesses. The times come from fixed latencies, or from
+//! a [memory system](crate::memory_system) if the profile describes one.
 //!
-//! With a memory system, requests of one root port take their turns in order, and reads wait for the earlier writes of
-//! their own port only. Root ports share service times in the order of arrival, so a request that waits for a page walk
+//! With a memory system, memory serves the requests of each root port in order, and reads wait only for earlier writes
+//! of their own port. Root ports share service times in the order of arrival, so a request that waits for a page walk
 //! at one port does not delay requests of another.
 
-use super::effects::{Effect, Effects};
+use crate::effects::{Effect, Effects};
 use crate::memory_system::{Access, MemoryCounters, MemorySystem};
 use crate::profile::HostProfile;
 use host::memory::{DmaAccess, HostMemory};
@@ -41,7 +41,7 @@ pub(super) struct Request {
 
 /// When a request has been served.
 pub(super) struct Served {
-    /// When it reaches the memory system.
+    /// Time at which the request reaches the memory system.
     pub(super) asked: Time,
     /// When the memory system has answered.
     pub(super) answered: Time,
@@ -51,13 +51,25 @@ pub(super) struct Served {
     pub(super) late: Duration,
 }
 
-/// The turn of a write in memory with fixed latencies.
+/// The times of a read in memory with fixed latencies.
+pub(crate) struct ReadTurn {
+    /// When the read reaches the memory system.
+    pub(crate) asked: Time,
+    /// When memory takes the next read.
+    taken: Time,
+    /// When memory has answered.
+    pub(crate) answered: Time,
+    /// When the data is back at the root port.
+    pub(crate) ready: Time,
+}
+
+/// The times of a write in memory with fixed latencies.
 pub(crate) struct WriteTurn {
     /// When the write reaches the memory system.
     pub(crate) asked: Time,
-    /// When memory has taken it, and its room is free.
+    /// Time at which memory has accepted the write, and its room is free.
     pub(super) taken: Time,
-    /// When it is visible.
+    /// Time at which the write is visible.
     pub(crate) visible: Time,
 }
 
@@ -86,7 +98,7 @@ impl Memory {
         &self.contents
     }
 
-    /// Directs `requester` to `memory` instead of this host's own, from now on.
+    /// Directs `requester` to `memory` instead of this host's memory, from now on.
     pub(super) fn grant(&mut self, requester: Bdf, memory: HostMemory) {
         self.revoke(requester);
         self.granted.push((requester, memory));
@@ -97,7 +109,7 @@ impl Memory {
         self.granted.retain(|(other, _)| *other != requester);
     }
 
-    /// Returns whether `requester` has its own addresses.
+    /// Returns whether `requester` has an address space of its own.
     pub(super) fn is_granted(&self, requester: Bdf) -> bool {
         self.granted.iter().any(|(to, _)| *to == requester)
     }
@@ -118,8 +130,8 @@ impl Memory {
         self.of(requester).contains(address, len as usize)
     }
 
-    /// Whether all bytes of `access` are memory that may be read, or changed if it `writes`, and the IOMMU lets the
-    /// requester reach them.
+    /// Returns whether all bytes of `access` are readable memory, or writable memory if it `writes`, and the IOMMU lets
+    /// the requester reach them.
     #[inline(always)]
     pub(super) fn lets(&mut self, access: &Access, writes: bool) -> bool {
         let Access { requester, address, len, .. } = *access;
@@ -127,15 +139,15 @@ impl Memory {
             && self.system.as_mut().is_none_or(|system| system.maps(requester, address, len))
     }
 
-    /// Returns whether the IOMMU has refused `access`, not the memory that it would have reached.
+    /// Returns true if the IOMMU refused `access`, and false if memory refused it.
     #[cold]
     pub(super) fn is_blocked(&self, access: &Access) -> bool {
         let Access { requester, address, len, .. } = *access;
         self.is_granted(requester) || self.contents.contains(address, len as usize)
     }
 
-    /// Takes the next turn for a write that arrives at `now`. Returns when its room is free again; it is visible later,
-    /// which delays only reads.
+    /// Schedules a write that arrives at `now`. Returns the time when its room is free again. The write is visible
+    /// later, which delays only reads.
     pub(super) fn take_write(
         &mut self,
         p: &HostProfile,
@@ -153,15 +165,40 @@ impl Memory {
         turn.taken
     }
 
-    /// The next turn of a write; `None` unless it goes to pages of memory with fixed latencies.
+    /// Returns the times of the next write; `None` unless it goes to pages of memory with fixed latencies.
     #[inline(always)]
     pub(super) fn write_turn(&self, p: &HostProfile, address: u64, len: u32, now: Time) -> Option<WriteTurn> {
-        let is_usual =
-            self.system.is_none() && self.granted.is_empty() && self.contents.has_page(address, len);
-        is_usual.then(|| self.fixed_turn(p, address, len, now))
+        self.is_fixed(address, len).then(|| self.fixed_turn(p, address, len, now))
     }
 
-    /// The next turn of a write in memory with fixed latencies.
+    /// Returns the times of the next read; `None` unless it goes to pages of memory with fixed latencies.
+    #[inline(always)]
+    pub(super) fn read_turn(&self, p: &HostProfile, address: u64, len: u32, now: Time) -> Option<ReadTurn> {
+        self.is_fixed(address, len).then(|| self.fixed_read_turn(p, p.read_service(address, len), now))
+    }
+
+    /// Returns the times of the next read in memory with fixed latencies, for which memory is busy for `service`.
+    #[inline(always)]
+    fn fixed_read_turn(&self, p: &HostProfile, service: Duration, now: Time) -> ReadTurn {
+        let asked = now + p.root_complex_latency;
+        let taken = asked.max(self.write_visible_at).max(self.read_free_at) + service;
+        let answered = taken + p.memory_read_latency;
+        ReadTurn { asked, taken, answered, ready: answered + p.root_complex_latency }
+    }
+
+    /// Notes that memory serves a read at these times.
+    #[inline(always)]
+    pub(super) fn take_read_turn(&mut self, turn: &ReadTurn) {
+        self.read_free_at = turn.taken;
+    }
+
+    /// True if these bytes are pages of memory with fixed latencies, the same for all requesters.
+    #[inline(always)]
+    fn is_fixed(&self, address: u64, len: u32) -> bool {
+        self.system.is_none() && self.granted.is_empty() && self.contents.has_page(address, len)
+    }
+
+    /// Returns the times of the next write in memory with fixed latencies.
     #[inline(always)]
     fn fixed_turn(&self, p: &HostProfile, address: u64, len: u32, now: Time) -> WriteTurn {
         let asked = now + p.root_complex_latency;
@@ -197,9 +234,9 @@ impl Memory {
         taken
     }
 
-    /// Takes the next turn of the memory system for a request that arrives at `now`: a turn for reads, one for writes,
-    /// or both for an AtomicOp.
-    // Inlined into its callers, each of which omits the parts that it does not need.
+    /// Schedules a request that arrives at `now` in the memory system: as a read, as a write, or as both for an
+    /// AtomicOp.
+    // Inlined into its callers, so that each omits unneeded parts.
     #[inline(always)]
     pub(super) fn serve(
         &mut self,
@@ -215,9 +252,9 @@ impl Memory {
         let mut taken = asked.max(self.write_visible_at);
         let mut answered = taken;
         if let Some(service) = service.read {
-            taken = taken.max(self.read_free_at) + service;
-            self.read_free_at = taken;
-            answered = taken + p.memory_read_latency;
+            let turn = self.fixed_read_turn(p, service, now);
+            self.take_read_turn(&turn);
+            (taken, answered) = (turn.taken, turn.answered);
         }
         if let Some(service) = service.write {
             taken = taken.max(self.write_free_at) + service;
@@ -257,7 +294,7 @@ impl Memory {
         Served { asked, answered, ready: answered + p.root_complex_latency, late }
     }
 
-    /// Writes the enabled bytes of `span` for `requester`; data that is only counted changes nothing.
+    /// Writes the enabled bytes of `span` for `requester`; data that is only counted has no effect.
     #[inline]
     pub(super) fn store(&mut self, requester: Bdf, span: Span, data: &Data) {
         if let Some(bytes) = data.bytes() {
@@ -278,7 +315,7 @@ impl Memory {
         }
     }
 
-    /// `len` bytes from `address` on for `requester`; `None` if not all of it is memory any more.
+    /// Returns `len` bytes from `address` on for `requester`; `None` if a part of them is no longer memory.
     pub(super) fn load(&self, requester: Bdf, pool: &PayloadPool, address: u64, len: u32) -> Option<Payload> {
         self.of(requester).payload(pool, address, len as usize).ok()
     }
@@ -288,8 +325,8 @@ impl Memory {
         self.of(requester).awaits()
     }
 
-    /// Carries out an AtomicOp of `requester`; returns the value before, `None` if it may no longer be
-    /// changed. Operands that are only counted change nothing.
+    /// Executes an AtomicOp of `requester`. Returns the previous value; `None` if the memory is no longer writable.
+    /// Operands that are only counted have no effect.
     pub(super) fn operate(
         &mut self,
         requester: Bdf,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages that reach a root port: for its function, for the host program, or for neither (`PCIe 5.0 §2.2.8`). None
-//! passes between root ports (§2.2.8.6 leaves it open).
+//! Messages that reach a root port: for its function, for the host program, or for neither (`PCIe 5.0 §2.2.8`). No
+//! message passes between root ports (§2.2.8.6 leaves this open).
 
 use super::peer::Verdict;
 use super::{Base, Watch};
@@ -22,7 +22,7 @@ const TAKEN: MessageCodes =
 pub(super) const FOR_PROGRAM: MessageCodes = MessageCodes::of(&[VENDOR_DEFINED_TYPE_1]);
 
 impl Base {
-    /// Messages that end here go to the host program, except those for a root port's function.
+    /// Messages that end here go to the host program, except messages for a root port's function.
     pub(super) fn message(&mut self, port: usize, now: Time, m: &Message, tlp: &Tlp) {
         if self.ports[port].watch != Watch::Nothing && !self.lets_message(port, now, tlp) {
             return;
@@ -92,13 +92,13 @@ impl Base {
         false
     }
 
-    /// Handles messages for the root port's function: errors, PMEs and interrupt wires. The host learns of them by the function's
-    /// interrupts and wires.
+    /// Handles messages for the root port's function: errors, PMEs and interrupt wires. The function's interrupts and
+    /// wires report them to the host.
     fn hears(&mut self, port: usize, now: Time, m: &Message) -> bool {
         let Some(function) = &mut self.ports[port].function else { return false };
         match m.code {
             code if MessageCodes::ERRORS.contains(code) => {
-                // A message that triggers containment goes no further (`PCIe 5.0 §6.2.10`).
+                // A message that triggers containment is not forwarded (`PCIe 5.0 §6.2.10`).
                 let contains = function.bridge.contains_for(m.code, m.requester);
                 if !contains && function.bridge.forwards_error(m.code) {
                     function.bridge.root_error(m.code, m.requester);

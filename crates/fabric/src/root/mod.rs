@@ -2,25 +2,24 @@
 //! The root complex: one root port per link, host memory with its timing, and the host's own requests.
 //!
 //! Each root port behaves like any other owner of a port: TLPs come in, TLPs and credits are polled out. Sans-IO: the
-//! driver takes the effects of each call outside the root complex ([`effects`]).
+//! driver takes the effects of each call outside the root complex ([`effects`](crate::effects)).
 //!
 //! - [`inbound`]: arriving TLPs, and the part that takes each;
 //! - [`completer`]: requests of devices that need an answer: jobs, and their completions;
 //! - [`requester`]: requests of the host to devices: tags, matching, completion timeout;
 //! - [`peer`]: TLPs from one root port to another.
 //!
-//! All these share one base:
+//! All these modules share one base:
 //!
 //! - root ports with their queues ([`lanes`]), as [`function`]s with configuration spaces, errors and interrupts; the events at
 //!   their [`links`], and the [`messages`] that they receive;
 //! - [`refusals`]: why TLPs are refused;
 //! - [`memory`]: host memory with its timing; [`inbox`]: inputs on their way to the host.
 //!
-//! A root port without a configuration space is **bare**: it lets every request up, [`AddressMap`] determines the addresses
-//! below it, and its link always counts as up. That is enough for studies of links alone.
+//! A root port without a configuration space is **bare**: it forwards every request upstream, [`AddressMap`] determines
+//! the addresses below it, and its link always counts as up. A bare port is sufficient for studies of links alone.
 
 mod completer;
-mod effects;
 mod function;
 mod inbound;
 mod inbox;
@@ -32,14 +31,13 @@ mod peer;
 mod refusals;
 mod requester;
 
+use crate::effects::{Due, Effect, Effects};
 use crate::ledger::Asked;
 use crate::memory_system::MemoryCounters;
 use crate::profile::HostProfile;
 use crate::topology::AddressMap;
 use completer::Completer;
 use config::ConfigSpace;
-use effects::Effects;
-pub(crate) use effects::{Due, Effect};
 use endpoint::CreditReturn;
 use function::Function;
 pub use function::{MAX_ROOT_FUNCTIONS, RootFunctionCounters};
@@ -49,7 +47,7 @@ use host::{HostInput, HostOutput};
 use inbox::Inbox;
 use lanes::{Lanes, Stamped};
 use memory::Memory;
-pub(crate) use memory::WriteTurn;
+pub(crate) use memory::{ReadTurn, WriteTurn};
 use peer::Peers;
 pub use peer::SPLIT_BYTES;
 use requester::{Pending, Requester};
@@ -68,12 +66,13 @@ const ROOT_ID: Bdf = Bdf::from_bits(0);
 /// The settings of one root port.
 #[derive(Clone, Debug)]
 pub struct RootPortConfig {
-    /// Max_Payload_Size of the path; the registers of a function replace it, except with `preset`.
+    /// Max_Payload_Size of the path. If the port is a function, its registers replace this value, except with `preset`.
     pub mps: Mps,
-    /// Read Completion Boundary; the registers of a function replace it.
+    /// Read Completion Boundary. If the port is a function, its registers replace this value.
     pub rcb: Rcb,
-    /// Its configuration space, with a type 1 header: the root port is 00:(n+1).0, up to [`MAX_ROOT_FUNCTIONS`] of
-    /// them. `None`: a bare root port with the windows of [`AddressMap`], which software cannot see.
+    /// Configuration space of the root port, with a type 1 header. The root port is function 00:(n+1).0; there are up
+    /// to [`MAX_ROOT_FUNCTIONS`]. `None`: a bare root port with the windows of [`AddressMap`], which software cannot
+    /// see.
     pub space: Option<ConfigSpace>,
     /// Whether the port starts as firmware leaves it, with Memory Space, I/O Space and Bus Master Enable, and
     /// Max_Payload_Size set: for devices that are not enumerated.
@@ -88,8 +87,8 @@ pub enum PeerToPeer {
     #[default]
     Forward,
     /// Reads are split into the root complex's own reads of 64 B, whose completions it puts together again, as in a
-    /// capture of a real one (NetTLP, `root-complex/mrd-512byte-rc.pcap`). Writes beyond Max_Payload_Size of the other
-    /// root port are split to it.
+    /// capture of a real one (NetTLP, `root-complex/mrd-512byte-rc.pcap`). Writes longer than Max_Payload_Size of the
+    /// other root port are split to that size.
     Split,
     /// Not at all: UR.
     Refuse,
@@ -119,9 +118,10 @@ pub struct RootCounters {
     /// Requests that no memory answers, and messages without a receiver: UR.
     pub unsupported_requests: u64,
     /// TLPs that break a rule of their format, such as more data than Max_Payload_Size: dropped (`PCIe 5.0 §2.2.9`,
-    /// §6.2.3.4). Also completions that do not fit their request (§2.3.2), which fail it.
+    /// §6.2.3.4). Also completions that do not match their request (§2.3.2), which fail the request.
     pub malformed: u64,
-    /// TLPs with a wrong ECRC: dropped (`PCIe 5.0 §2.7.1`). Root ports that are functions check it with ECRC Check Enable.
+    /// TLPs with a wrong ECRC: dropped (`PCIe 5.0 §2.7.1`). Root ports that are functions check the ECRC if ECRC Check
+    /// Enable is set.
     pub ecrc_errors: u64,
     /// Poisoned writes, AtomicOps, messages and interrupts: ignored, as `PCIe 5.0 §2.7.2.2` demands of memory. Poisoned
     /// completions: their requests fail.
@@ -164,7 +164,7 @@ struct Base {
     memory: Memory,
     payloads: PayloadPool,
     ports: Vec<RootPort>,
-    /// Messages that the host program takes in addition to those that every root complex takes.
+    /// Messages that the host program accepts in addition to the ones that every root complex accepts.
     program_messages: MessageCodes,
     inbox: Inbox,
     counters: RootCounters,
@@ -190,9 +190,9 @@ const MAX_READ_BYTES: u32 = 4096;
 /// The requests from below that must be judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Watch {
-    /// None: all are for memory, or for no target.
+    /// No peers: all requests are for memory, or have no target.
     Nothing,
-    /// Requests that memory does not answer: they may be for another root port.
+    /// Requests that memory does not answer. They may be for another root port.
     BesideMemory,
     /// All.
     Everything,
@@ -211,7 +211,7 @@ struct RootPort {
     /// Requests of the host to be sent, each with its place in the program's order.
     posted_out: Lanes<Outbound>,
     non_posted_out: Lanes<Outbound>,
-    /// Read jobs whose data is there, in order.
+    /// Read jobs whose data is available, in order.
     ready: Lanes<Ready>,
     /// Completions for devices that come from other root ports.
     passing: Lanes<Outbound>,
@@ -219,7 +219,7 @@ struct RootPort {
     waiting: Lanes<Tlp>,
     /// Reads under way in the memory system, by Traffic Class.
     reads_under_way: [u32; 8],
-    /// Credits to return now, and those to return when memory has drained the data.
+    /// Credits to return now, and credits to return when memory has drained the data.
     credits: Vec<CreditReturn>,
     draining: VecDeque<(Time, CreditReturn)>,
     /// Whether the latest read touched eight lines or more.
@@ -239,7 +239,7 @@ struct PortSettings {
     request_attributes: Attributes,
     /// Max_Read_Request_Size of the host's reads, in bytes; the maximum for a bare port.
     mrrs: u32,
-    /// How long a request of the host waits; `None`: without end.
+    /// Timeout of a request of the host; `None`: no timeout.
     completion_timeout: Option<Duration>,
     /// Whether TLPs of the root complex have an ECRC.
     ecrc: bool,
@@ -249,10 +249,10 @@ struct Outbound {
     stamp: u64,
     /// When the TLP reaches the root port.
     at: Time,
-    /// When the host issued it, if its transaction begins here.
+    /// Time at which the host issued the request, if its transaction begins here.
     asked: Option<Time>,
     tlp: Tlp,
-    /// Credits to return when it is sent, and the root port that it came in through.
+    /// Credits to return when the TLP is sent, and the root port through which it came in.
     credit: Option<(u32, CreditReturn)>,
 }
 
@@ -282,7 +282,7 @@ impl Stamped for Ready {
 
 impl RootComplex {
     /// Makes a root complex with these root ports, which reaches `memory`. A root port whose space has a type 0 header
-    /// is a bare one.
+    /// counts as bare.
     pub fn new(
         profile: HostProfile,
         memory: HostMemory,
@@ -342,8 +342,9 @@ impl RootComplex {
         self
     }
 
-    /// Restricts DMA of `requester` to the `bytes` from `first` on, from now on. A request outside them is answered
-    /// with UR and counted as a translation fault, as an Intel IOMMU does. It has no effect if no IOMMU is in use.
+    /// Restricts DMA of `requester` to the `bytes` from `first` on, from now on. A request outside these ranges is
+    /// answered with UR and counted as a translation fault, as by an Intel IOMMU. It has no effect if no IOMMU is in
+    /// use.
     pub fn restrict_dma(&mut self, requester: Bdf, first: u64, bytes: u64) {
         if let Some(system) = self.base.memory.system() {
             system.restrict(requester, first, bytes);
@@ -355,7 +356,7 @@ impl RootComplex {
         self.base.memory.contents()
     }
 
-    /// Directs DMA of `requester` to `memory` instead of this host's own, from now on.
+    /// Directs DMA of `requester` to `memory` instead of this host's memory, from now on.
     pub(crate) fn grant_dma(&mut self, requester: Bdf, memory: HostMemory) {
         self.base.memory.grant(requester, memory);
     }
@@ -402,15 +403,15 @@ impl RootComplex {
             }
             Class::Completion => {
                 let tlp = self.completer.next_completion(&mut self.base, port, now, room);
-                // The TLP is read in its place, so that it is not moved once more.
+                // The TLP is read in place, to avoid one more move.
                 tlp.iter().for_each(|tlp| self.job_left(port, tlp.repr.tc, now));
                 tlp
             }
         }
     }
 
-    /// When the host issued the TLP of `class` that [`poll_tlp`](Self::poll_tlp) has just returned, if its transaction
-    /// begins with it.
+    /// Returns when the host issued the TLP of `class` that [`poll_tlp`](Self::poll_tlp) has just returned, if a
+    /// transaction begins with this TLP.
     pub(crate) fn poll_asked(&mut self, class: Class) -> Option<Asked> {
         if class == Class::Completion { None } else { self.base.asked.take() }
     }
@@ -451,7 +452,7 @@ impl RootComplex {
         self.base.inbox.poll(now)
     }
 
-    /// What root port `port` waits for, if anything.
+    /// Returns the reason for which root port `port` waits, if any.
     pub(crate) fn waits_for(&self, port: usize) -> Option<String> {
         let p = &self.base.ports[port];
         let open = p.open_requests();
@@ -467,7 +468,8 @@ impl RootComplex {
         (!text.is_empty()).then(|| text.join(", "))
     }
 
-    /// Returns whether a TLP or input is on its way through the host, memory owes data or room, or a completion timer runs.
+    /// Returns whether a TLP or input is in transit through the host, memory has not yet delivered data or freed room,
+    /// or a completion timer runs.
     pub(crate) fn is_waiting(&self, now: Time) -> bool {
         let leaving = |lanes: &Lanes<Outbound>| lanes.backs().any(|out| out.at > now);
         self.base.inbox.is_coming(now)
@@ -498,14 +500,14 @@ impl RootComplex {
     }
 }
 
-/// The state of root ports that the root complex shows.
+/// The state of root ports that callers may read.
 impl RootComplex {
     /// Configuration space of root port `port`; `None` for a bare one.
     pub fn space(&self, port: usize) -> Option<&ConfigSpace> {
         self.base.ports.get(port)?.function.as_ref().map(|f| f.bridge.space())
     }
 
-    /// The interrupt wires of root port `port`, its own and those below it: INTA in bit 0 to INTD in bit 3.
+    /// The interrupt wires of root port `port`, from its function and from below: INTA in bit 0 to INTD in bit 3.
     pub fn wires(&self, port: usize) -> u8 {
         self.base.ports.get(port).and_then(|p| p.function.as_ref()).map_or(0, |f| f.told)
     }
@@ -580,7 +582,7 @@ impl RootPort {
         posted | non_posted | completion << Class::Completion.index()
     }
 
-    /// True if the link carries TLPs and nothing holds it down; always true for a bare port.
+    /// True if the link carries TLPs and is not held down. Always true for a bare port.
     fn is_open(&self) -> bool {
         self.function.as_ref().is_none_or(|function| function.is_open())
     }
@@ -596,15 +598,15 @@ impl RootPort {
         self.non_posted_out.pop(tc)
     }
 
-    /// Returns the next ready completion. It does not pass an older posted request either (entry D2a).
+    /// Returns the next ready completion. A completion does not pass an older posted request either (entry D2a).
     #[inline(always)]
     fn front_ready(&self, room: TcSet) -> Option<(TrafficClass, Ready)> {
         let tc = self.ready.oldest(room, |tc, ready| self.passes(tc, ready.stamp))?;
         self.ready.front(tc).map(|ready| (tc, *ready))
     }
 
-    /// Takes the next completion from another root port if it is older than `before`. It does not pass an older posted request
-    /// either.
+    /// Takes the next completion from another root port if it is older than `before`. This completion does not pass an
+    /// older posted request either.
     fn pop_passing(&mut self, now: Time, room: TcSet, before: u64) -> Option<Outbound> {
         let may_go = |tc, out: &Outbound| out.at <= now && out.stamp < before && self.passes(tc, out.stamp);
         let tc = self.passing.oldest(room, may_go)?;

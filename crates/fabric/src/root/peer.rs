@@ -2,16 +2,16 @@
 //! TLPs from one root port to another: the permission checks (`PCIe 5.0 §6.12`, §2.2.4), and the path. This module does
 //! not handle requests to memory.
 //!
-//! A TLP that is passed on keeps its credits until it is sent, so that the number of waiting TLPs is bounded. A split
-//! read ([`PeerToPeer::Split`]) takes a place in the memory system instead, and returns its credits. Reads of the host
+//! A forwarded TLP keeps its credits until it is sent, so that the number of waiting TLPs is bounded. A split read
+//! ([`PeerToPeer::Split`]) returns its credits at once, and takes a place in the memory system. Reads of the host
 //! beyond Max_Read_Request_Size are split in the same way.
 
 use super::completer::Job;
-use super::effects::Effect;
 use super::requester::{Asker, memory};
 use super::{Base, Outbound, PeerToPeer, RootComplex};
 use crate::bridge::refusals::violation;
 use crate::bridge::{self, Held, answers};
+use crate::effects::Effect;
 use crate::stages::Stage;
 use crate::topology::MSI_WINDOW;
 use config::{Side, Uncorrectable};
@@ -32,15 +32,15 @@ pub const SPLIT_BYTES: u32 = 64;
 /// The verdict on a request from below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// Memory answers it, or it has no target.
+    /// Memory answers the request, or it has no target.
     Here,
-    /// It goes on through this root port.
+    /// The request is forwarded through this root port.
     Peer(usize),
-    /// The function of this root port refuses it.
+    /// The function of this root port refuses the request.
     Refused(usize, Uncorrectable),
     /// The link of this root port is down.
     Closed(usize),
-    /// It came in through a contained port: it is dropped.
+    /// The request came in through a contained port, and is dropped.
     Dropped,
 }
 
@@ -51,7 +51,7 @@ use Verdict::{Closed, Dropped, Here, Peer, Refused};
 enum Whole {
     /// The job of a device's read, split into lines.
     Device(u32),
-    /// A read of the host, split into requests of `mrrs` bytes; when it was issued.
+    /// A read of the host, split into requests of `mrrs` bytes, with its time of issue.
     Host { id: HostReadId, mrrs: u32, asked: Time },
 }
 
@@ -82,17 +82,17 @@ impl Split {
     }
 }
 
-/// Returns the header and prefixes for the parts of `read`. They keep its Traffic Class (`PCIe 5.0 §2.2.6.6`), so that
-/// they push the earlier writes (§2.4.1). They also keep No Snoop, Relaxed Ordering, hint and prefixes. They lose
-/// ID-based Ordering: their Requester ID differs from the Requester ID of the writes, so with it they could pass the
-/// writes.
+/// Returns the header and prefixes for the parts of `read`. The parts keep the read's Traffic Class (`PCIe 5.0
+/// §2.2.6.6`), so that they push earlier writes (§2.4.1). They also keep No Snoop, Relaxed Ordering, hint and prefixes.
+/// They do not keep ID-based Ordering. Their Requester ID differs from the Requester ID of the writes, so they could
+/// pass the writes.
 fn part_of(read: &Tlp) -> Tlp {
     let attr = read.repr.attr & Attributes::COMPLETED;
     let repr = Repr { attr, td: false, ..read.repr };
     Tlp { prefixes: read.prefixes.clone(), ..Tlp::new(repr, Data::NONE).with_carry(read.carry) }
 }
 
-/// Traffic between root ports: its rule, and split reads by number; numbers are reused.
+/// Traffic between root ports: its rule, and the split reads by number. Numbers are reused.
 #[derive(Default)]
 pub(super) struct Peers {
     pub(super) mode: PeerToPeer,
@@ -109,7 +109,7 @@ const fn part_len(address: u64, left: u32) -> u32 {
 }
 
 impl Base {
-    /// Counts and logs a request or completion that goes no further; returns the status that completes a non-posted one.
+    /// Counts and logs a request or completion that ends here. Returns the completion status for a non-posted request.
     #[cold]
     pub(super) fn turn_away(
         &mut self,
@@ -225,13 +225,13 @@ impl RootComplex {
     fn judge_peer(&self, port: usize, tlp: &Tlp, address: u64) -> Verdict {
         let Some(from) = &self.base.ports[port].function else { return Here };
         let egress = match self.base.port_of_address(address) {
-            // It would go back down; only ACS Upstream Forwarding lets it (`PCIe 5.0 §6.12.1.1`).
+            // The request would go back down, which only ACS Upstream Forwarding permits (`PCIe 5.0 §6.12.1.1`).
             Some(own) if own == port && !from.routes.forwards_upstream() => return Here,
             Some(egress) => egress,
             None => return Here,
         };
         let Some(to) = &self.base.ports[egress].function else { return Here };
-        // A redirected request comes here as well, and was validated above.
+        // Redirected requests come here as well. They were validated above.
         let blocked = bridge::PeerToPeer::Blocked;
         if egress != port && from.routes.request_to_peer(tlp, to.number) == blocked {
             return Refused(port, Uncorrectable::AcsViolation);
@@ -261,7 +261,7 @@ impl RootComplex {
         Peer(egress)
     }
 
-    /// Passes a request on to `egress`; it must have been judged.
+    /// Forwards a request to `egress`. The request must have been checked.
     pub(super) fn pass_request(&mut self, port: usize, egress: usize, now: Time, tlp: &Tlp) {
         if tlp.repr.ep {
             self.base.refused(|b| &mut b.counters.poisoned, port, now, poisoned(), tlp);
@@ -283,8 +283,8 @@ impl RootComplex {
         self.base.pass(egress, now, tlp.clone(), credit);
     }
 
-    /// Passes on a completion for a function downstream of another root port. Returns false if there is none, or it may not get
-    /// there.
+    /// Passes on a completion for a function downstream of another root port. Returns false if there is no such port,
+    /// or the request may not reach it.
     pub(super) fn pass_completion(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
         let Body::Completion(c) = tlp.repr.body else { return false };
         let Some(from) = &self.base.ports[port].function else { return false };
@@ -330,7 +330,7 @@ impl RootComplex {
     }
 
     /// Splits a read of the host into requests of at most Max_Read_Request_Size (`PCIe 5.0 §7.5.3.4`). Returns `None`
-    /// if no tag is free, so that each split read begins with an outstanding part.
+    /// if no tag is free, because each split read must begin with an outstanding part.
     pub(super) fn split_of_host(
         &mut self,
         now: Time,
@@ -360,7 +360,7 @@ impl RootComplex {
         Some(Some(egress))
     }
 
-    /// Sends parts while there are tags; then waits for one.
+    /// Sends parts while tags are free, then waits for a tag.
     fn issue_parts(&mut self, number: u32, now: Time) {
         loop {
             let split = &self.peers.splits[number as usize];
@@ -410,7 +410,7 @@ impl RootComplex {
         }
     }
 
-    /// Handles the end of the part at `offset`. Returns true if it was the last.
+    /// Handles the end of the part at `offset`. Returns true if this was the last part.
     pub(super) fn part_done(
         &mut self,
         number: u32,

@@ -8,7 +8,7 @@ use tlp::rules::{Head, Reason, Refusal};
 use tlp::{Repr, RuleId, Time, Tlp, Violation};
 
 impl Base {
-    /// Counts a TLP that root port `port` refuses, or a request that it gives up, and keeps the reason.
+    /// Counts a TLP that root port `port` refuses, or a request that it abandons, and stores the reason.
     #[cold]
     pub(super) fn refused(
         &mut self,
@@ -68,7 +68,7 @@ impl RootComplex {
         ))
     }
 
-    /// Why TLPs were refused; places are numbers of root ports.
+    /// Reasons why TLPs were refused. Places are numbers of root ports.
     pub fn refusals(&self) -> &[Refusal] {
         self.base.refusals.kinds()
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests of the host to devices, with their tags and timers. [`endings`] handles how they end.
+//! Requests of the host to devices, with their tags and timers. [`endings`] handles the end of requests.
 
 mod endings;
 
-use super::effects::{Due, Effects};
 use super::function::config_header;
 use super::links::host_error;
 use super::{Base, MAX_POSTED_OUT, MAX_READ_BYTES, Outbound, ROOT_ID, RootComplex, RootPort};
+use crate::effects::{Due, Effects};
 use crate::timer::TimerEvents;
 use device::OutMessage;
 use host::{HostError, HostInput, HostOutput, HostReadId};
@@ -18,7 +18,7 @@ use tlp::{
     TrafficClass, Violation,
 };
 
-/// Issues requests for the host; the tags in use belong to [root ports](super::RootPort).
+/// Issues requests of the host. The tags in use are stored in the [root ports](super::RootPort).
 pub(super) struct Requester {
     /// Whether completions may have another Traffic Class and other attributes than their request.
     lenient_completions: bool,
@@ -32,8 +32,8 @@ impl Default for Requester {
     }
 }
 
-/// The request of a tag of a root port. The tag of a failed request rests until the last completion has arrived, or for
-/// one more period.
+/// The request of a tag of a root port. The tag of a failed request stays unused until the last completion has arrived,
+/// or for one more timeout period.
 pub(super) struct Pending {
     asker: Asker,
     /// The request's header, and the data of a configuration request in case it must be repeated.
@@ -41,11 +41,11 @@ pub(super) struct Pending {
     data: Data,
     /// Whether CRS has answered the request, which is repeated at its deadline.
     retrying: bool,
-    /// Time until which the request is repeated because of CRS, once it is.
+    /// Time until which the request is repeated, if a completion had CRS.
     retry_until: Option<Time>,
     /// The bytes of the answer that have not arrived yet.
     awaited: Awaited,
-    /// Data of an answer in several parts; keeps its allocation.
+    /// Data of an answer in several parts. The buffer is reused.
     bytes: Vec<u8>,
 }
 
@@ -152,8 +152,8 @@ impl RootComplex {
         self.requester.lenient_completions = lenient;
     }
 
-    /// Takes a request of the host program; hands it back if there is no room for it yet. Returns the root port through
-    /// which it goes, if any, which must be pumped.
+    /// Accepts a request of the host program. Returns the request if there is no room for it yet. Returns the root port
+    /// through which the request goes, if any. The caller must pump this port.
     pub(crate) fn accept(&mut self, now: Time, output: HostOutput) -> Result<Option<usize>, HostOutput> {
         let (id, body, data) = match &output {
             HostOutput::MmioWrite { .. } => {
@@ -226,7 +226,7 @@ impl RootComplex {
         self.ask(now, id, port, Some(Body::Config(header)), data)
     }
 
-    /// Sends a write of the host. A write that no root port claims ends here and is counted, as on real hosts.
+    /// Sends a write of the host. A write that no root port claims ends here and is counted. Real hosts drop it too.
     fn mmio_write(&mut self, now: Time, address: u64, data: Data) -> Result<Option<usize>, HostOutput> {
         let Some(port) = self.base.port_of_address(address) else {
             let piece = request_piece(address, data.len() as u32, MAX_READ_BYTES);
@@ -324,8 +324,8 @@ impl RootComplex {
 }
 
 impl RootComplex {
-    /// Gives a request a tag and sends it. Returns the root port through which it goes; the outer `None` means that no
-    /// tag is free. A request that cannot be made, or has no route, ends at once.
+    /// Gives a request a tag and sends it. Returns the root port through which the request goes. The outer `None` means
+    /// that no tag is free. A request that cannot be made, or has no route, ends at once.
     fn ask(
         &mut self,
         now: Time,
@@ -335,7 +335,7 @@ impl RootComplex {
         data: Data,
     ) -> Option<Option<usize>> {
         let (Some(port), Some(body)) = (port, body) else {
-            // A configuration request is the way in which software finds out whether a function exists.
+            // Software uses configuration requests to find out whether a function exists.
             if let Some(body) = body.filter(|body| !matches!(body, Body::Config(_))) {
                 let repr = Repr::new(body);
                 self.base.nowhere(now, repr, unrouted(&repr));

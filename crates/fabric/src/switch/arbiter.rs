@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Port arbitration (`PCIe 5.0 §6.3.3.2`): the input of a switch that sends next through one egress port. It counts
-//! TLPs and never examines them.
+//! Port arbitration (`PCIe 5.0 §6.3.3.2`): selects the input of a switch that sends next through one egress port. It
+//! counts TLPs and never examines them.
 
 use super::MAX_INPUTS;
 
-/// How the inputs that have a TLP for an egress port share it.
+/// Rule by which inputs with a TLP for an egress port share the port.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum PortArbitration {
-    /// Each input sends one TLP in turn.
+    /// Inputs send one TLP each, round robin.
     #[default]
     RoundRobin,
     /// Each input sends as many TLPs per round as its weight, by ingress port, the upstream port first. TLPs of the
-    /// switch itself have the weight 1. The turn of an input that has nothing to send goes to the others.
+    /// switch itself have the weight 1. Inputs without a TLP are skipped.
     Weighted(Vec<u16>),
 }
 
@@ -33,7 +33,7 @@ struct Weights {
 }
 
 impl Arbiter {
-    /// Makes an arbiter whose first turn is that of input 0.
+    /// Creates an arbiter that starts with input 0.
     pub(super) fn new(arbitration: &PortArbitration) -> Arbiter {
         let weights = match arbitration {
             PortArbitration::RoundRobin => None,
@@ -42,10 +42,10 @@ impl Arbiter {
         Arbiter { last: MAX_INPUTS as u32 - 1, weights }
     }
 
-    /// Returns the input of `waiting` whose turn it is; `None` if it is empty. Changes nothing.
+    /// Returns the next input of `waiting`; `None` if `waiting` is empty. Changes nothing.
     pub(super) fn next(&self, waiting: Inputs) -> Option<usize> {
         let with_turns = self.weights.as_ref().map_or(Inputs::MAX, |w| w.with_turns);
-        // If no waiting input has turns left, a new round begins.
+        // If no waiting input may send more TLPs in this round, a new round begins.
         let eligible = if waiting & with_turns != 0 { waiting & with_turns } else { waiting };
         let behind = eligible & (Inputs::MAX << self.last << 1);
         let from = if behind != 0 { behind } else { eligible };
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_send_in_turn() {
+    fn round_robin_serves_each_input() {
         let mut arbiter = Arbiter::new(&PortArbitration::RoundRobin);
         assert_eq!(turns(&mut arbiter, 0b1011, 7), [0, 1, 3, 0, 1, 3, 0]);
         assert_eq!(turns(&mut arbiter, 0b1010, 3), [1, 3, 1]);
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(arbiter.next(0), None);
     }
 
-    /// Each input gets its weight in every round; unused turns go to the others.
+    /// Each input may send as many TLPs per round as its weight. The others get unused shares.
     #[test]
     fn input_sends_as_many_as_its_weight() {
         let mut arbiter = Arbiter::new(&PortArbitration::Weighted(vec![1, 3, 2]));

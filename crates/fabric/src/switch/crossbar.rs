@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The queues of a switch: each input has a FIFO for each class and Traffic Class. This module also selects the TLP that may be
-//! sent next. It does not decide where a TLP goes.
+//! The queues of a switch: each input has a FIFO for each class and Traffic Class. This module also selects the TLP
+//! that may be sent next. This module does not select the destination of a TLP.
 //!
 //! ```text
 //!   input (a port, or what the switch itself sends to one)   egress port
@@ -8,17 +8,17 @@
 //!   class x TC: [   z y x ] head ──┴──> arbiter of (egress, class) ──> poll
 //! ```
 //!
-//! **Order** (`PCIe 5.0 §2.4.1`, Table 2-40) holds between TLPs of one input, one egress port and one Traffic Class. TLPs
-//! in one queue keep their order. A non-posted request or completion remembers how many posted TLPs of its pair have
-//! entered before it, and waits until as many have left, unless Relaxed Ordering or ID-based Ordering lets it go
-//! first (entries B2b, C2b, D2b). Posted TLPs and completions never wait for non-posted requests, and posted ones never wait
-//! for completions (A3, A4, A5, D3, D4): they have separate queues.
+//! **Order** (`PCIe 5.0 §2.4.1`, Table 2-40) holds between TLPs of one input, one egress port and one Traffic Class.
+//! TLPs in one queue keep their order. A non-posted request or completion stores the number of posted TLPs of its pair
+//! that entered before it. It waits until as many have left, unless Relaxed Ordering or ID-based Ordering lets it go
+//! first (entries B2b, C2b, D2b). Posted TLPs and completions never wait for non-posted requests, and posted ones never
+//! wait for completions (A3, A4, A5, D3, D4): they have separate queues.
 //!
-//! **Head of line.** The first TLP of a queue blocks those after it, whatever their egress port; it never blocks TLPs of another
-//! class, Traffic Class or input. So an egress port that takes nothing stops one class of each input that has something for
-//! it: the specification permits this everywhere, and a buffer that is read in order behaves like this.
+//! **Head of line.** The first TLP of a queue blocks those after it, whatever their egress port; it never blocks TLPs
+//! of another class, Traffic Class or input. So a blocked egress port stops one class of each input that has a TLP for
+//! it. The specification permits this, and a buffer that is read in order behaves like this.
 //!
-//! Nothing is allocated for a TLP once queues have grown. The queues are bounded by the credits of the link before them;
+//! After queues have grown, a TLP needs no allocation. The queues are bounded by the credits of the link before them;
 //! [`Crossbar::has_room`] is checked nevertheless.
 
 use super::MAX_INPUTS;
@@ -35,13 +35,13 @@ pub(super) struct Entry {
     pub(super) tlp: Tlp,
     /// Earliest time at which the TLP is sent.
     pub(super) leave_at: Time,
-    /// For a posted TLP, its number among the posted TLPs of its pair and Traffic Class; for others, how many of these go before
-    /// it.
+    /// For a posted TLP, its number among the posted TLPs of its pair and Traffic Class. For others, the number of
+    /// these that must be sent before it.
     place: u64,
     pub(super) egress: u8,
-    /// The port from which it came, or for which it was sent.
+    /// The port from which the TLP came, or whose function sent it.
     pub(super) source: u8,
-    /// The credits to return when it is sent, and the port for them.
+    /// The credits to return when the TLP is sent, and the port that returns them.
     pub(super) credit: Option<(u8, CreditReturn)>,
 }
 
@@ -88,7 +88,7 @@ impl Input {
     }
 }
 
-/// The queue whose head goes next.
+/// The queue whose head is sent next.
 #[derive(Clone, Copy)]
 pub(super) struct Next {
     pub(super) input: usize,
@@ -111,7 +111,7 @@ pub(super) struct Crossbar {
     egresses: usize,
     /// Order of posted TLPs, by input, egress port and Traffic Class.
     pairs: Vec<Pair>,
-    /// By egress port and class: the inputs with a queue whose head goes there and may be sent now.
+    /// By egress port and class: the inputs with a queue whose head is for this egress port and may be sent now.
     due: Vec<[Inputs; 3]>,
     arbiters: Vec<[Arbiter; 3]>,
     /// Sorted by time.
@@ -148,7 +148,8 @@ impl Crossbar {
         self.inputs[input].held[class.index()]
     }
 
-    /// Returns whether `entry` takes room of its input: while its credits are owed, or because the switch itself sends it.
+    /// Returns whether `entry` uses room of its input. It does while its credits are not returned, or if the switch
+    /// itself sends it.
     fn counts(&self, input: usize, entry: &Entry) -> bool {
         entry.credit.is_some() || input >= self.egresses
     }
@@ -189,7 +190,8 @@ impl Crossbar {
         self.relaxed_place(input, entry, tc, index)
     }
 
-    /// Returns the place of a TLP whose attributes may let it pass posted ones: after the last of those that it may not pass.
+    /// Returns the place of a TLP whose attributes may let it pass posted TLPs: after the last TLP that it may not
+    /// pass.
     #[cold]
     fn relaxed_place(&self, input: usize, entry: &Entry, tc: usize, pair: usize) -> u64 {
         let has = |attribute| entry.tlp.repr.attr.contains(attribute);
@@ -250,7 +252,7 @@ impl Crossbar {
         u8::from(*posted != 0) | u8::from(*non_posted != 0) << 1 | u8::from(*completion != 0) << 2
     }
 
-    /// Returns an egress port that may have something new to send; each is returned once until it may again.
+    /// Returns an egress port that may have a new TLP to send. A port is returned again only after another change.
     pub(super) fn poll_touched(&mut self) -> Option<usize> {
         let egress = self.touched.trailing_zeros();
         self.touched &= self.touched.wrapping_sub(1);
@@ -262,8 +264,8 @@ impl Crossbar {
         self.touched |= 1 << egress;
     }
 
-    /// The TLP of `class` that goes to `egress` next, of a Traffic Class in `room`. This takes its turn; the TLP must
-    /// then be [taken](Self::take).
+    /// Returns the next TLP of `class` for `egress`, of a Traffic Class in `room`. This advances the arbiter, so the
+    /// caller must then [take](Self::take) the TLP.
     pub(super) fn next(&mut self, egress: usize, now: Time, class: Class, room: TcSet) -> Option<Next> {
         let mut waiting = self.due[egress][class.index()];
         let arbiter = &self.arbiters[egress][class.index()];
@@ -278,7 +280,8 @@ impl Crossbar {
         Some(Next { input, class, tc })
     }
 
-    /// The Traffic Class of the TLP that `input` would send: among those that may go, the one due the longest.
+    /// The Traffic Class of the TLP that `input` would send: the TLP that has been due the longest among the permitted
+    /// ones.
     fn sendable(&self, input: usize, egress: usize, now: Time, class: Class, room: TcSet) -> Option<usize> {
         let mut left = self.inputs[input].filled[class.index()].and(room).bits();
         let mut best: Option<(Time, usize)> = None;
@@ -318,8 +321,8 @@ impl Crossbar {
         entry
     }
 
-    /// Notes that a posted TLP has been sent: those after it may go. No notification is needed, since the caller that
-    /// takes posted TLPs polls the others next.
+    /// Notes that a posted TLP has been sent, so that TLPs after it may be sent. No notification is needed, because the
+    /// caller polls the other classes after posted TLPs.
     fn posted_left(&mut self, now: Time, input: usize, egress: usize, tc: usize) {
         let pair = self.pair(input, egress, tc);
         self.pairs[pair].left += 1;
@@ -331,7 +334,8 @@ impl Crossbar {
         }
     }
 
-    /// Updates the state for a new head of a queue of `input`: whether `egress` still has one due, and where the new one goes.
+    /// Updates the state for a new head of a queue of `input`: whether `egress` still has a due TLP, and the egress
+    /// port of the new head.
     fn refresh(&mut self, now: Time, input: usize, egress: usize, class: Class, tc: usize) {
         let state = &self.inputs[input];
         let mut left = state.filled[class.index()].bits();
@@ -392,7 +396,8 @@ impl Crossbar {
         }
     }
 
-    /// Handles a restart of the link of `port`: TLPs that came through it owe it no credits, and no longer count as its own.
+    /// Handles a restart of the link of `port`. TLPs that came through the link no longer owe it credits, and no longer
+    /// count as its own.
     pub(super) fn disown(&mut self, port: usize) {
         for (n, input) in self.inputs.iter_mut().enumerate() {
             for entry in input.queues.iter_mut().flatten().flatten() {
@@ -419,7 +424,7 @@ impl Crossbar {
     }
 }
 
-/// Returns whether Relaxed Ordering does not help the TLP: it is a read request (entry B2).
+/// Returns true for a read request, for which Relaxed Ordering has no effect (entry B2).
 fn is_read(tlp: &Tlp) -> bool {
     use tlp::Access::Read;
     match &tlp.repr.body {

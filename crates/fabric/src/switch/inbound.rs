@@ -13,8 +13,8 @@ use tlp::message::{SET_SLOT_POWER_LIMIT, is_ignored};
 use tlp::rules::reasons::poisoned;
 use tlp::{Body, Class, ConfigKind, ConfigRequest, Limits, Status, TcSet, Time, Tlp, Violation, rules};
 
-/// The port at which a TLP has arrived; the time at which it did, whole or only its header; and the arrival time of its last
-/// symbol.
+/// The port at which a TLP has arrived, the arrival time of the complete TLP or of its header, and the arrival time of
+/// its last symbol.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) port: usize,
@@ -25,8 +25,8 @@ pub(super) struct Arrival {
 impl Switch {
     /// Handles a TLP that has arrived at `port`. With [`Forwarding::StoreAndForward`](super::Forwarding) the whole TLP has arrived at `tail_at`, which
     /// is `now`. With [`Forwarding::CutThrough`](super::Forwarding) its header arrives at `now` and its last symbol at
-    /// `tail_at`. The caller then polls [`poll_touched`](Self::poll_touched), [`poll_action`](Self::poll_action) and
-    /// [`poll_dropped`](Self::poll_dropped).
+    /// `tail_at`. The caller then takes the [`effects`](Self::effects) and polls
+    /// [`poll_touched`](Self::poll_touched).
     pub fn handle_tlp(&mut self, port: usize, now: Time, tail_at: Time, tlp: &Tlp) {
         let arrival = Arrival { port, now, tail_at: tail_at.max(now) };
         if self.links[port].held.contains(Held::CONTAINED) {
@@ -64,9 +64,9 @@ impl Switch {
         }
     }
 
-    /// Drops a TLP with a wrong ECRC that goes no further than this switch, since its content and sender cannot be
-    /// trusted (`PCIe 5.0 §2.7.1`, §6.2.3.2.3). The function at which it ends does so if it has ECRC Check Enable. If
-    /// the TLP is passed on, its receiver checks it.
+    /// Drops a TLP with a wrong ECRC of which this switch is the final receiver, because its content and sender cannot
+    /// be trusted (`PCIe 5.0 §2.7.1`, §6.2.3.2.3). The function that receives the TLP does this if its ECRC Check
+    /// Enable is set. The final receiver checks a forwarded TLP.
     #[cold]
     fn drops_wrong_ecrc(&mut self, arrival: Arrival, destination: Destination, tlp: &Tlp) -> bool {
         let Some(by) = destination.ends_at(arrival.port).filter(|by| self.bridges[*by].space().ecrc_check())
@@ -88,7 +88,7 @@ impl Switch {
         }
         let credit = CreditReturn::of(&tlp);
         let leave_at = self.leave_at(arrival.now, arrival.tail_at, &tlp, egress);
-        // Its root port has already kept the idle time after it.
+        // The root port has already kept the idle time after this TLP.
         let tlp = Tlp { rest_ps: 0, ..tlp };
         let entry = Entry::new(tlp, leave_at, port, egress).returning(port, credit);
         self.crossbar.push(arrival.now, port, entry);
@@ -108,14 +108,14 @@ impl Switch {
         self.send_errors(arrival.now, arrival.tail_at + self.timing.latency, port, None);
     }
 
-    /// `tlp` of `port` goes no further, and nothing answers it.
+    /// `tlp` of `port` ends here without an answer.
     pub(super) fn end(&mut self, port: usize, tlp: &Tlp) {
-        self.dropped.push_back(tlp.account);
+        self.effects.drop(tlp.account);
         self.return_credit(port, CreditReturn::of(tlp));
     }
 
-    /// Handles a message for the switch itself. If the port does not take it, it is refused (`PCIe 5.0 §2.3.1`), unless
-    /// every receiver may ignore it.
+    /// Handles a message for the switch itself. A message that the port does not accept is refused (`PCIe 5.0 §2.3.1`),
+    /// unless every receiver may ignore it.
     fn receive(&mut self, arrival: Arrival, port: usize, tlp: &Tlp) {
         let Body::Message(m) = tlp.repr.body else { return self.end(port, tlp) };
         let taken = self.bridges[port].takes_message(link_side(port), m.code) && !tlp.prefixes.has_reserved();
@@ -150,9 +150,9 @@ impl Switch {
         self.apply_register_effects(arrival.now, of, effects);
     }
 
-    /// Completes a poisoned write with UR; the only error is that of a poisoned TLP (`PCIe 5.0 §2.7.2.2`).
+    /// Completes a poisoned write with UR. The only error is Poisoned TLP Received (`PCIe 5.0 §2.7.2.2`).
     ///
-    /// For the port that it came through on its way to another, it is a forwarded TLP.
+    /// For a port that only forwards the TLP to another port, it counts as a forwarded TLP.
     #[cold]
     fn poisoned_configuration(&mut self, arrival: Arrival, of: usize, tlp: &Tlp) {
         self.poisoned(arrival, 0, tlp, of != 0);
@@ -192,7 +192,7 @@ impl Switch {
             self.slot_power(port);
         }
         if effects.contains(Effects::RETRAIN_LINK) {
-            self.actions.push_back((port, Action::Retrain));
+            self.effects.act(port, Action::Retrain);
         }
         self.send_errors(now, now + self.timing.latency, port, None);
     }
@@ -208,10 +208,10 @@ impl Switch {
         }
     }
 
-    /// Answers a request that came in at `port`; its credits return when the answer leaves.
+    /// Answers a request that came in at `port`. The request's credits return when the answer leaves.
     pub(super) fn answer(&mut self, arrival: Arrival, port: usize, request: &Tlp, answer: Option<Tlp>) {
         let Some(answer) = answer else { return self.end(port, request) };
-        // The switch itself must have the whole TLP to read it.
+        // The switch can only read a complete TLP.
         let leave_at = arrival.tail_at + self.timing.latency;
         let entry = Entry::new(answer, leave_at, port, port).returning(port, CreditReturn::of(request));
         self.send_own(arrival.now, entry);
@@ -259,8 +259,8 @@ impl Switch {
         self.end(port, tlp);
     }
 
-    /// Reports a poisoned TLP. If `goes_on`, it is not for this function and is reported as advisory (`PCIe 5.0
-    /// §6.2.3.2.4.2`); if it ends here, it never is (§2.7.2.2).
+    /// Reports a poisoned TLP. If `goes_on`, the TLP is not for this function, and the error is advisory (`PCIe 5.0
+    /// §6.2.3.2.4.2`). If the TLP ends here, the error is never advisory (§2.7.2.2).
     #[cold]
     fn poisoned(&mut self, arrival: Arrival, port: usize, tlp: &Tlp, goes_on: bool) {
         self.refused(|c| &mut c.poisoned, port, arrival.now, poisoned(), tlp);
@@ -310,7 +310,8 @@ fn as_type_0(tlp: &Tlp) -> Tlp {
     tlp
 }
 
-/// Returns the limits of a port, without local prefixes. A link hands on no TLP of a Traffic Class that it does not map.
+/// Returns the limits of a port, without local prefixes. A link does not deliver TLPs of a Traffic Class that it does
+/// not map.
 const fn limits(of: &Routes) -> Limits {
     let (mps, end_to_end_prefixes) = (of.mps, of.end_end_prefixes);
     Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes }

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events at the links of a switch: link up and down, errors, reset and disable. It never touches a link: it requests
-//! [`Action`]s.
+//! Events at the links of a switch: link up and down, errors, reset and disable. This module never changes a link: it
+//! requests [`Action`]s.
 
 use super::crossbar::Entry;
 use super::route::{Destination, inner_side, link_side};
 use super::{PortLink, Switch};
-use crate::bridge::{DeadEnd, Held, answers};
+use crate::bridge::{BridgeOwner, DeadEnd, Held, answers};
 use config::{DetectedError, ResetScope, SlotEvent, Uncorrectable};
 use endpoint::detected_error;
 use link::Notice;
 use tlp::{Bdf, Rate, RuleId, Time, Tlp, Violation, Width};
 
-impl Switch {
-    /// Handles a notice of the link at `port`. The caller then polls [`poll_touched`](Self::poll_touched),
-    /// [`poll_action`](Self::poll_action) and [`poll_dropped`](Self::poll_dropped).
-    pub fn handle_notice(&mut self, port: usize, now: Time, notice: Notice) {
+impl BridgeOwner for Switch {
+    fn handle_notice(&mut self, port: usize, now: Time, notice: Notice) {
         match notice {
             Notice::Up { rate, width } => self.link_up(port, now, rate, width),
             Notice::Down { surprise } => self.link_down(port, now, surprise),
@@ -27,19 +25,36 @@ impl Switch {
         }
     }
 
-    /// Records an event at the slot below downstream port `port`, and interrupts if that is enabled.
-    pub fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
-        self.bridges[port].slot_event(event);
-        self.apply_registers(now, port);
+    fn handle_lost(&mut self, port: usize, now: Time, tlp: &Tlp) {
+        if port == 0 {
+            // The whole switch is reset with that link.
+            self.refused(|c| &mut c.link_down, 0, now, Violation::new(RuleId::LinkUp, 0), tlp);
+            return self.effects.drop(tlp.account);
+        }
+        let leave_at = now + self.timing.latency;
+        let Some(answer) = self.refuse_closed(now, leave_at, port, tlp) else {
+            return self.effects.drop(tlp.account);
+        };
+        match self.route(port, &answer) {
+            Destination::Port(egress) if egress != port => {
+                self.send_own(now, Entry::new(answer, leave_at, port, egress));
+            }
+            _ => self.effects.drop(tlp.account),
+        }
     }
 
-    /// Notes that the link below `port` goes through Recovery, or has come out of it: sets Link Status, and interrupts if that is
-    /// enabled.
-    pub fn handle_training(&mut self, port: usize, now: Time, trains: bool) {
+    fn handle_training(&mut self, port: usize, now: Time, trains: bool) {
         self.bridges[port].space_mut().set_link_training(trains);
         self.apply_registers(now, port);
     }
 
+    fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
+        self.bridges[port].slot_event(event);
+        self.apply_registers(now, port);
+    }
+}
+
+impl Switch {
     /// Applies the registers of `port` after a change: containment, and interrupts.
     pub(super) fn apply_registers(&mut self, now: Time, port: usize) {
         if port != 0 {
@@ -108,7 +123,7 @@ impl Switch {
         answers::completion(tlp, self.bridges[port].id(), status)
     }
 
-    /// Handles TLPs that wait for a link that is down like new ones for it (`PCIe 5.0 §2.9.1`).
+    /// TLPs that wait for a link that is down are handled like new TLPs for it (`PCIe 5.0 §2.9.1`).
     fn refuse_waiting(&mut self, port: usize, now: Time) {
         for entry in self.crossbar.flush(now, Some(port)) {
             let leave_at = entry.leave_at.max(now);
@@ -124,35 +139,15 @@ impl Switch {
         }
     }
 
-    /// Handles a TLP that was handed to the link of `port` and not sent before the link went down: a request is refused as if it
-    /// were still here (`PCIe 5.0 §2.9.1`). The caller then polls [`poll_touched`](Self::poll_touched) and
-    /// [`poll_dropped`](Self::poll_dropped).
-    pub fn handle_lost(&mut self, port: usize, now: Time, tlp: &Tlp) {
-        if port == 0 {
-            // The whole switch is reset with that link.
-            self.refused(|c| &mut c.link_down, 0, now, Violation::new(RuleId::LinkUp, 0), tlp);
-            return self.dropped.push_back(tlp.account);
-        }
-        let leave_at = now + self.timing.latency;
-        let Some(answer) = self.refuse_closed(now, leave_at, port, tlp) else {
-            return self.dropped.push_back(tlp.account);
-        };
-        match self.route(port, &answer) {
-            Destination::Port(egress) if egress != port => {
-                self.send_own(now, Entry::new(answer, leave_at, port, egress));
-            }
-            _ => self.dropped.push_back(tlp.account),
-        }
-    }
-
     fn forget(&mut self, entry: Entry) {
-        self.dropped.push_back(entry.tlp.account);
+        self.effects.drop(entry.tlp.account);
         if let Some((port, credit)) = entry.credit {
             self.return_credit(usize::from(port), credit);
         }
     }
 
-    /// The upstream port's link is down: everything is reset, and the reset goes on below (`PCIe 5.0 §2.9.1`, §6.6.1).
+    /// The upstream port's link is down. The switch is reset, and passes the reset to all links below (`PCIe 5.0
+    /// §2.9.1`, §6.6.1).
     fn reset_from_above(&mut self, now: Time) {
         for entry in self.crossbar.flush(now, None) {
             self.refused(|c| &mut c.link_down, 0, now, Violation::new(RuleId::LinkUp, 0), &entry.tlp);
@@ -225,10 +220,11 @@ impl Switch {
         }
     }
 
-    /// Holds the link of `port` down because of `why`, or releases it.
+    /// Holds the link of `port` down for the reason `why`, or releases it.
     pub(super) fn hold(&mut self, port: usize, why: Held, on: bool) {
-        let actions = self.links[port].held.keep(why, on);
-        self.actions.extend(actions.map(|action| (port, action)));
+        for action in self.links[port].held.keep(why, on) {
+            self.effects.act(port, action);
+        }
     }
 
     fn link_error(&mut self, port: usize, now: Time, error: DetectedError, header: [u32; 4]) {

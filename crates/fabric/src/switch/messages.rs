@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages that a switch does not simply forward (`PCIe 5.0 §2.2.8`): it joins the interrupt wires from below, gathers
-//! PME_TO_Ack, and broadcasts. A wire never changes before its message is sent: so an interrupt pushes the earlier
-//! writes, as an MSI does.
+//! Messages that a switch does not simply forward (`PCIe 5.0 §2.2.8`): the switch merges the interrupt wires from
+//! below, gathers PME_TO_Ack, and broadcasts. A wire never changes before its message is sent. So an interrupt pushes
+//! the earlier writes, like an MSI.
 
 use super::crossbar::{Entry, GONE};
 use super::{Switch, inbound::Arrival};
@@ -68,13 +68,14 @@ const fn turned(wires: u8, by: usize) -> u8 {
 }
 
 impl Switch {
-    /// Gathers a posted TLP that leaves upstream if needed; returns the TLP that the upstream port sends, if any.
+    /// Merges a posted TLP that leaves upstream with others if needed. Returns the TLP that the upstream port sends, if
+    /// any.
     pub(super) fn gather(&mut self, entry: Entry) -> Option<Tlp> {
         match &entry.tlp.repr.body {
             Body::Message(Message { routing: MessageRouting::Local | MessageRouting::Gathered, .. })
                 if entry.source == GONE =>
             {
-                self.dropped.push_back(entry.tlp.account);
+                self.effects.drop(entry.tlp.account);
                 None
             }
             Body::Message(Message { routing: MessageRouting::Local, code, .. }) => {
@@ -95,7 +96,8 @@ impl Switch {
         Some(self.protected(plain(self.bridges[0].id(), MessageRouting::Local, first + wire)))
     }
 
-    /// `port` has acknowledged PME_Turn_Off; the upstream port does when all have (`PCIe 5.0 §5.3.3.2.1`).
+    /// `port` has acknowledged PME_Turn_Off. The upstream port acknowledges when all ports have (`PCIe 5.0
+    /// §5.3.3.2.1`).
     fn acknowledged(&mut self, port: usize) -> Option<Tlp> {
         if port != 0 && self.gathering & 1 << port == 0 {
             return None;
@@ -126,7 +128,7 @@ impl Switch {
         }
     }
 
-    /// Acknowledges at once if no port needs to.
+    /// Acknowledges immediately if no port has to acknowledge.
     fn acknowledge_alone(&mut self, arrival: Arrival) {
         if self.gathering == 0 {
             let ack = plain(self.bridges[0].id(), MessageRouting::Gathered, PME_TO_ACK);
@@ -145,7 +147,7 @@ impl Switch {
         }
     }
 
-    /// The link of `port` is gone: it asserts no wire, and acknowledges nothing.
+    /// The link of `port` is down, so it asserts no wire and sends no acknowledgement.
     pub(super) fn forget_messages(&mut self, now: Time, port: usize) {
         self.drive_wires(now, port, 0);
         if self.gathering & 1 << port != 0 {

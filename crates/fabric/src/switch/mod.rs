@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A switch (`PCIe 5.0 §1.3.3`): one upstream port, up to 31 downstream ports, each a type 1 function, and an internal bus
-//! between them on which downstream port `k` is device `k - 1`. Sans-IO: it knows neither links nor an event loop, and never
-//! reads a clock.
+//! A switch (`PCIe 5.0 §1.3.3`): one upstream port, up to 31 downstream ports, each a type 1 function, and an internal
+//! bus between them on which downstream port `k` is device `k - 1`. Sans-IO: the switch depends neither on links
+//! nor on an event loop, and never reads a clock.
 //!
 //! ```text
 //!            port 0 (upstream)
@@ -19,9 +19,9 @@
 //! - [`links`]: events below: links that go down and come up, errors, resets.
 //!
 //! The driver calls [`Switch::handle_tlp`] when a TLP arrives. It then polls each port returned by
-//! [`Switch::poll_touched`] for credits ([`Switch::poll_credits`]) and, class by class, for TLPs
-//! ([`Switch::poll_tlp`]) as long as the link of the port has room for one. It polls for TLPs again whenever the link gets
-//! room. The receive buffers are those of the links: a TLP keeps its credits until it is sent.
+//! [`Switch::poll_touched`] for credits ([`Switch::poll_credits`]) and, class by class, for TLPs ([`Switch::poll_tlp`])
+//! as long as the link of the port has room for one. The driver polls for TLPs again whenever the link gets room. The
+//! receive buffers of the links hold the TLPs: a TLP keeps its credits until it is sent.
 
 mod arbiter;
 mod crossbar;
@@ -36,6 +36,7 @@ pub use arbiter::PortArbitration;
 
 pub use crate::bridge::Action;
 use crate::bridge::{Bridge, Held, Routes};
+use crate::effects::{Effect, Effects};
 use config::ConfigSpace;
 use crossbar::{Crossbar, Entry};
 use device::Ready;
@@ -47,28 +48,28 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use thiserror::Error;
 use tlp::rules::Refusals;
-use tlp::{Account, Bdf, Body, Class, Duration, PayloadPool, Rate, TcSet, Time, Tlp, Width};
+use tlp::{Bdf, Body, Class, Duration, PayloadPool, Rate, TcSet, Time, Tlp, Width};
 
-/// Maximum number of downstream ports: with the upstream port there are 32, each an input of the crossbar. With a
-/// second input per port for the TLPs of the switch itself, they fill a word of bits.
+/// Maximum number of downstream ports. With the upstream port there are 32 ports, each an input of the crossbar. With a
+/// second input per port for the TLPs of the switch itself, the inputs fill a word of 64 bits.
 pub const MAX_DOWNSTREAM_PORTS: usize = 31;
 /// Maximum number of inputs of the crossbar, a word of bits: one per port, and one for the switch's own TLPs to each.
 const MAX_INPUTS: usize = 64;
-/// Maximum number of messages of the switch itself that wait to be sent; further error messages are counted as lost.
+/// Maximum number of waiting messages of the switch itself. Further error messages are counted as lost.
 const MAX_OWN_MESSAGES: u32 = 64;
 
 /// When a switch forwards an arriving TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Forwarding {
-    /// When the whole TLP is there and its LCRC is correct.
+    /// When the complete TLP has arrived and its LCRC is correct.
     #[default]
     StoreAndForward,
-    /// When its header is there, but not so early that the egress would have to wait for the rest.
+    /// When its header has arrived, but not so early that the egress port would have to wait for the rest.
     CutThrough,
 }
 
-/// The time that a TLP spends in a switch when it is not delayed.
+/// The time that an undelayed TLP spends in a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwitchTiming {
     /// From the end of reception (of the whole TLP, or of its header with [`Forwarding::CutThrough`]) to the first
@@ -83,8 +84,8 @@ pub struct SwitchTiming {
 pub struct SwitchPortConfig {
     /// Its configuration space, with a type 1 header.
     pub space: ConfigSpace,
-    /// Number of TLPs of each class ([`Class::index`]) that its receive buffer holds, of all virtual channels together:
-    /// no less than the header credits that its link advertises.
+    /// Number of TLPs of each class ([`Class::index`]) for which its receive buffer has room, over all virtual
+    /// channels. At least the header credits that its link advertises.
     pub buffer_tlps: [u32; 3],
     /// Rate of its link until the link reports another ([`link::Notice::Up`]).
     pub rate: Rate,
@@ -143,7 +144,7 @@ pub enum SwitchError {
 pub struct SwitchCounters {
     /// TLPs sent on from one port to another.
     pub forwarded: u64,
-    /// Of these: from one downstream port to another.
+    /// Of these, TLPs from one downstream port to another.
     pub peer_to_peer: u64,
     /// Configuration requests that its own functions have answered.
     pub config_requests: u64,
@@ -163,30 +164,30 @@ pub struct SwitchCounters {
     pub link_down: u64,
     /// Messages that end here.
     pub messages: u64,
-    /// TLPs without room, although the link let them in.
+    /// TLPs without room, although the link accepted them.
     pub overflows: u64,
     /// Error messages of the switch itself that had no room.
     pub error_messages_lost: u64,
 }
 
-/// A link as the switch sees it.
+/// State of a link in the switch.
 #[derive(Clone, Copy, Debug)]
 struct PortLink {
     up: bool,
     rate: Rate,
     width: Width,
-    /// Reasons that hold it down.
+    /// Reasons that hold the link down.
     held: Held,
 }
 
 impl PortLink {
-    /// True if it carries TLPs and nothing holds it down.
+    /// True if the link carries TLPs and is not held down.
     fn is_open(&self) -> bool {
         self.up && self.held.is_empty()
     }
 }
 
-/// A switch as the driver sees it.
+/// The interface of a switch to its driver.
 pub struct Switch {
     bridges: Vec<Bridge>,
     /// Copies of the registers that determine where TLPs go, one for each bridge.
@@ -200,8 +201,7 @@ pub struct Switch {
     /// Ports whose PME_TO_Ack is awaited.
     gathering: u64,
     payloads: PayloadPool,
-    actions: VecDeque<(usize, Action)>,
-    dropped: VecDeque<Account>,
+    effects: Effects,
     counters: SwitchCounters,
     refusals: Refusals,
 }
@@ -217,7 +217,7 @@ impl Switch {
         let SwitchConfig { upstream, downstream, timing, arbitration, payloads } = config;
         let ports: Vec<SwitchPortConfig> = std::iter::once(upstream).chain(downstream).collect();
         let mut limits: Vec<[u32; 3]> = ports.iter().map(|port| port.buffer_tlps).collect();
-        // Answers hold the credits of their requests until they leave.
+        // A request's credits return when its answer leaves.
         limits.resize(2 * ports.len(), [MAX_OWN_MESSAGES, 0, u32::MAX]);
         let link = |p: &SwitchPortConfig| PortLink {
             up: false,
@@ -237,8 +237,7 @@ impl Switch {
             places: Default::default(),
             gathering: 0,
             payloads,
-            actions: VecDeque::new(),
-            dropped: VecDeque::new(),
+            effects: Effects::default(),
             counters: SwitchCounters::default(),
             refusals: Refusals::default(),
             bridges,
@@ -248,9 +247,9 @@ impl Switch {
     }
 
     /// Makes a non-posted request keep its place in the receive buffer, and its credits, until its last completion is
-    /// in the switch, from now on. Bridges with room for the response to every request they let in behave like this
-    /// (IISWC'18, §V-A). If there is no completion, the place is free when the link through which the request was sent
-    /// goes down, or after `timeout`: at least the requester's completion timeout (`PCIe 5.0 §2.8`).
+    /// in the switch, from now on. Bridges that reserve room for the response to every request behave like this
+    /// (IISWC'18, §V-A). If there is no completion, the place is free when the egress link of the request goes down, or
+    /// after `timeout`. The timeout must be at least the requester's completion timeout (`PCIe 5.0 §2.8`).
     pub fn keep_places(&mut self, timeout: Duration) {
         self.places.keep_all(timeout);
     }
@@ -270,13 +269,13 @@ impl Switch {
         self.bridges[port].space()
     }
 
-    /// ID of the function of `port`; that of the upstream port is known after the first configuration write.
+    /// ID of the function of `port`. The upstream port's ID is known after the first configuration write.
     pub fn id(&self, port: usize) -> Bdf {
         self.bridges[port].id()
     }
 
-    /// Returns the polls of `port` that may find something now. A poll that is left out finds nothing; one that is included may
-    /// find nothing either.
+    /// Returns the polls of `port` that may find something now. An omitted poll would return no TLP. An included poll
+    /// may return no TLP either.
     pub fn ready(&self, port: usize) -> Ready {
         let taken = if self.credits[port].is_empty() { Ready::NONE } else { Ready::TAKEN };
         let outputs = self.outputs(port);
@@ -306,7 +305,7 @@ impl Switch {
                 self.count(next.input, port);
                 return entry.map(|entry| entry.tlp);
             }
-            // Interrupts and acknowledgements are gathered as they are sent, so that they push the earlier writes.
+            // Interrupts and acknowledgements are merged when they are sent, so that they push the earlier writes.
             if let Some(tlp) = self.gather(entry?) {
                 self.count(next.input, port);
                 return Some(tlp);
@@ -326,19 +325,16 @@ impl Switch {
         self.credits[port].pop_front()
     }
 
-    /// Returns the next port that may now be able to send or to return credits; each is returned once until it may again.
+    /// Returns the next port that may now be able to send or to return credits. A port is returned again only after
+    /// another change.
     pub fn poll_touched(&mut self) -> Option<usize> {
         self.crossbar.poll_touched()
     }
 
-    /// Returns the next action requested of the link at a port.
-    pub fn poll_action(&mut self) -> Option<(usize, Action)> {
-        self.actions.pop_front()
-    }
-
-    /// The account of the next TLP that was dropped here: a posted request or completion.
-    pub fn poll_dropped(&mut self) -> Option<Account> {
-        self.dropped.pop_front()
+    /// The effects of calls, in order: actions of links, and accounts of posted requests and completions that were dropped here.
+    /// The caller must take all of them after each call.
+    pub fn effects(&mut self) -> &mut Vec<Effect> {
+        &mut self.effects.all
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) next.
@@ -367,7 +363,7 @@ impl Switch {
         self.timing.mode == Forwarding::CutThrough
     }
 
-    /// Describes what the TLPs in the switch wait for, if there are any, for the report of a lab that makes no progress.
+    /// Describes why TLPs wait in the switch, if there are any. For the report of a lab that makes no progress.
     pub fn waits_for(&self) -> Option<String> {
         let waiting = (0..self.ports()).map(|port| (port, self.crossbar.waiting_for(port)));
         let text: Vec<String> = waiting
@@ -393,7 +389,8 @@ impl Switch {
         self.crossbar.touch(port);
     }
 
-    /// Returns the input for the switch's own TLPs to `egress`: each egress has one, so that none delays another.
+    /// Returns the input for the switch's own TLPs to `egress`. Each egress port has such an input, so that egress
+    /// ports do not delay each other.
     fn own_input(&self, egress: usize) -> usize {
         self.bridges.len() + egress
     }
@@ -426,7 +423,7 @@ impl Switch {
                 let link = &self.links[egress];
                 let bytes = tlp.wire_len() as u64 + u64::from(TLP_FRAMING_BYTES);
                 let duration = wire_time(bytes, link.rate, link.width);
-                // The last symbol must not be due at the egress before it has arrived.
+                // The last symbol must have arrived before it is due at the egress port.
                 let no_sooner = Time::from_ps(tail_at.as_ps().saturating_sub(duration.as_ps()));
                 (now + latency).max(no_sooner)
             }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Places in receive buffers that requests keep until they are answered, as in bridges with room for the response to
-//! every request they let in (gem5's, IISWC'18, §V-A). By default a place is free as soon as its TLP has been sent, as
-//! in the specification. The paper does not state when places are free. Here the place is free when the completion is
-//! in the switch, when the link through which the request was sent goes down, or after a completion timeout. This
-//! module never decides where a TLP goes.
+//! Places in receive buffers that requests keep until they are answered, as in bridges that reserve room for the
+//! response to every request (gem5's, IISWC'18, §V-A). By default a place is free as soon as its TLP has been sent, as
+//! in the specification. The paper does not state when a place becomes free. Here a place becomes free when the
+//! completion is in the switch, when the egress link of the request goes down, or after a completion timeout. This
+//! module does not select the destination of a TLP.
 
 use endpoint::CreditReturn;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,14 +23,14 @@ struct Kept {
     place: Place,
     /// The port through which its request was sent.
     egress: usize,
-    /// When it is free without an answer.
+    /// Time at which the place is free without an answer.
     until: Time,
 }
 
 /// The places of requests that were sent and await an answer. Bounded by the receive buffers.
 #[derive(Default)]
 pub(super) struct Places {
-    /// How long a request keeps its place; `None` if it keeps none.
+    /// Time for which a request keeps its place; `None` if requests keep no places.
     timeout: Option<Duration>,
     kept: BTreeMap<Key, Kept>,
     /// When each is free without an answer.
@@ -38,7 +38,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Makes requests keep their places from now on, for `timeout` at most.
+    /// From now on, requests keep their places, for at most `timeout`.
     pub(super) fn keep_all(&mut self, timeout: Duration) {
         self.timeout = Some(timeout);
     }
@@ -57,7 +57,7 @@ impl Places {
         earlier
     }
 
-    /// The place of the request whose last completion `tlp` is.
+    /// Returns the place of the request, if `tlp` is its last completion.
     pub(super) fn answered(&mut self, tlp: &Tlp) -> Option<Place> {
         match &tlp.repr.body {
             Body::Completion(c) if self.timeout.is_some() && c.is_last() => self.free((c.requester, c.tag)),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn place_is_free_at_once_or_with_the_answer() {
+    fn place_is_freed_when_request_leaves_or_is_answered() {
         let mut places = Places::default();
         assert_eq!(places.left(&read(1), place(2), 0, at(0)), Some(place(2)), "as in the specification");
         assert_eq!(places.answered(&answer(1)), None);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn place_without_an_answer_is_free_after_the_timeout() {
+    fn unanswered_place_is_freed_by_the_timeout() {
         let mut places = Places::default();
         places.keep_all(TIMEOUT);
         places.left(&read(1), place(2), 0, at(0));

@@ -8,7 +8,7 @@ use tlp::rules::{Head, Refusal};
 use tlp::{Time, Tlp, Violation};
 
 impl Switch {
-    /// Counts a TLP that port `port` refuses, and keeps the reason.
+    /// Counts a TLP that port `port` refuses, and stores the reason.
     #[cold]
     pub(super) fn refused(
         &mut self,
@@ -28,7 +28,7 @@ impl Switch {
         violation(error, tlp, (ingress != 0).then_some(&self.routes[ingress]))
     }
 
-    /// Why TLPs were refused; places are numbers of ports.
+    /// Reasons why TLPs were refused. Places are numbers of ports.
     pub fn refusals(&self) -> &[Refusal] {
         self.refusals.kinds()
     }

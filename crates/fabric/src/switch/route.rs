@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The destination of a TLP that has arrived at a port of a switch (`PCIe 5.0 §2.2.4`, §2.3.1, §7.3.3): by address, by
-//! ID, or by the routing of a message. It reads registers and link states, and changes nothing.
+//! ID, or by the routing of a message. This module reads registers and link states, and changes no state.
 //!
 //! A TLP from above must be claimed by the upstream bridge and then by one of the downstream bridges. A TLP from below
-//! goes to a peer that claims it, unless that is the bridge it came through, and otherwise up. If windows overlap, the
-//! lowest port number wins.
+//! goes to another bridge that claims it. If no other bridge does, it goes up. If windows overlap, the lowest port
+//! number wins.
 
 use super::Switch;
 use crate::bridge::{PeerToPeer, Routes};
@@ -23,7 +23,7 @@ pub(super) enum Destination {
     Function(usize),
     /// Out of every downstream port whose link is up.
     Broadcast,
-    /// Nowhere: it ends at the port that received it.
+    /// The port that received the TLP handles it.
     Receiver,
     /// Upstream, as an error message, if the bridges on the path permit it.
     ErrorMessage,
@@ -36,7 +36,7 @@ pub(super) enum Destination {
 /// Reason why a TLP is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Refusal {
-    /// No port claims it, or no port that may take it.
+    /// No port claims the TLP, or the port that does may not take it.
     Unsupported,
     /// An ACS Violation (`PCIe 5.0 §6.12`).
     AcsViolation,
@@ -48,15 +48,15 @@ pub(super) enum Refusal {
     PoisonedBlocked,
     /// Its data exceeds Max_Payload_Size of the egress port (`PCIe 5.0 §2.2.2`).
     TooLong,
-    /// It is a completion without an outstanding request.
+    /// The TLP is a completion without an outstanding request.
     Unexpected,
     /// Its link is down (`PCIe 5.0 §2.9.1`), or contained (§2.9.3).
     LinkDown,
 }
 
 impl Destination {
-    /// Returns whether the TLP that `port` received leaves its function: the function passes it on, or another function
-    /// refuses it. False if the function refuses it itself, or if a function or port takes it.
+    /// Returns true if the function of `port` forwards the received TLP, or another function refuses it. Returns false
+    /// if the function itself refuses the TLP, or if a function or port handles it.
     pub(super) fn leaves(self, port: usize) -> bool {
         match self {
             Function(_) | Receiver => false,
@@ -65,9 +65,9 @@ impl Destination {
         }
     }
 
-    /// Returns the port whose function is the last to see the TLP that `port` received: it takes it, joins it with
-    /// others or refuses it. `None` if the TLP goes on, or is malformed: that error precedes all others (`PCIe 5.0
-    /// §6.2.3.2.3`).
+    /// Returns the port whose function finally handles the TLP that `port` received: it consumes the TLP, merges it
+    /// with others or refuses it. `None` if the TLP leaves the switch, or is malformed, because that error precedes all
+    /// others (`PCIe 5.0 §6.2.3.2.3`).
     pub(super) fn ends_at(self, port: usize) -> Option<usize> {
         match self {
             Function(of) => Some(of),
@@ -81,7 +81,7 @@ impl Destination {
 
 use Destination::{Broadcast, Function, Gathered, Port, PortAsType0, Receiver, Refused};
 
-/// The target of a request, as bridges see it.
+/// The target of a request, for the routing of bridges.
 #[derive(Clone, Copy)]
 enum Target {
     Memory(u64),
@@ -96,8 +96,8 @@ impl Target {
         }
     }
 
-    /// Returns whether the target lies below the bridge, even if the bridge lets no requests down: then no request for it goes
-    /// up.
+    /// Returns whether the target lies below the bridge, even if the bridge forwards no requests downstream. Such a
+    /// request never goes up.
     fn is_behind(self, routes: &Routes) -> bool {
         match self {
             Target::Memory(address) => routes.windows.holds_memory(address),
@@ -107,7 +107,7 @@ impl Target {
 }
 
 impl Switch {
-    /// Where `tlp`, received at `ingress`, goes.
+    /// Returns the destination of `tlp`, received at `ingress`.
     pub(super) fn route(&self, ingress: usize, tlp: &Tlp) -> Destination {
         let to = match &tlp.repr.body {
             Body::Memory(m) => self.request(ingress, tlp, Target::Memory(m.span.address())),
@@ -123,7 +123,7 @@ impl Switch {
         }
     }
 
-    /// The verdict of the egress port on a TLP to it.
+    /// Returns the verdict of the egress port on a TLP.
     fn leave(&self, egress: usize, tlp: &Tlp, to: Destination) -> Destination {
         let routes = &self.routes[egress];
         let link = &self.links[egress];
@@ -189,7 +189,7 @@ impl Switch {
         let redirects = |from: &Routes| from.completion_to_peer(tlp);
         let to = self.by_id(ingress, requester, redirects);
         match to {
-            // The functions of a switch make no requests, so no completion is for them.
+            // The functions of a switch send no requests, so no completion is for them.
             Function(port) => Refused(port, Refusal::Unexpected),
             Refused(port, Refusal::Unsupported) => Refused(port, Refusal::Unexpected),
             _ => to,

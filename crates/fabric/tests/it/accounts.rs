@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Time that transactions spend in each stage: computed by hand on an idle link, and adding up to the whole for any traffic.
+//! Time that transactions spend in each stage. On an idle link it equals hand calculation, and for any traffic the
+//! stages add up to the whole.
 
 use crate::common::link;
 use crate::common::system::{HIGH, Raw, System, bar, bytes, credits, read, text};
@@ -35,7 +36,7 @@ fn watch(fabric: &mut Fabric) -> All {
     all
 }
 
-/// Each of its figures differs from the others and from every sum of a few.
+/// Each of its figures differs from the others and from sums of a few of them.
 fn host() -> HostProfile {
     HostProfile {
         root_complex_latency: Duration::from_ns(100),
@@ -77,10 +78,10 @@ fn host_raw(device: &Raw, tlp: Tlp) -> Transaction {
 
 /// Rows by hand, on an idle link: bytes on the wire are header, data and 8 of framing, a nanosecond each.
 #[test]
-fn dma_by_hand() {
+fn dma_latency_parts_match_hand_calculation() {
     type Row<'a> = (&'a str, Tlp, TransactionKind, &'a str);
     let rows: [Row<'_>; 6] = [
-        // 12 + 64 + 8 B; the memory system takes 10 + 7 and is seen 30 later.
+        // 12 + 64 + 8 B; the memory system takes 10 + 7, and the write is visible 30 later.
         (
             "write",
             write(0x1000, 64),
@@ -130,7 +131,7 @@ fn dma_by_hand() {
         assert_eq!((seen.kind, seen.parts.to_string()), (kind, parts.to_string()), "{what}");
         assert_eq!(seen.start, Time::ZERO + Duration::from_ns(50_000), "{what}");
         assert_eq!(seen.latency(), seen.parts.total(), "{what}");
-        // The device's own clock agrees.
+        // The device's clock shows the same time.
         let arrivals = raw.0.borrow().received().to_vec();
         assert_eq!(arrivals.last().map(|(at, _)| *at), asks.then_some(seen.end), "{what}");
         let refused = what == "read from nowhere";
@@ -203,11 +204,11 @@ fn replay_time_is_charged_to_replayed_tlps() {
         assert!(t.parts.of(Stage::Replay) > Duration::from_ns(84), "{}", t.parts);
         assert_eq!(t.latency(), t.parts.total());
     }
-    // Both are replayed one after the other, in the same distance as before.
+    // Both are replayed one after the other, with the same gap as before.
     assert_eq!(first.parts.of(Stage::Replay), second.parts.of(Stage::Replay));
 }
 
-/// A header credit for one write, which the memory system gives back 17 ns after the write has reached it.
+/// One header credit for writes, which the memory system returns 17 ns after a write has reached it.
 #[test]
 fn credit_wait_is_charged_by_tlp() {
     let raw = Raw::new();
@@ -232,7 +233,7 @@ fn credit_wait_is_charged_by_tlp() {
     assert!(queues[2] > waits[1], "{queues:?}");
 }
 
-/// Writes without effect have no end: a poisoned one, one to nowhere, one of no bytes.
+/// Writes without effect have no end: a poisoned write, a write to an unclaimed address, and a write of no bytes.
 #[test]
 fn transactions_without_effect_are_dropped() {
     let raw = Raw::new();
@@ -255,7 +256,7 @@ fn transactions_without_effect_are_dropped() {
 
 /// A host reads from a device that never answers: the account stays open, and no other request gets it.
 #[test]
-fn transactions_without_end_stay_open() {
+fn unfinished_transactions_stay_open() {
     let mut system = System::new();
     system.host.completion_timeout = Duration::from_us(60);
     let silent = |io: Io| async move {
@@ -400,8 +401,8 @@ async fn program(cpu: Cpu, found: Vec<FoundFunction>, registers: Vec<u32>) -> Re
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Several channels, few credits, small replay buffers, bit errors and lost TLPs: the parts of every transaction
-    /// add up to the whole, no transaction is lost, and the sums of a kind are those of its transactions.
+    /// Several channels, few credits, small replay buffers, bit errors and lost TLPs. The parts of every transaction
+    /// add up to the whole, no transaction is lost, and the sums of a kind are the sums over its transactions.
     #[test]
     fn parts_add_up_to_the_whole(traffic in traffic()) {
         let mut fabric = traffic.fabric();
@@ -447,9 +448,9 @@ proptest! {
     }
 }
 
-/// Without accounts no transactions are reported, and everything else is the same.
+/// Without accounts no transactions are reported, and all else is the same.
 #[test]
-fn without_accounts_only_the_accounts_are_missing() {
+fn disabling_accounts_changes_nothing_else() {
     let outcome = |keep: bool| {
         let raw = Raw::new();
         let nth = |n| if n % 3 == 0 { read(0x1000, 256) } else { write(0x1000, 64) };

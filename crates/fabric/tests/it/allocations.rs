@@ -29,7 +29,7 @@ fn allocations(fabric: &mut Fabric, warm: u64, events: u64) -> u64 {
 }
 
 #[test]
-fn streams_of_a_raw_device() {
+fn raw_device_streams_allocate_nothing() {
     let carried = Data::Carried(PayloadPool::new().copy(&[0x5a; 256]));
     for data in [Data::Counted(256), carried] {
         for op in [MemoryOp::Write, MemoryOp::Read] {
@@ -43,7 +43,7 @@ fn streams_of_a_raw_device() {
 
 /// Eight channels at once.
 #[test]
-fn streams_of_eight_channels() {
+fn streams_on_eight_channels_allocate_nothing() {
     let mut link = link(Rate::Gt8, 16, 256);
     for port in [&mut link.root, &mut link.device] {
         port.tc_vc = TcVcMap::one_to_one();
@@ -58,7 +58,7 @@ fn streams_of_eight_channels() {
 
 /// Writes and reads of all devices of a tree, through one switch and through two.
 #[test]
-fn streams_through_switches() {
+fn streams_through_switches_allocate_nothing() {
     for (switches, fan_out) in [(1, 8), (4, 4)] {
         let (up, down) = (link(Rate::Gt8, 16, 256), link(Rate::Gt8, 4, 256));
         let mut fabric = trees::tree(&up, &down, switches, fan_out, u64::MAX);
@@ -69,7 +69,7 @@ fn streams_through_switches() {
 /// Carried bytes: DMA reads and writes by an `async` device of an endpoint, register reads and writes, a flag and an
 /// interrupt for each round, by a host program.
 #[test]
-fn a_host_program_and_a_device() {
+fn host_program_and_device_allocate_nothing() {
     let mut system = System::new();
     system.host.memory_read_latency = tlp::Duration::from_ns(300);
     system.host.write_line_service = tlp::Duration::from_ns(2);

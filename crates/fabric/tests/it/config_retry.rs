@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! CRS: the requests that it may answer (`PCIe 5.0 §2.3.1`), determined by the request and not by its length.
+//! The requests that CRS may answer (`PCIe 5.0 §2.3.1`). The type of the request determines this, not its length.
 
 use crate::common::link;
 use crate::common::system::{Raw, System, text};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How runs end: finished, out of time, or without progress; every run ends.
+//! Every run ends: finished, out of time, or without progress.
 
 use crate::common::link;
 use crate::common::system::{Arrivals, Raw, System, bar, text};
@@ -31,7 +31,7 @@ fn no_progress(stop: Stop, parts: &[&str]) {
 }
 
 #[test]
-fn fabric_without_program_ends_when_all_is_done_despite_unheard_interrupts() {
+fn run_without_program_ends_despite_ignored_interrupts() {
     let raw = Raw::new();
     for n in 0..200 {
         raw.send(5_000, write(0xfee0_0000, 4));
@@ -85,7 +85,7 @@ fn host_starts_as_soon_as_all_links_are_up() {
 }
 
 /// Gen1 has the slowest REPLAY_TIMER, 96 us: a write that is lost five times, and an UpdateFC that is lost ten times,
-/// are late but not the end.
+/// are late but do not end the run.
 #[test]
 fn slow_recovery_is_progress() {
     let slow = link(Rate::Gt2_5, 1, 128);
@@ -116,7 +116,7 @@ fn slow_recovery_is_progress() {
     assert_eq!(stop, Stop::Finished);
 }
 
-/// Every frame that goes down is lost, however often it is sent again.
+/// Every downstream frame is lost, and so is every replay.
 #[test]
 fn run_ends_if_a_link_loses_every_tlp() {
     let mut fabric = System::new()
@@ -131,8 +131,8 @@ fn run_ends_if_a_link_loses_every_tlp() {
     no_progress(stop, &["waiting for interrupts of vector 33", "link 0 (root side): 1 TLPs unacknowledged"]);
 }
 
-/// A retrain of 24 ms, the time limit of Recovery.RcvrLock (`PCIe 5.0 §4.2.6.4.1`), and a device and a program without
-/// timers: the run does not stall.
+/// A retrain takes 24 ms, the time limit of Recovery.RcvrLock (`PCIe 5.0 §4.2.6.4.1`), and device and program have no
+/// timers. The run does not count as stalled.
 #[test]
 fn long_retrain_does_not_end_the_run() {
     let mut slow = link(Rate::Gt8, 8, 256);
@@ -166,10 +166,11 @@ fn long_retrain_does_not_end_the_run() {
     assert_eq!(fabric.run(Limits::default()), Stop::Finished);
 }
 
-/// Without end: each write that goes up is lost, and after four replays the link retrains for 900 us. REPLAY_TIMER, 24,000
-/// symbol times of 8 GT/s or 24 us, expires four times between two retrains: so there are ten or eleven until 1 ms is over.
+/// Each upstream write is lost, and after four replays the link retrains for 900 us. This repeats without end.
+/// REPLAY_TIMER, 24,000 symbol times of 8 GT/s or 24 us, expires four times between two retrains: so there are ten or
+/// eleven until 1 ms is over.
 #[test]
-fn link_that_retrains_for_ever_ends_the_run() {
+fn endless_retraining_ends_the_run() {
     let mut slow = link(Rate::Gt8, 1, 256);
     (slow.root.retrain, slow.device.retrain) = (Duration::from_us(900), Duration::from_us(900));
     let raw = Raw::new();
@@ -238,7 +239,7 @@ fn bare(device: impl TlpPort + 'static, program: Option<Box<dyn HostProgram>>) -
 }
 
 #[test]
-fn device_that_asks_to_be_called_at_once_for_ever_is_named() {
+fn spinning_device_ends_the_run_by_name() {
     no_progress(
         bare(Restless, None).run(Limits::default()),
         &["time stands still", "slot 0: wants to be called again at once: restless"],
@@ -246,15 +247,15 @@ fn device_that_asks_to_be_called_at_once_for_ever_is_named() {
 }
 
 #[test]
-fn program_that_never_waits_is_named() {
+fn spinning_program_ends_the_run_by_name() {
     let mut fabric = bare(Raw::new(), Some(Box::new(Babbler)));
     no_progress(fabric.run(Limits::default()), &["time stands still", "host program"]);
 }
 
-/// A part that polls memory and yields lets no time pass, so that the awaited value never arrives: the run stops and names the
-/// part.
+/// A part that polls memory and yields lets no time pass, so the awaited value never arrives. The run stops and names
+/// the part.
 #[test]
-fn part_that_yields_for_ever_is_named() {
+fn endlessly_yielding_part_ends_the_run_by_name() {
     let polls = format!("spins: {MAX_POLLS_PER_INSTANT} polls at one instant");
     let idle = |io: Io| async move { while io.next_request().await.is_some() {} };
     let mut fabric = System::new().device(link(Rate::Gt8, 8, 256), idle).with_program(|cpu, _| async move {
@@ -281,9 +282,9 @@ fn part_that_yields_for_ever_is_named() {
     );
 }
 
-/// The limit is for one point in time: a part that yields often, but lets time pass, goes on.
+/// The limit applies to one point in time. A part that yields often, but lets time pass, continues.
 #[test]
-fn part_that_yields_and_sleeps_goes_on() {
+fn part_that_yields_and_sleeps_continues() {
     let idle = |io: Io| async move { while io.next_request().await.is_some() {} };
     let mut fabric =
         System::new().device(link(Rate::Gt8, 8, 256), idle).with_bare_program(|cpu| async move {
@@ -341,12 +342,12 @@ fn interrupted_run_equals_uninterrupted_run() {
     assert_eq!(frames(&by_time), whole);
     let by_events = [Limits { events: 7, ..Limits::default() }; 100];
     assert_eq!(frames(&by_events), whole);
-    // A limit that has passed leaves time alone.
+    // A limit in the past does not change the time.
     assert_eq!(frames(&[until(5_000), until(3_000)]), whole);
 }
 
 #[test]
-fn requests_without_a_root_port_end_there() {
+fn requests_without_a_root_port_end_in_the_root_complex() {
     let mut fabric =
         System::new().raw(link(Rate::Gt8, 8, 256), &Raw::new()).with_bare_program(|cpu| async move {
             let beyond = AddressMap.mmio32(1).base;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Each action of a fault: how the layers that meet it react, and that everything else goes on.
+//! Each action of a fault: the reaction of the layers that detect it. All other traffic continues.
 
 use crate::common::link;
 use crate::common::system::{System, Told, bar, bytes, text};
@@ -18,8 +18,8 @@ const LEN: u32 = 1024;
 
 type Ended = Told<Result<(), DmaError>>;
 
-/// Returns a system whose device, when triggered, reads 1 KiB at 0x4000 and writes it to 0x8000; and the result. The
-/// host succeeds when it finds a copy.
+/// Returns a system whose device, when triggered, reads 1 KiB at 0x4000 and writes it to 0x8000. Also returns the
+/// result. The host succeeds when it finds a copy.
 fn copy(rate: Rate, rules: &[FaultRule]) -> (Fabric, Ended) {
     let mut system = System::new();
     system.memory.write(0x4000, &bytes(9, LEN.into())).unwrap();
@@ -59,7 +59,7 @@ fn of_type(ty: TlpType) -> FrameKind {
     FrameKind::Where(TlpFilter { ty: Some(ty), ..TlpFilter::default() })
 }
 
-/// The DMA write into the target of the copy alone, whatever else is posted.
+/// Matches only the DMA write into the target of the copy, and no other posted TLPs.
 fn copied_writes() -> FrameKind {
     let addresses = Some((0x8000, 0x8000 + u64::from(LEN) - 1));
     FrameKind::Where(TlpFilter { ty: Some(TlpType::MemoryWrite), addresses, ..TlpFilter::default() })
@@ -175,13 +175,13 @@ fn each_fault_action_has_its_effect() {
 
 /// Rows: the change of a completion of the device's read; how the read ends.
 #[test]
-fn altered_completions_end_reads() {
+fn altered_completions_fail_reads() {
     let other = Bdf::from_bits(0x0155);
     let rows: [(&str, Alteration, Option<DmaError>); 5] = [
         ("UR", Alteration::Status(Status::UnsupportedRequest), Some(DmaError::UnsupportedRequest)),
         ("CA", Alteration::Status(Status::CompleterAbort), Some(DmaError::CompleterAbort)),
         ("poisoned", Alteration::Poison, Some(DmaError::Poisoned)),
-        // No request waits for it, and the one that waits gets no answer.
+        // No request matches this completion, and the waiting request gets no answer.
         ("another tag", Alteration::Tag(Tag::from_bits(0x55)), Some(DmaError::CompletionTimeout)),
         ("another requester", Alteration::Requester(other), Some(DmaError::CompletionTimeout)),
     ];
@@ -197,7 +197,7 @@ fn altered_completions_end_reads() {
 
 /// A cut at the second write, and a link that is restored 20 us later: both ends initialize again.
 #[test]
-fn cut_link_comes_back() {
+fn cut_link_comes_up_again() {
     let cut = FaultAction::Cut { restore_after: Some(Duration::from_us(20)) };
     let (mut fabric, _) = copy(Rate::Gt8, &[rule(Upstream, copied_writes(), 2, cut)]);
     let stop = fabric.run(Limits::default());
@@ -210,7 +210,8 @@ fn cut_link_comes_back() {
     assert!(fabric.now() > Time::ZERO + Duration::from_us(250));
 }
 
-/// A chance of a half, of every frame: between a quarter and three quarters of them suffer, the same with each run.
+/// With probability one half for every frame, between a quarter and three quarters are affected. Each run affects the
+/// same frames.
 #[test]
 fn fault_probability_is_drawn_from_the_seed() {
     let run = || {
@@ -229,7 +230,7 @@ fn fault_probability_is_drawn_from_the_seed() {
 }
 
 #[test]
-fn a_rule_ends_after_its_count() {
+fn fault_rule_ends_after_its_count() {
     let limit = FaultLimit { count: Some(2), duration: None };
     let twice = FaultRule {
         every: 1,

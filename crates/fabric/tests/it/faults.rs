@@ -14,7 +14,8 @@ use tlp::{Class, Duration, Rate, Time};
 
 const LEN: u32 = 4096;
 
-/// Returns a system whose device, when triggered, reads 4 KiB at 0x4000 and writes them to 0x8000; and the result of the read.
+/// Returns a system whose device, when triggered, reads 4 KiB at 0x4000 and writes them to 0x8000. Also returns the
+/// result of the read.
 fn copy(rules: &[(Direction, FrameKind, u64, u64, FaultAction)]) -> (Fabric, Told<Result<(), DmaError>>) {
     let mut system = System::new();
     system.memory.write(0x4000, &bytes(9, LEN.into())).unwrap();
@@ -53,7 +54,7 @@ fn counters(fabric: &Fabric, side: Side) -> Counters {
     *fabric.port_counters(PortId::new(LinkId(0), side))
 }
 
-/// Rows: the fault, and the expected counters at the root's port and the device's; the copy must be right.
+/// Rows: the fault, and the expected counters at the root's port and at the device's port. The copy must be correct.
 #[test]
 fn link_layer_repairs_faults() {
     use FrameKind::{Ack, Any, Class as Of, Config, Dllp, Tlp, UpdateFc};
@@ -66,7 +67,7 @@ fn link_layer_repairs_faults() {
         ("a completion is lost", &[(Downstream, Of(Class::Completion), 3, 0, Drop)], |r, d| {
             d.out_of_sequence > 0 && d.dllps.nak == 1 && r.replayed_tlps > 0
         }),
-        // The last of all that goes down: no later TLP shows the gap, only REPLAY_TIMER does.
+        // This is the last downstream TLP, so only REPLAY_TIMER can detect the loss: no later TLP reveals the gap.
         ("the last completion is lost", &[(Downstream, Of(Class::Completion), 16, 0, Drop)], |r, d| {
             d.dllps.nak == 0 && r.replay_timeouts == 1 && r.replayed_tlps == 1
         }),
@@ -107,8 +108,8 @@ fn link_layer_repairs_faults() {
     }
 }
 
-/// The completions never arrive, however often they are replayed: the device's own timer ends the read. The upstream
-/// direction still works, so the host learns of it.
+/// The completions and their replays never arrive. The device's own timer ends the read. The upstream direction still
+/// works, so the host gets the result.
 #[test]
 fn lost_completions_end_in_the_devices_timeout() {
     let (mut fabric, ended) = copy(&[(Downstream, FrameKind::Class(Class::Completion), 5, 1, Drop)]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Credits through the whole fabric: a receiver that takes nothing stops its sender, and nothing else.
+//! Credits through the whole fabric: a receiver that accepts no TLP stops only its sender.
 
 use crate::common::link;
 use crate::common::system::{Arrivals, Raw, System, Told, bar, byte, bytes, credits, text};
@@ -17,8 +17,8 @@ use tlp::{
 
 /// Header credits of the device for posted requests.
 const CREDITS: u16 = 8;
-/// TLPs that wait before the wire: in the transmit queue of a port (8 TLPs of a class), at the root port (16), and the
-/// request that the host holds until there is room.
+/// TLPs that wait before the wire: 8 of a class in the transmit queue of a port, 16 at the root port, and the one that
+/// the host holds until there is room.
 const QUEUED: u64 = 8 + 16 + 1;
 
 fn starved_link() -> LinkConfig {
@@ -37,8 +37,8 @@ fn writes_down() -> Arrivals<Time> {
     })
 }
 
-/// Runs a system whose device takes its first request at `takes_at`, and whose host writes `count` times. Returns how
-/// many of the writes were accepted, and those that arrived.
+/// Runs a system whose device takes its first request at `takes_at`, and whose host writes `count` times. Returns the
+/// number of accepted writes, and the writes that arrived.
 fn run_writes(takes_at: Time, count: u64) -> (Stop, u64, Vec<Time>) {
     let accepted = Rc::new(Cell::new(0));
     let counter = accepted.clone();
@@ -52,7 +52,7 @@ fn run_writes(takes_at: Time, count: u64) -> (Stop, u64, Vec<Time>) {
                 cpu.write(bar(&found[0], 64 * (n % 64)), bytes(n, 64)).await.map_err(text)?;
                 counter.set(n + 1);
             }
-            // After all writes, since no read passes them.
+            // The read arrives after all writes, because reads do not pass them.
             cpu.read_u32(bar(&found[0], 0)).await.map_err(text)?;
             Ok(())
         });
@@ -64,7 +64,7 @@ fn run_writes(takes_at: Time, count: u64) -> (Stop, u64, Vec<Time>) {
 }
 
 #[test]
-fn device_that_takes_nothing_stops_its_host_after_the_credits() {
+fn host_stops_if_device_accepts_nothing() {
     let (stop, accepted, arrived) = run_writes(Time::MAX, 100);
     assert_eq!(arrived.len(), usize::from(CREDITS));
     assert_eq!(accepted, u64::from(CREDITS) + QUEUED);
@@ -81,7 +81,7 @@ fn device_that_takes_nothing_stops_its_host_after_the_credits() {
 }
 
 #[test]
-fn host_goes_on_when_the_device_takes() {
+fn host_continues_when_device_accepts() {
     let takes_at = Time::ZERO + Duration::from_us(300);
     let (stop, accepted, arrived) = run_writes(takes_at, 100);
     // The device never answers the read after the writes.
@@ -90,8 +90,8 @@ fn host_goes_on_when_the_device_takes() {
     assert_eq!(arrived.iter().filter(|at| **at < takes_at).count(), usize::from(CREDITS));
 }
 
-/// The host's memory system takes four reads at a time. Later ones wait in the receive buffer with their credits, which
-/// must return as each gets its turn, although no further TLP arrives.
+/// The host's memory system takes four reads at a time. Later requests wait in the receive buffer with their credits.
+/// Each request's credits must return when memory serves it, although no further TLP arrives.
 #[test]
 fn reads_that_wait_for_memory_return_their_credits_one_by_one() {
     let done = Told::new();
@@ -202,8 +202,8 @@ fn a_register_read_is_answered_while_a_dma_of_the_same_device_waits() {
     );
 }
 
-/// A TLP that needs more credits than its receiver has in total ends the run, whatever else goes on: here the reads of
-/// a device are served all the time.
+/// A TLP that needs more credits than its receiver has in total ends the run, although here reads of a device make
+/// progress.
 #[test]
 fn tlp_beyond_all_credits_ends_the_run() {
     let raw = Raw::new();

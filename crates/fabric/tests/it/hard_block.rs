@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A design of raw TLPs in a whole system, driven by a clock: memory at its BAR, and a DMA engine with one tag. Its
-//! clock is no progress, and does not keep a run from ending.
+//! A design of raw TLPs in a whole system, driven by a clock: memory at its BAR, and a DMA engine with one tag. Clock
+//! edges do not count as progress, so a run with a clock can end.
 
 use crate::common::link;
 use crate::common::system::{BAR_BYTES, System, bar, byte, bytes, text};
@@ -30,9 +30,9 @@ struct Clocked {
     outputs: [VecDeque<DesignOutput>; 3],
     taken: VecDeque<Token>,
     pool: PayloadPool,
-    /// It answers nothing, and only ticks.
+    /// The design sends no answers; only its clock runs.
     dead: bool,
-    /// Whether it passes edges in one go if nothing can reach it.
+    /// Whether the design skips edges together if no input can arrive.
     runs_ahead: bool,
 }
 
@@ -171,7 +171,7 @@ fn a_clocked_design_serves_a_host_and_reads_its_memory() {
     let fabric = run_dma(false);
     let counts = fabric.slot_counts(0);
     assert!(counts.contains(&("dma_reads", 1)) && counts.contains(&("interrupts", 1)), "{counts:?}");
-    // Everything happens at the same times if it runs ahead, with fewer events.
+    // If the design runs ahead, all actions have the same times, with fewer events.
     let ahead = run_dma(true);
     assert_eq!((ahead.now(), ahead.slot_counts(0)), (fabric.now(), counts));
     let [few, many] = [ahead.totals(), fabric.totals()];
@@ -197,10 +197,10 @@ fn run_dma(runs_ahead: bool) -> Fabric {
     fabric
 }
 
-/// A program that waits for a design that does nothing but tick is reported after 1 ms, as with any other device. If
-/// nothing waits, the run is over.
+/// A program that waits for a design whose clock merely runs is reported after 1 ms, as with any other device. If no
+/// part waits, the run is over.
 #[test]
-fn clock_is_no_progress_and_keeps_no_run_from_ending() {
+fn clock_edges_do_not_count_as_progress() {
     let mut fabric = system(link(Rate::Gt8, 4, 256), true).with_program(|cpu, found| async move {
         cpu.interrupt(found[0].vector_base).await;
         Ok(())

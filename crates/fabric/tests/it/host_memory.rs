@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Host memory of another owner: DMA reaches it, is refused by it, and finds it gone. It lies above 2 GiB, where the
-//! windows of a simulated host lie.
+//! Host memory of another owner. It serves or refuses DMA, and may be removed. It lies above 2 GiB, where the windows
+//! of a simulated host lie.
 
 use crate::common::link;
 use crate::common::system::{Raw, System};
@@ -23,7 +23,7 @@ const STRANGER: Bdf = Bdf::from_bits(0x101);
 struct Mapped {
     bytes: Rc<RefCell<Vec<u8>>>,
     gone: Rc<Cell<bool>>,
-    /// So often its bytes are not here yet.
+    /// Number of polls for which the bytes are not available yet.
     away: Rc<Cell<u32>>,
     awaits: Rc<Cell<bool>>,
     refused: Rc<RefCell<Vec<DmaAccess>>>,
@@ -175,7 +175,7 @@ fn dma_reaches_foreign_memory_and_is_refused_by_it() {
 
 /// A read that memory has permitted is refused too if its memory is gone when its turn comes.
 #[test]
-fn read_is_refused_if_memory_is_gone_at_its_turn() {
+fn read_is_refused_if_memory_was_removed_before_its_turn() {
     for gone in [false, true] {
         let mapped = Mapped::new();
         let (mut fabric, device) = fabric(&mapped, vec![mrd(FRIEND, BASE), fetch_add(BASE)]);
@@ -191,7 +191,7 @@ fn read_is_refused_if_memory_is_gone_at_its_turn() {
 
 /// Memory that is elsewhere is polled each microsecond, in order with the turns of others; it delays only its requester.
 #[test]
-fn dma_waits_for_memory_that_is_elsewhere() {
+fn dma_waits_for_remote_memory() {
     for (away, gone) in [(0, false), (7, false), (7, true)] {
         let mapped = Mapped::new();
         let (mut fabric, device) = fabric(&mapped, vec![mrd(FRIEND, BASE), fetch_add(BASE + 8)]);
@@ -206,7 +206,7 @@ fn dma_waits_for_memory_that_is_elsewhere() {
             (Ok((0..8).collect()), Ok((8..16).collect()))
         };
         let came = answers(&device);
-        // Each is tried again by itself, so either may be the first.
+        // Each is repeated independently, so either may be the first.
         let is_all = came.len() == 2 && came.contains(&first) && came.contains(&second);
         assert!(is_all, "{away} times away, gone: {gone}: {came:?}");
         assert_eq!(fabric.root().counters().unsupported_requests, if gone { 2 } else { 0 });
@@ -214,7 +214,7 @@ fn dma_waits_for_memory_that_is_elsewhere() {
 }
 
 #[test]
-fn memory_handle_describes_itself() {
+fn memory_handle_forwards_to_its_memory() {
     let memory = HostMemory::of(Mapped::new());
     assert_eq!((memory.size(), memory.contains(BASE, 1), memory.contains(0, 1)), (2 * PAGE, true, false));
     assert_eq!(memory.read_u32(BASE), Ok(0x0302_0100));

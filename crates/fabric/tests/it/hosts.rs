@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Several hosts on one fabric, each with the same bus numbers and addresses: none affects another. The hosts use only
-//! the trait, as a kernel or another simulator would.
+//! Several hosts on one fabric, each with the same bus numbers and addresses. They do not affect each other. The hosts
+//! use only the trait, as a kernel or another simulator would.
 
 use crate::common;
 use crate::root_rig::{End, bdf, below, message, root_port, space, window};
@@ -135,8 +135,8 @@ impl HostProgram for Machine {
     }
 }
 
-/// A card that reads 8 bytes at a given address, writes them further on, and interrupts: by its MSI, and by a DMA write
-/// of 32 bits to the interrupt address.
+/// A card that reads 8 bytes at a given address and writes them to a higher address. It interrupts by its MSI, and by a
+/// DMA write of 32 bits to the interrupt address.
 async fn card(io: Io) {
     while let Some(request) = io.next_request().await {
         if let Request::Write(write) = request {
@@ -235,7 +235,7 @@ fn cards(addresses: [u64; 2]) -> Pair {
     pair
 }
 
-/// Each host's card was at work, and interrupted its own host alone.
+/// Each host's card has worked, and interrupted only its own host.
 fn check_interrupts(pair: &Pair) {
     for (n, machine) in pair.machines.iter().enumerate() {
         let requester = below(0);
@@ -267,7 +267,7 @@ fn dma_and_interrupts_stay_with_their_host() {
 
 /// Host 0's card is assigned to host 1, as to a guest: its DMA reaches the memory of host 1, its interrupts stay with host 0.
 #[test]
-fn granted_function_dma_reaches_other_host() {
+fn dma_of_granted_function_reaches_other_host() {
     let mut pair = cards([2 * QUESTION, QUESTION]);
     pair.fabric.grant_dma(HOSTS[0], below(0), HOSTS[1]).unwrap();
     assert_eq!(pair.fabric.run(Limits::default()), Stop::Finished);
@@ -276,11 +276,11 @@ fn granted_function_dma_reaches_other_host() {
     assert_eq!(answers(0), [0, 0]);
     assert_eq!(answers(1), [0x1111_2222_0000_1001, 0x1111_2222_0000_2001]);
     check_interrupts(&pair);
-    // The other way round nothing was granted: the same requester ID is another function there.
+    // Host 1 has no such grant: on that host, the same requester ID is another function.
     assert_eq!(pair.fabric.root_of(HOSTS[1]).unwrap().counters().memory_reads, 1);
 }
 
-/// A grant to one function is nothing to another.
+/// A grant applies to one function only.
 #[test]
 fn grant_applies_to_one_function() {
     let mut pair = cards([QUESTION; 2]);
@@ -291,7 +291,7 @@ fn grant_applies_to_one_function() {
 
 /// Wires reach their host as levels of a root port.
 #[test]
-fn wires_reach_a_host_as_levels() {
+fn interrupt_wires_reach_host_as_levels() {
     let ends = [End::default(), End::default()];
     for (at, code) in [(20_000, 0x20), (21_000, 0x20), (22_000, 0x23), (23_000, 0x24)] {
         ends[1].send(at, message(MessageRouting::Local, below(0), code));
@@ -309,7 +309,7 @@ fn wires_reach_a_host_as_levels() {
 
 /// The host program may issue a request at any time, and determines when it is called.
 #[test]
-fn a_host_is_woken_from_outside() {
+fn outside_event_wakes_host() {
     let mut pair = pair([set_up(0), Vec::new()], [endpoint(), endpoint()]);
     let until =
         |us| Limits { until: Time::ZERO + Duration::from_us(us), open_ended: true, ..Limits::default() };

@@ -115,10 +115,10 @@ fn the_wire_is_silent_while_the_link_retrains() {
     }
 }
 
-/// REPLAY_NUM rolls over, and the link is silent for 900 us: neither end makes up for the SKPs of that time, of which there
-/// would be 147 of each lane (`PCIe 5.0 §4.2.7`: one in 375 blocks of 16.25 ns, 6.09 us).
+/// REPLAY_NUM rolls over, and the link is silent for 900 us. In that time a running link would send 147 SKPs on each
+/// lane (`PCIe 5.0 §4.2.7`: one in 375 blocks of 16.25 ns, 6.09 us). Neither end sends them later.
 #[test]
-fn silent_link_does_not_make_up_skps() {
+fn silent_link_sends_no_missed_skps_later() {
     let mut link = link(Rate::Gt8, 1, 256);
     each_port(&mut link, |port| port.retrain = Duration::from_us(900));
     let source = Source { left: 1, from: at_us(10), ..Source::flood(0, 64) };
@@ -138,7 +138,7 @@ fn silent_link_does_not_make_up_skps() {
 
 /// A host program and a device go on across changes of their link, with errors on it: every byte is right.
 #[test]
-fn traffic_goes_on_across_changes_with_errors() {
+fn traffic_continues_across_link_changes_and_errors() {
     let mut flaky = link(Rate::Gt8, 8, 256);
     flaky.bit_error_rate = u64::MAX / 200_000;
     let mut fabric = System::new()
@@ -177,8 +177,8 @@ fn traffic_goes_on_across_changes_with_errors() {
     assert!(counters(&fabric, Side::Root).bad_lcrc > 0);
 }
 
-/// All TLPs of 200 us are lost: REPLAY_TIMER expires, REPLAY_NUM rolls over at each fourth, the link retrains, and when the
-/// wire is whole again everything arrives once (`PCIe 5.0 §3.6.2.1`).
+/// All TLPs of 200 us are lost: REPLAY_TIMER expires, REPLAY_NUM rolls over at each fourth, the link retrains, and
+/// after the wire works again, every TLP arrives once (`PCIe 5.0 §3.6.2.1`).
 #[test]
 fn retraining_after_replay_num_rolls_over_recovers() {
     let lost: u64 = 40;
@@ -189,7 +189,7 @@ fn retraining_after_replay_num_rolls_over_recovers() {
     for n in 3..=lost {
         fabric = fabric.fault(Direction::Upstream, FrameKind::Tlp, n, 0, FaultAction::Drop);
     }
-    // Naks as well, so that only the timer is left.
+    // Naks are lost as well, so that only the timer causes replays.
     let mut fabric = fabric.without_program();
     run_until(&mut fabric, 400);
     let device = counters(&fabric, Side::Device);
@@ -199,10 +199,10 @@ fn retraining_after_replay_num_rolls_over_recovers() {
     assert_eq!(device.replay_num_rollovers, 0);
 }
 
-/// As long as every TLP is lost: one retrain for every four timeouts, none of them before the timer expires, and both
-/// directions silent during it.
+/// While every TLP is lost, the link retrains once for every four timeouts. No timeout comes early, and both directions
+/// are silent during a retrain.
 #[test]
-fn dead_direction_retrains_at_the_timers_pace() {
+fn dead_direction_retrains_at_the_pace_of_the_timer() {
     let source = Source { left: 1, from: at_us(10), ..Source::flood(0, 64) };
     let mut fabric = system(link(Rate::Gt8, 8, 256), vec![source])
         .fault(Direction::Upstream, FrameKind::Tlp, 1, 1, FaultAction::Drop)
@@ -216,10 +216,10 @@ fn dead_direction_retrains_at_the_timers_pace() {
     assert_eq!(fabric.root().counters().memory_writes, 0);
 }
 
-/// REPLAY_TIMER by the rule of revision 3, three times the table's Ack latency, and by the rule of revision 4, 24,000
-/// to 31,000 symbol times: the time at which a lost TLP is replayed (`PCIe 5.0 §3.6.2.1`).
+/// The time at which a lost TLP is replayed (`PCIe 5.0 §3.6.2.1`), with REPLAY_TIMER by either rule. Revision 3 sets
+/// three times the table's Ack latency, revision 4 sets 24,000 to 31,000 symbol times.
 #[test]
-fn replay_timer_by_both_rules() {
+fn replay_timer_follows_rev3_and_rev4_rules() {
     // Gen3 x8, MPS 256: (256 + 28) * 2.5 / 8 + 115 = 203 symbol times of 16.25 / 16 ns.
     let rows = [
         (ReplayTimerRule::Rev3, 3 * 203),
@@ -279,7 +279,7 @@ fn scaled_flow_control_fills_a_long_link() {
     }
 }
 
-/// A link as gem5 has it (IISWC'18, §IV): a receiver of `buffer_tlps` in front of a memory that takes a write in 100 ns.
+/// A link as in gem5 (IISWC'18, §IV): a receiver of `buffer_tlps`, and a memory that takes 100 ns per write.
 fn uncredited(buffer_tlps: u16, replay_buffer_tlps: u16) -> (Fabric, u64) {
     let mut link = link(Rate::Gt5, 8, 128);
     each_port(&mut link, |port| {
@@ -294,8 +294,8 @@ fn uncredited(buffer_tlps: u16, replay_buffer_tlps: u16) -> (Fabric, u64) {
     (fabric, WRITES)
 }
 
-/// Everything arrives once, whatever is dropped; the smaller the receiver, the more is dropped and sent again by the timer,
-/// and a sender that keeps fewer TLPs unacknowledged overruns it less, as Figures 9c and 9d of the paper have it.
+/// Every TLP arrives once, although the receiver drops some. A smaller receiver drops more TLPs, which the timer sends
+/// again. A sender that keeps fewer TLPs unacknowledged overruns it less, as in Figures 9c and 9d of the paper.
 #[test]
 fn without_flow_control_a_full_receiver_drops_and_the_timer_replays() {
     let mut replays = Vec::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Odd TLPs from a device: each is handled as the specification says, is counted, and returns its credits. For any
-//! TLPs, the run ends and the links still work.
+//! Unusual TLPs from a device. Each is handled as specified, is counted, and returns its credits. For any TLPs, the run
+//! ends and the links still work.
 
 use crate::common::link;
 use crate::common::system::{BAR_BYTES, HIGH, HIGH_BYTES, LOW_BYTES, Raw, System, Told, bar, credits, text};
@@ -17,7 +17,7 @@ use tlp::{
 
 /// The raw device sends as 01:00.0.
 const DEVICE: Bdf = Bdf::from_bits(0x0100);
-/// More of a kind than there are header credits, 127.
+/// More TLPs of a kind than the 127 header credits.
 const MANY: u64 = 300;
 
 fn tlp(body: Body, data: Data) -> Tlp {
@@ -226,7 +226,8 @@ fn odd_tlps_are_handled_as_specified_and_counted() {
     }
 }
 
-/// A transfer of an endpoint that runs out of memory: it is cut at 4 KiB, the first part is served, the second is not.
+/// A transfer of an endpoint beyond the end of memory. It is split at 4 KiB; the first part is served, and the second
+/// is refused.
 #[test]
 fn a_dma_read_that_runs_into_unmapped_memory_fails() {
     let ended = Told::new();
@@ -261,10 +262,10 @@ fn a_dma_read_that_runs_into_unmapped_memory_fails() {
     );
 }
 
-/// A device that never takes completions, and has credits for three: its requests wait in the root port's receive buffer,
-/// whatever they ask, and its writes go on all the same.
+/// A device that never takes completions, and has credits for three. Its requests of every kind wait in the root port's
+/// receive buffer, but its writes continue.
 #[test]
-fn answers_that_cannot_be_sent_block_only_their_requester() {
+fn unsendable_answers_block_only_their_requester() {
     struct Deaf(Raw);
     impl endpoint::TlpPort for Deaf {
         fn handle_tlp(&mut self, now: Time, tlp: &Tlp) {
@@ -330,7 +331,8 @@ fn any_body() -> impl Strategy<Value = Body> {
         prop::sample::select(vec![Read, Read, Write, Write, ReadLocked, WriteDeferrable])
     };
     let access = || prop::sample::select(vec![Access::Read, Access::Write]);
-    // Most are valid; FetchAdd and Swap of 128 bits are not, nor an address that is not a multiple of the operand.
+    // Most are valid. Invalid are FetchAdd and Swap of 128 bits, and an address that is not a multiple of the operand
+    // size.
     let atomic = (
         prop::sample::select(vec![AtomicOp::FetchAdd, AtomicOp::Swap, AtomicOp::CompareSwap]),
         prop::sample::select(vec![OperandSize::Bits32, OperandSize::Bits64, OperandSize::Bits128]),
@@ -367,7 +369,7 @@ fn any_body() -> impl Strategy<Value = Body> {
 }
 
 fn any_tlp() -> impl Strategy<Value = Tlp> {
-    // Whole: with the data that the header announces. Otherwise with any data.
+    // A complete TLP, with the data that the header announces. Otherwise with any data.
     let data = prop_oneof![8 => Just(None), 1 => (0usize..5000, any::<bool>()).prop_map(Some)];
     // With a wrong digest, or with some prefixes.
     let odd = (prop::bool::weighted(0.1), prop::collection::vec(0x80u32..0xa0, 0..3));
@@ -406,11 +408,11 @@ fn sent(fabric: &Fabric, side: Side) -> u64 {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// A raw device sends anything while a host reads from it, on a link with few credits and bit errors. Nothing
-    /// panics, the run ends, everything sent has arrived, each well-formed request was answered, and no credit is lost:
-    /// the last TLP arrives.
+    /// A raw device sends anything while a host reads from it, on a link with few credits and bit errors. The code does
+    /// not panic and the run ends. All sent TLPs have arrived, each well-formed request was answered, and no credit is
+    /// lost, because the last TLP arrives.
     #[test]
-    fn random_tlps_to_the_root_complex(
+    fn random_tlps_do_not_break_the_root_complex(
         tlps in prop::collection::vec(any_tlp(), 1..120),
         few in 1u16..4,
         errors in prop_oneof![Just(0u64), Just(500_000)],
@@ -458,8 +460,8 @@ proptest! {
     }
 }
 
-/// Bytes that break a rule of their form cross the link, are dropped by its other end, and return their credits. There
-/// are many times as many as credits, and a good write after each.
+/// Bytes that break a rule of their form cross the link, are dropped by its other end, and return their credits. Their
+/// number is many times the credits, and a valid write follows each.
 #[test]
 fn malformed_bytes_are_dropped_by_their_receiver() {
     let pool = PayloadPool::new();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Every rule of `tlp::rules` that a TLP without bytes can break, through a link: to the root complex, and to an
-//! endpoint. Each malformed TLP is dropped, counted, and logged by an endpoint. It gets no answer, its credits return,
-//! and the next TLP is served (`PCIe 5.0 §6.2.3`, §2.3). Rules that only bytes can break never reach a TLP;
+//! endpoint. Each malformed TLP is dropped, counted, and logged by an endpoint. Such a TLP gets no answer, its credits
+//! return, and the next TLP is served (`PCIe 5.0 §6.2.3`, §2.3). Rules that only bytes can break never reach a TLP;
 //! `crates/tlp/tests` tests them on the parser.
 
 use crate::common::link;
@@ -25,7 +25,7 @@ const SENDER: Bdf = Bdf::from_bits(0x0100);
 /// The endpoint under test, if it is the receiver.
 const ENDPOINT: Bdf = Bdf::from_bits(0x0200);
 const TAG: Tag = Tag::from_bits(5);
-/// More than there are header credits, 127.
+/// More than the 127 header credits.
 const MANY: usize = 150;
 const MPS: u32 = 256;
 
@@ -192,7 +192,7 @@ fn sizes(address: u64) -> Vec<Row> {
     ]
 }
 
-/// Rules that only bytes can break, since a `Repr` cannot represent it, or no port of riser lets it through: by name.
+/// Names of the rules that only bytes can break. A `Repr` cannot represent such a TLP, or no port lets it through.
 const OF_BYTES: [RuleId; 14] = [
     RuleId::ReservedFmt,
     RuleId::ReservedType,
@@ -207,14 +207,14 @@ const OF_BYTES: [RuleId; 14] = [
     RuleId::ConfigLastBe,
     // A link has no virtual channel to send it on.
     RuleId::TcMapped,
-    // A port's limits are in its registers: `prefixes_are_taken_as_the_port_supports_them`.
+    // A port's limits are in its registers: `port_accepts_only_supported_prefixes`.
     RuleId::EndToEndSupported,
-    // A parser's rule for bytes that do not have the length of their TLP; see `RuleId::Length`.
+    // The parser's rule for bytes whose number differs from the length of their TLP; see `RuleId::Length`.
     RuleId::AddressFormat,
 ];
 
 #[test]
-fn the_table_has_every_rule_that_a_value_can_break() {
+fn table_lists_every_rule_that_a_value_can_break() {
     let rows = rows(0x1000);
     for rule in RULES.iter().filter(|rule| !rule.is_tolerated() && !rule.is_of_several()) {
         let (here, of_bytes) = (rows.iter().any(|row| row.rule == rule.id), OF_BYTES.contains(&rule.id));
@@ -260,7 +260,7 @@ fn at_the_root_complex(tlp: &Tlp) -> (RootCounters, Vec<Refusal>, Vec<Tlp>, [u8;
 }
 
 #[test]
-fn the_root_complex_drops_and_counts_each() {
+fn root_complex_drops_and_counts_each_violation() {
     for Row { rule, right, broken } in rows(0x1000) {
         let (counters, refusals, answers, first) = at_the_root_complex(&broken);
         assert_eq!(kinds(&refusals), [(rule, MANY as u64)], "{broken}");
@@ -317,7 +317,7 @@ impl Wire {
         Wire { ports, flight: Default::default(), now: Time::ZERO, back: Vec::new() }
     }
 
-    /// Runs until all of `tlps` have been sent and nothing was to be done for a while.
+    /// Runs until all of `tlps` have been sent, and no work was left for a while.
     fn run(&mut self, mut tlps: VecDeque<Tlp>, endpoint: &mut Endpoint) {
         for _ in 0..1_000_000 {
             while tlps.front().is_some_and(|tlp| self.ports[0].has_room(tlp.class())) {
@@ -393,7 +393,8 @@ impl Wire {
     }
 }
 
-/// Returns an endpoint after `MANY` of a TLP and a read of its first register, and the TLPs that it has sent.
+/// Sends `MANY` copies of a TLP and a read of the first register to an endpoint. Returns the endpoint, and the TLPs
+/// that it has sent.
 fn at_an_endpoint(tlp: &Tlp) -> (Endpoint, Vec<Tlp>) {
     let (mut endpoint, mut wire) = (endpoint(), Wire::new());
     let mut tlps: VecDeque<Tlp> = (0..MANY).map(|_| tlp.clone()).collect();
@@ -409,7 +410,7 @@ fn malformed_logged(endpoint: &Endpoint) -> bool {
 }
 
 #[test]
-fn an_endpoint_drops_counts_and_logs_each() {
+fn endpoint_drops_counts_and_logs_each_violation() {
     for Row { rule, right, broken } in rows(BAR) {
         let (endpoint, back) = at_an_endpoint(&broken);
         let counters = *endpoint.counters();

@@ -48,7 +48,7 @@ fn iommu() -> IommuProfile {
     }
 }
 
-/// Distinct figures, so that each is known by its number.
+/// Distinct figures, so that each can be recognized in a sum.
 fn modelled(settings: HostSettings) -> HostProfile {
     HostProfile {
         llc: Some(LlcProfile {
@@ -137,10 +137,10 @@ fn excess(host: HostProfile, preparations: &[CachePreparation], asks: &[Ask]) ->
 }
 
 /// Each row: sockets of device, memory and program, a preparation, and how much longer a read of 64 B then takes. A
-/// line takes 64 ns on the wire. Completions wait for 512 B; they wait for further lines only as far as the wire is
-/// faster.
+/// line takes 64 ns on the wire. The first completion waits for 512 B. Later completions wait for their lines only if
+/// the wire is faster.
 #[test]
-fn lines_behind_the_eighth_are_fetched_while_completions_leave() {
+fn lines_after_the_eighth_are_fetched_while_completions_leave() {
     let host = |line_ns| HostProfile { read_line_service: ns(line_ns), ..modelled(local()) };
     let device = requester(0);
     let warm =
@@ -155,7 +155,7 @@ fn lines_behind_the_eighth_are_fetched_while_completions_leave() {
 }
 
 #[test]
-fn read_latency_follows_the_figure_of_its_line() {
+fn read_latency_depends_on_state_of_its_line() {
     use CachePreparation::{ThrashByHost, WriteByDevice, WriteByHost};
     let by_host = || WriteByHost { address: BUFFER, bytes: 4096 };
     let by_device = || WriteByDevice { requester: requester(0), address: BUFFER, bytes: 4096, passes: 2 };
@@ -176,9 +176,9 @@ fn read_latency_follows_the_figure_of_its_line() {
     }
 }
 
-/// Reading allocates nothing; writing does, and a preparation overwrites the earlier state.
+/// Reads do not allocate lines, writes do. A preparation overwrites the earlier state.
 #[test]
-fn cache_states_follow_one_another() {
+fn line_changes_between_cache_states() {
     let warm = || CachePreparation::WriteByHost { address: BUFFER, bytes: 4096 };
     let read = |at, address| (0, at, MemoryOp::Read, address, 64);
     let write = |at, address| (0, at, MemoryOp::Write, address, 64);
@@ -194,8 +194,8 @@ fn cache_states_follow_one_another() {
     assert_eq!(excess(modelled(local()), &[warm()], &asks), [40, 40, 0, 0, 40]);
 }
 
-/// A read directly after a write of the same root port waits until it is visible, which an eviction or a fetch delays;
-/// a read at another root port does not wait. A line and its request take 84 and 20 ns on the wire.
+/// A read directly after a write of the same root port waits until the write is visible. An eviction or a fetch delays
+/// this. A read at another root port does not wait. A line and its request take 84 and 20 ns on the wire.
 #[test]
 fn a_read_waits_for_the_writes_of_its_port() {
     let asks = |write_bytes, read_port| {
@@ -206,7 +206,7 @@ fn a_read_waits_for_the_writes_of_its_port() {
     };
     let device =
         CachePreparation::WriteByDevice { requester: requester(0), address: BUFFER, bytes: 8192, passes: 1 };
-    // Bytes of the write, whether the lines are there, and how much later the write is visible.
+    // Bytes of the write, whether the lines are cached, and how much later the write is visible.
     let rows = [(64, true, 0), (64, false, 26), (8, true, 0), (8, false, 80)];
     let behind = |bytes, warm: bool| {
         let preparation = if warm { vec![device.clone()] } else { Vec::new() };
@@ -216,7 +216,7 @@ fn a_read_waits_for_the_writes_of_its_port() {
     let base_8 = behind(8, true);
     for (bytes, warm, expected) in rows {
         let base = if bytes == 64 { base_64 } else { base_8 };
-        // The read misses too if nothing is there.
+        // The read misses too if the lines are not cached.
         let missed = if warm { 0 } else { 80 };
         assert_eq!((behind(bytes, warm) - base) / 1000, expected + missed, "{bytes} {warm}");
     }
@@ -228,7 +228,7 @@ fn a_read_waits_for_the_writes_of_its_port() {
     );
 }
 
-/// However long writes take to be visible, their room is free when they were taken.
+/// The room of a write is free when memory has accepted the write, even if it becomes visible much later.
 #[test]
 fn slow_visibility_does_not_slow_writes() {
     let asks: Vec<Ask> =
@@ -261,7 +261,7 @@ fn page_walk_delays_its_request_and_later_ones() {
     assert_eq!(excess(hidden, &[], &asks), [260, 0, 260, 519, 0]);
 }
 
-/// Only the given range is mapped; a request outside it is refused and counted, as by VT-d.
+/// Only the given range is mapped. A request outside is refused and counted, as by VT-d.
 #[test]
 fn unmapped_requests_are_refused() {
     let host = modelled(HostSettings { iommu: Some(PageSize::Kib4), ..local() });
@@ -333,7 +333,7 @@ fn completions(host: HostProfile, reads: &[(u64, u32)]) -> Vec<usize> {
 }
 
 #[test]
-fn completions_are_split_as_the_profile_says() {
+fn completions_are_split_by_the_profile() {
     let host = |unit_bytes, streaming| HostProfile {
         completions: CompletionProfile {
             unit_bytes: unit(unit_bytes),
@@ -359,8 +359,8 @@ fn completions_are_split_as_the_profile_says() {
     }
 }
 
-/// The gap shows as an idle wire: the same bytes and busy time, 4 x 20 ns later at the end of the last, without the gap
-/// after it, for which nothing waits.
+/// During a gap the wire is idle: bytes and busy time are the same, but the last completion ends 4 x 20 ns later. The
+/// gap after it does not count, because no TLP waits for it.
 #[test]
 fn gap_after_completions_leaves_the_wire_idle() {
     let host = |gap| HostProfile {
@@ -379,7 +379,7 @@ fn gap_after_completions_leaves_the_wire_idle() {
 
 /// After the last completion of a request the gap is longer, if completions are shorter than Max_Payload_Size.
 #[test]
-fn requests_are_followed_by_their_own_gap() {
+fn request_gap_follows_each_request() {
     let second = |unit_bytes, request_gap| {
         let completions =
             CompletionProfile { unit_bytes: unit(unit_bytes), request_gap, ..CompletionProfile::default() };
@@ -393,7 +393,8 @@ fn requests_are_followed_by_their_own_gap() {
     assert_eq!(second(None, ns(20)), second(None, Duration::ZERO));
 }
 
-/// From a length on, reads get completions of Max_Payload_Size whatever was before them (Broadwell's, `bw_dma_sz_sweep.csv`).
+/// From a certain length on, reads get completions of Max_Payload_Size after any earlier reads (as on Broadwell,
+/// `bw_dma_sz_sweep.csv`).
 #[test]
 fn long_reads_are_answered_in_whole_completions() {
     let completions_of = |len| {
@@ -410,8 +411,8 @@ fn long_reads_are_answered_in_whole_completions() {
 }
 
 /// Cold lines take 80 ns longer. For each microsecond of that, half a microsecond of idle time follows each completion
-/// of 128 B: four, and nothing waits for the idle time after the last. Lines that the device wrote are not late, nor
-/// are whole completions.
+/// of 128 B: four, and nothing waits for the idle time after the last. Lines that the device wrote are not late, and
+/// neither are unsplit completions.
 #[test]
 fn completions_of_late_lines_are_further_apart() {
     let extra = |unit_bytes, preparations: &[CachePreparation]| {
@@ -436,13 +437,13 @@ fn sleeping_root_complex_is_woken_by_the_first_request() {
     let host = HostProfile { power: vec![PowerProfile { idle: ns(1000), wake }], ..plain() };
     let read = |at| (0, at, MemoryOp::Read, BUFFER, 64);
     let asks = [read(50_000), read(50_100), read(51_500), read(54_000)];
-    // The completion of the second, of 84 B, follows that of the first.
+    // The second completion, of 84 B, directly follows the first.
     assert_eq!(excess(host, &[], &asks), [650, 550 + 84, 0, 650]);
 }
 
 /// Noise occurs as often as its table says, independently for each read, and depends on the seed.
 #[test]
-fn noise_comes_from_its_table() {
+fn noise_is_drawn_from_its_table() {
     let noise = vec![WeightedLatency { parts_per_billion: 250_000_000, latency: ns(3000) }];
     let host = HostProfile { noise, ..plain() };
     let asks: Vec<Ask> = (0..400).map(|n| (0, 50_000 + n * 4000, MemoryOp::Read, BUFFER, 64)).collect();
@@ -457,7 +458,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     /// Parts with zero costs change nothing, to the picosecond.
     #[test]
-    fn parts_that_cost_nothing_change_nothing(
+    fn mechanisms_without_cost_change_nothing(
         asks in prop::collection::vec((0..3u64, 0..60u64, 1..256u32, 0..2000u64), 1..40),
         service in 0..40u64,
     ) {
@@ -474,7 +475,7 @@ proptest! {
         let free = HostProfile {
             llc: Some(llc),
             dram: Some(DramProfile::default()),
-            // A batch that is never full: the next one would wait until this one has been served.
+            // A batch that is never full. Otherwise the next batch would wait until this one has been served.
             iommu: Some(IommuProfile { page_walk_latency: none, walkers: 64, ..iommu() }),
             settings,
             ..plain.clone()
@@ -485,7 +486,7 @@ proptest! {
 
 /// Counters without accesses are not reported.
 #[test]
-fn a_plain_host_counts_nothing() {
+fn plain_host_has_no_memory_counters() {
     let (_, fabric) =
         run(plain(), &[CachePreparation::ThrashByHost], &[(0, 50_000, MemoryOp::Read, BUFFER, 64)]);
     assert_eq!(fabric.root().memory_counters(), None);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Producers and consumers through the whole fabric: who sees the flag sees the data, whatever the links' rates,
-//! credits and errors; and several links at once keep every byte.
+//! Producers and consumers through the whole fabric. A reader that sees the flag also sees the data, for all rates,
+//! credits and errors of links. Several links in parallel lose no byte.
 
 use crate::common::link;
 use crate::common::system::{HIGH, System, bar, bytes, credits, text};
@@ -53,12 +53,13 @@ async fn round(io: &Io, n: u32, len: u32, seen: bool) -> Result<(), device::DmaE
     io.interrupt(0).await
 }
 
-/// Each round: data and doorbell down; the flag must never be ahead of the data; a read after the doorbell must see it.
+/// In each round, data and doorbell go down. The flag must never be ahead of the data, and a read after the doorbell
+/// must see the data.
 async fn consumer(cpu: Cpu, f: FoundFunction, lengths: Vec<u32>, poll: bool) -> Result<(), String> {
     for (n, len) in (0u32..).zip(lengths) {
         cpu.write(bar(&f, 0), bytes(n.into(), 0x1000)).await.map_err(text)?;
         cpu.write_u32(bar(&f, DOORBELL), n).await.map_err(text)?;
-        // More writes than the link's queue holds are before it.
+        // More writes than fit into the link's queue precede it.
         if cpu.read_u32(bar(&f, DOORBELL)).await.map_err(text)? != n {
             return Err(format!("round {n}: the read passed the writes before it"));
         }
@@ -193,8 +194,9 @@ fn seven_links_with_errors_keep_every_byte() {
     }
 }
 
-/// The host writes to the device, more than the link's queue holds, and then sets a flag in its memory. A device that
-/// reads the flag set has got the writes: the completion did not pass them (`PCIe 5.0 §2.4.1`, entry D2a).
+/// The host writes to the device, more than the link's queue holds, and then sets a flag in its memory. If a device
+/// reads the flag as set, it has received the writes, because the completion did not pass them (`PCIe 5.0 §2.4.1`,
+/// entry D2a).
 #[test]
 fn a_completion_does_not_pass_the_writes_before_it() {
     const WRITES: u32 = 40;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ordering table, cell by cell (`PCIe 5.0 §2.4.1`, Table 2-40): for each cell, a lab in which a TLP of the column
-//! is blocked by lack of credits and one of the row is sent after it. The other end shows which passes. If the table
-//! leaves a choice ("Y/N"), riser's choice is tested: between classes a waiting TLP is passed; within one class, none
-//! passes.
+//! The ordering table, cell by cell (`PCIe 5.0 §2.4.1`, Table 2-40). Each cell has a lab in which a TLP of the column
+//! waits for credits, and a TLP of the row is sent after it. The order at the other end shows which TLP was first. If
+//! the table leaves a choice ("Y/N"), the tests check the choice of riser: a TLP passes a waiting one of another class,
+//! but not of its own class.
 
 use crate::common::link;
 use crate::common::system::{Arrivals, Raw, System};
@@ -61,8 +61,8 @@ fn tlp(kind: Kind, attr: Attributes, id: u16, tag: u16, mark: u8) -> Tlp {
     Tlp::new(Repr { attr, tc: TrafficClass::from_bits(mark), ..Repr::new(body) }, data)
 }
 
-/// Whether `row` passes `column`, which waits for the credit that the same TLP before it has used. One link, upstream,
-/// a flight of a microsecond each way.
+/// Whether `row` passes `column`, which waits for the credit that the same TLP before it has used. One upstream link
+/// with a flight time of a microsecond each way.
 fn passes(row: &Tlp, column: &Tlp) -> bool {
     let mut link = link(Rate::Gt8, 8, 256);
     link.propagation = Duration::from_us(1);
@@ -89,7 +89,7 @@ fn passes(row: &Tlp, column: &Tlp) -> bool {
     place(row) < place(column)
 }
 
-/// A cell: the demand of the table, or riser's choice if it demands nothing.
+/// A cell: the requirement of the table, or our choice if the table allows both.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Cell {
     /// "No".
@@ -144,11 +144,10 @@ fn each_cell_of_the_ordering_table_holds() {
     }
 }
 
-/// Relaxed Ordering, ID-based Ordering and No Snoop arrive as they were sent, and return with the completion, as does
-/// the Traffic Class. The exception is ID-based Ordering, which needs IDO Completion Enable (`PCIe 5.0 §2.2.9`,
-/// §2.2.6.4).
+/// Relaxed Ordering, ID-based Ordering, No Snoop and the Traffic Class arrive unchanged, and return with the
+/// completion. The exception is ID-based Ordering, which needs IDO Completion Enable (`PCIe 5.0 §2.2.9`, §2.2.6.4).
 #[test]
-fn attributes_are_carried_from_end_to_end() {
+fn attributes_are_kept_from_end_to_end() {
     for bits in 0..8 {
         let attr = Attributes::from_bits_truncate(bits);
         let raw = Raw::new();

@@ -32,7 +32,8 @@ fn switch() -> Switch {
     switch
 }
 
-/// A host that runs `program` above that switch, which has one place for non-posted requests, with `end` below.
+/// A host that runs `program` above this switch, which has one place for non-posted requests, and `end` below the
+/// switch.
 fn fabric<F, Fut>(end: &End, program: F) -> Fabric
 where
     F: FnOnce(Cpu) -> Fut + 'static,
@@ -40,7 +41,7 @@ where
 {
     let (memory, payloads) = (HostMemory::new(1 << 20, 0).unwrap(), PayloadPool::new());
     let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| async move {
-        // The switch captures its ID from this write; before it, its ID is that of the root complex.
+        // The switch captures its ID from this write. Before it, the switch has the ID of the root complex.
         cpu.config_write(bdf(1, 0, 0), 1, 0x3, 0x0006).await.map_err(text)?;
         program(cpu).await
     });

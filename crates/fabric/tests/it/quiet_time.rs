@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Time in which links only refresh credits is passed over without a visible difference: compared with the same run
-//! with a tap that wants to see each refresh, so that all of them are events.
+//! The fabric skips time in which links only refresh credits. The results are the same as in a run with a tap that sees
+//! each refresh, because there every refresh is an event.
 
 use crate::common;
 use crate::common::system::System;
@@ -54,7 +54,7 @@ impl TlpPort for Script {
 /// A TLP on a wire: when, on which link, at which end and which way, its number and tag.
 type Seen = (Time, u32, Side, Direction, u16, u16, bool);
 
-/// Keeps TLPs, and wants to see refreshes or not.
+/// Stores TLPs. A field selects whether it sees refreshes.
 #[derive(Clone)]
 struct Watch {
     seen: Rc<RefCell<Vec<Seen>>>,
@@ -132,9 +132,9 @@ fn request(slot: usize, n: u16, read: bool, tc: u8) -> Tlp {
 #[derive(Clone, Debug)]
 struct Plan {
     links: Vec<LinkPlan>,
-    /// From one look at the run to the next, in nanoseconds.
+    /// Time between two checks of the run, in nanoseconds.
     looks_ns: Vec<u64>,
-    /// When link 0 changes, in nanoseconds, and the change; a link that is cut is restored after as long again.
+    /// Time in nanoseconds at which link 0 changes, and the change. A cut link is restored after the same time again.
     change: Option<(u64, LinkChange)>,
     /// Each third TLP upwards on link 0 is dropped.
     fault: bool,
@@ -145,7 +145,7 @@ struct Plan {
 #[derive(PartialEq, Debug)]
 struct Outcome {
     seen: Vec<Seen>,
-    /// At each look: why the run has stopped, the time, events and TLP-hops, and the counters of each port.
+    /// At each check: the reason of the stop, the time, events and TLP-hops, and the counters of each port.
     looks: Vec<(Stop, Time, u64, u64, Vec<Counters>)>,
 }
 
@@ -188,13 +188,14 @@ impl Plan {
             until += Duration::from_ns(*ns);
             look(&mut fabric, Limits { until, open_ended: true, ..Limits::default() });
         }
-        // To the end, or until nothing goes on.
+        // To the end, or until the run stalls.
         look(&mut fabric, Limits::default());
         (Outcome { seen: seen.take(), looks }, fabric.totals().passed_over)
     }
 }
 
-/// Times from one thing to the next: within a refresh, within some, and for as long as SKPs and refreshes take to meet again.
+/// Times between two actions: shorter than a refresh interval, some intervals, and the time after which SKPs and
+/// refreshes coincide again.
 fn gap_ns() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), 0..1_000u64, 0..100_000u64, 0..1_000_000u64, 0..80_000_000u64, Just(30_000 * 40)]
 }
@@ -238,7 +239,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn passing_over_time_is_not_visible(plan in plan()) {
+    fn skipping_idle_time_changes_nothing(plan in plan()) {
         let ((all, none), (short, passed)) = (plan.run(true), plan.run(false));
         prop_assert_eq!(none, 0);
         prop_assert_eq!(all, short);

@@ -3,7 +3,7 @@
 
 use crate::{root_rig, switch_rig};
 use config::ext::{acs, dpc};
-use riser_fabric::PlacedRefusal;
+use riser_fabric::{BridgeOwner as _, PlacedRefusal};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tlp::*;
@@ -38,7 +38,7 @@ enum Set {
 /// Port 0 is the upstream port. Port 2 leads to bus 4, and to 2000_0000h to 2fff_ffffh.
 #[test]
 #[rustfmt::skip]
-fn a_switch_names_the_rule() {
+fn switch_names_violated_rule() {
     use switch_rig::{completion, config_read, fetch_add, message, message_to, read, write};
     let to_2 = || write(function(3), 0x2000_0000, 4);
     let bdf = |bus: u8| u64::from(function(bus).bits());
@@ -76,7 +76,7 @@ fn a_switch_names_the_rule() {
         assert_eq!(found, [(why, Some(by), 3)], "{what}");
         assert_eq!(rig.switch.refusals()[0].tlp.to_string(), format!("{tlp}"), "{what}");
     }
-    // The port that a poisoned TLP came in through reports it, and the egress port refuses it.
+    // The ingress port of a poisoned TLP reports it, and the egress port refuses it.
     let mut rig = switch_rig::Rig::new();
     rig.set_extended(2, dpc::ID, dpc::CONTROL, dpc::control::POISONED_EGRESS);
     rig.arrive(1, &poisoned(to_2()));
@@ -128,7 +128,7 @@ fn root_complex_reports_violated_rule() {
 
 /// Requests of the host to addresses below no root port: 8 MiB, and I/O port 0x80. A configuration read of bus 9 is a probe.
 #[test]
-fn a_root_complex_names_host_requests_that_no_root_port_claims() {
+fn root_complex_names_unclaimed_host_requests() {
     let rig = root_rig::Rig::new();
     (0..2).for_each(|n| rig.ends[usize::from(n)].serve(root_rig::below(n)));
     let fabric = rig.run(|cpu| async move {
@@ -160,7 +160,7 @@ fn a_root_complex_names_host_requests_that_no_root_port_claims() {
 /// Rows: how a completion of a read of 8 bytes at offset 4 is changed, and the rule that it breaks then.
 #[test]
 #[rustfmt::skip]
-fn a_root_complex_names_the_rule_of_a_completion() {
+fn root_complex_names_rule_violated_by_a_completion() {
     type Change = fn(&mut Tlp, &mut Completion);
     let rows: [(&str, Change, Violation); 9] = [
         ("Lower Address", |_, c| c.lower_address = 0, Violation::expecting(RuleId::LowerAddress, 0, 4)),
@@ -195,7 +195,7 @@ fn a_root_complex_names_the_rule_of_a_completion() {
     }
 }
 
-/// Counters of refused TLPs by folder of the code. Only the function that also takes the rule adds to them.
+/// Counters of refused TLPs by folder of the code. Only the function that also records the rule may increment them.
 const COUNTERS: [(&str, &[&str]); 5] = [
     (
         "endpoint/src",
@@ -254,8 +254,8 @@ const COUNTERS: [(&str, &[&str]); 5] = [
     ("worlds/src/adapter", &["strays", "host_timeouts", "nobody", "undeliverable"]),
 ];
 
-/// Files that add to a counter without a rule, and how often: TLPs that count twice and have named their rule before, and
-/// outputs of a host program that are no TLPs.
+/// Files that increment a counter without a rule, and how often. These are TLPs that count twice and have named their
+/// rule before, and outputs of a host program that are no TLPs.
 const WITHOUT_RULE: [(&str, &str, usize); 7] = [
     ("endpoint/src/hard_block/mod.rs", "blocked_by_bus_master", 1),
     ("endpoint/src/hard_block/wrong.rs", "blocked_by_bus_master", 1),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The test of each writable field in each kind of functions (endpoints, virtual functions, switch ports, root ports). That test
-//! sees the effect of the field in TLPs and in what programs read. Fields that are inert in a kind need none. Fails if a field is
-//! in no row or in several, if a row names a field that is not writable or inert, or if its test does not exist. Runs none of these tests.
+//! The test of each writable field in each kind of functions (endpoints, virtual functions, switch ports, root ports).
+//! That test sees the effect of the field in TLPs and in what programs read. Fields that are inert in a kind need none.
+//! Fails if a field is in no row or in several, if a row names a field that is not writable or inert, or if its test
+//! does not exist. This file does not run these tests.
 
 use config::{FunctionKind, structures};
 use std::collections::BTreeMap;
@@ -97,89 +98,89 @@ const MSI_REGISTERS: &[(&str, &str)] = &[
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
     (E, TYPE_0, COMMAND, &["I/O Space Enable"], KINDS, "unclaimed_io_is_refused"),
-    (E, TYPE_0, COMMAND, &["Memory Space Enable"], INBOUND, "memory_enable_gates_and_posted_ones_are_counted"),
+    (E, TYPE_0, COMMAND, &["Memory Space Enable"], INBOUND, "memory_enable_gates_requests_and_posted_refusals_are_counted"),
     (E, TYPE_0, COMMAND, &["Bus Master Enable"], OUTBOUND, "bus_master_enable_gates_every_request"),
     (E, TYPE_0, COMMAND, &["Parity Error Response", "Master Data Parity Error", "Signaled Target Abort",
         "Received Target Abort", "Received Master Abort", "Signaled System Error", "Detected Parity Error"],
-        REGISTERS, "events_of_status_are_set_and_cleared"),
-    (E, TYPE_0, COMMAND, &["SERR# Enable"], REGISTERS, "each_error_message_has_its_enables"),
-    (E, TYPE_0, COMMAND, &["Interrupt Disable"], INTERRUPTS, "interrupt_disable_gates_the_level_and_not_the_status"),
-    (E, TYPE_0, "Base Address Registers (six)", &["Base Address"], REGISTERS, "moved_bar_takes_its_window_along"),
+        REGISTERS, "events_set_status_bits_and_writes_clear_them"),
+    (E, TYPE_0, COMMAND, &["SERR# Enable"], REGISTERS, "each_error_message_depends_on_its_enable_bits"),
+    (E, TYPE_0, COMMAND, &["Interrupt Disable"], INTERRUPTS, "interrupt_disable_gates_the_level_but_not_the_status"),
+    (E, TYPE_0, "Base Address Registers (six)", &["Base Address"], REGISTERS, "moved_bar_moves_its_window"),
 
-    (S, TYPE_1, COMMAND, &["I/O Space Enable", "Memory Space Enable", "Bus Master Enable"], ROUTING, "command_bits"),
+    (S, TYPE_1, COMMAND, &["I/O Space Enable", "Memory Space Enable", "Bus Master Enable"], ROUTING, "command_bits_gate_requests"),
     (S, TYPE_1, COMMAND, &["Parity Error Response", "Master Data Parity Error"],
-        SWITCH_ERRORS, "a_poisoned_request_that_leaves_is_noted"),
+        SWITCH_ERRORS, "forwarded_poisoned_request_is_logged"),
     (S, TYPE_1, COMMAND, &["SERR# Enable"], LINKS, "bridges_forward_error_messages"),
-    (S, TYPE_1, COMMAND, &["Interrupt Disable"], BRIDGES, "interrupt_disable_takes_the_wire_of_a_bridge"),
+    (S, TYPE_1, COMMAND, &["Interrupt Disable"], BRIDGES, "interrupt_disable_deasserts_the_wire"),
     (S, TYPE_1, COMMAND, &["Signaled System Error", "Detected Parity Error"],
-        BRIDGES, "events_of_both_statuses_are_set_and_cleared"),
-    (S, TYPE_1, IO, &["Secondary: Master Data Parity Error"], SWITCH_ERRORS, "a_poisoned_request_that_leaves_is_noted"),
+        BRIDGES, "events_set_primary_and_secondary_status"),
+    (S, TYPE_1, IO, &["Secondary: Master Data Parity Error"], SWITCH_ERRORS, "forwarded_poisoned_request_is_logged"),
     (S, TYPE_1, IO, &["Secondary: Signaled Target Abort"], SWITCH_ERRORS, "a_blocked_request_signals_target_abort"),
     (S, TYPE_1, IO, &["Secondary: Received System Error", "Secondary: Detected Parity Error"],
-        BRIDGES, "events_of_both_statuses_are_set_and_cleared"),
+        BRIDGES, "events_set_primary_and_secondary_status"),
     (S, TYPE_1, BRIDGE_CONTROL, &["Parity Error Response Enable"],
-        SWITCH_ERRORS, "a_poisoned_request_that_leaves_is_noted"),
+        SWITCH_ERRORS, "forwarded_poisoned_request_is_logged"),
     (S, TYPE_1, BRIDGE_CONTROL, &["SERR# Enable"], LINKS, "bridges_forward_error_messages"),
-    (S, TYPE_1, BRIDGE_CONTROL, &["ISA Enable", "VGA Enable", "VGA 16-bit Decode"], BRIDGES, "isa_and_vga"),
+    (S, TYPE_1, BRIDGE_CONTROL, &["ISA Enable", "VGA Enable", "VGA 16-bit Decode"], BRIDGES, "isa_and_vga_enable_select_claimed_addresses"),
     (S, TYPE_1, BRIDGE_CONTROL, &["Secondary Bus Reset"], LINKS, "software_resets_disables_and_retrains_links"),
 
     (R, TYPE_1, COMMAND, &["I/O Space Enable", "Memory Space Enable"], ROOT, "windows_and_enables_route_requests"),
     (R, TYPE_1, COMMAND, &["Bus Master Enable"], ROOT, "bus_master_enable_gates_requests"),
-    (R, TYPE_1, COMMAND, &["SERR# Enable", "Signaled System Error"], ROOT_BRIDGES, "own_errors_have_their_enables"),
+    (R, TYPE_1, COMMAND, &["SERR# Enable", "Signaled System Error"], ROOT_BRIDGES, "own_errors_depend_on_their_enable_bits"),
     (R, TYPE_1, COMMAND, &["Interrupt Disable"], ROOT_BRIDGES, "interrupt_disable_deasserts_the_wire"),
-    (R, TYPE_1, COMMAND, &["Detected Parity Error"], ROOT_BRIDGES, "events_of_both_statuses_are_set_and_cleared"),
-    (R, TYPE_1, IO, &["Secondary: Master Data Parity Error"], PEERS, "a_poisoned_request_that_leaves_is_noted"),
+    (R, TYPE_1, COMMAND, &["Detected Parity Error"], ROOT_BRIDGES, "events_set_primary_and_secondary_status"),
+    (R, TYPE_1, IO, &["Secondary: Master Data Parity Error"], PEERS, "forwarded_poisoned_request_is_logged"),
     (R, TYPE_1, IO, &["Secondary: Received Target Abort", "Secondary: Received Master Abort"],
-        ROOT, "refused_requests_show_in_secondary_status"),
+        ROOT, "refused_requests_set_secondary_status"),
     (R, TYPE_1, IO, &["Secondary: Signaled Target Abort", "Secondary: Received System Error",
-        "Secondary: Detected Parity Error"], ROOT_BRIDGES, "events_of_both_statuses_are_set_and_cleared"),
-    (R, TYPE_1, BRIDGE_CONTROL, &["Parity Error Response Enable"], PEERS, "a_poisoned_request_that_leaves_is_noted"),
+        "Secondary: Detected Parity Error"], ROOT_BRIDGES, "events_set_primary_and_secondary_status"),
+    (R, TYPE_1, BRIDGE_CONTROL, &["Parity Error Response Enable"], PEERS, "forwarded_poisoned_request_is_logged"),
     (R, TYPE_1, BRIDGE_CONTROL, &["SERR# Enable"], ROOT, "serr_enable_gates_error_messages"),
-    (R, TYPE_1, BRIDGE_CONTROL, &["ISA Enable", "VGA Enable", "VGA 16-bit Decode"], ROOT_BRIDGES, "isa_and_vga"),
-    (R, TYPE_1, BRIDGE_CONTROL, &["Secondary Bus Reset"], ROOT, "resets_and_disabled_links"),
+    (R, TYPE_1, BRIDGE_CONTROL, &["ISA Enable", "VGA Enable", "VGA 16-bit Decode"], ROOT_BRIDGES, "isa_and_vga_enable_select_claimed_addresses"),
+    (R, TYPE_1, BRIDGE_CONTROL, &["Secondary Bus Reset"], ROOT, "reset_and_link_disable_take_the_link_down"),
 
     (V, VF, COMMAND, &["Bus Master Enable"], VFS, "each_virtual_function_has_its_own_bus_master_enable"),
     (V, VF, COMMAND, &["Signaled Target Abort", "Received Target Abort", "Received Master Abort", "Signaled System Error",
-        "Detected Parity Error"], VFS, "events_of_status_are_each_ones_own"),
+        "Detected Parity Error"], VFS, "status_events_set_bits_only_in_their_function"),
 
-    (E, PM, PM_CONTROL, &["PowerState"], POWER, "memory_is_refused_and_configuration_answered"),
+    (E, PM, PM_CONTROL, &["PowerState"], POWER, "d3hot_refuses_memory_and_answers_configuration_requests"),
     (E, PM, PM_CONTROL, &["PME_En", "PME_Status"], POWER, "pme_is_sent_if_enabled"),
-    (S, PM, PM_CONTROL, &["PowerState"], BRIDGES, "a_port_in_d3hot_claims_and_forwards_no_memory"),
-    (R, PM, PM_CONTROL, &["PowerState"], ROOT_BRIDGES, "a_port_in_d3hot_claims_no_memory"),
+    (S, PM, PM_CONTROL, &["PowerState"], BRIDGES, "a_port_in_d3hot_claims_and_forwards_no_memory_requests"),
+    (R, PM, PM_CONTROL, &["PowerState"], ROOT_BRIDGES, "a_port_in_d3hot_claims_no_memory_requests"),
 
     (E, MSI, "Message Control", &["MSI Enable", "Multiple Message Enable"],
         REGISTERS, "msi_address_and_data_follow_its_registers"),
-    (E, MSI, "Mask Bits (per-vector masking only)", &["Mask Bits"], INTERRUPTS, "masked_vectors_wait"),
+    (E, MSI, "Mask Bits (per-vector masking only)", &["Mask Bits"], INTERRUPTS, "masked_vectors_stay_pending"),
     (S, MSI, "Message Control", MSI_ENABLE, LINKS, "slot_events_interrupt"),
-    (R, MSI, "Message Control", MSI_ENABLE, ROOT, "own_interrupts_may_be_a_wire"),
+    (R, MSI, "Message Control", MSI_ENABLE, ROOT, "port_interrupts_may_use_intx"),
     (E, MSIX, "Message Control", &["Function Mask", "MSI-X Enable"],
-        OUTBOUND, "msix_table_is_the_endpoints_and_masked_vectors_pend"),
+        OUTBOUND, "endpoint_holds_msix_table_and_masked_vectors_pend"),
     (V, MSIX, "Message Control", &["Function Mask", "MSI-X Enable"], VFS, "each_virtual_function_has_its_own_msix"),
 
-    (E, PCIE, DEVICE_CONTROL, REPORTING, REGISTERS, "each_error_message_has_its_enables"),
-    (S, PCIE, DEVICE_CONTROL, REPORTING, BRIDGES, "own_errors_have_their_enables"),
-    (R, PCIE, DEVICE_CONTROL, REPORTING, ROOT_BRIDGES, "own_errors_have_their_enables"),
-    (E, PCIE, DEVICE_CONTROL, DETECTED, REGISTERS, "events_of_device_status_are_set_and_cleared"),
-    (V, PCIE, DEVICE_CONTROL, DETECTED, VFS, "each_error_of_one_shows_in_its_status"),
-    (S, PCIE, DEVICE_CONTROL, DETECTED, BRIDGES, "own_errors_have_their_enables"),
-    (R, PCIE, DEVICE_CONTROL, DETECTED, ROOT_BRIDGES, "own_errors_have_their_enables"),
-    (E, PCIE, DEVICE_CONTROL, &["Enable Relaxed Ordering", "Enable No Snoop"], REGISTERS, "each_attribute_has_its_enable"),
+    (E, PCIE, DEVICE_CONTROL, REPORTING, REGISTERS, "each_error_message_depends_on_its_enable_bits"),
+    (S, PCIE, DEVICE_CONTROL, REPORTING, BRIDGES, "own_errors_depend_on_their_enable_bits"),
+    (R, PCIE, DEVICE_CONTROL, REPORTING, ROOT_BRIDGES, "own_errors_depend_on_their_enable_bits"),
+    (E, PCIE, DEVICE_CONTROL, DETECTED, REGISTERS, "events_set_device_status_bits_and_writes_clear_them"),
+    (V, PCIE, DEVICE_CONTROL, DETECTED, VFS, "each_error_sets_status_of_its_virtual_function"),
+    (S, PCIE, DEVICE_CONTROL, DETECTED, BRIDGES, "own_errors_depend_on_their_enable_bits"),
+    (R, PCIE, DEVICE_CONTROL, DETECTED, ROOT_BRIDGES, "own_errors_depend_on_their_enable_bits"),
+    (E, PCIE, DEVICE_CONTROL, &["Enable Relaxed Ordering", "Enable No Snoop"], REGISTERS, "each_attribute_depends_on_its_enable_bit"),
     (R, PCIE, DEVICE_CONTROL, &["Enable Relaxed Ordering", "Enable No Snoop"],
-        ROOT_REGISTERS, "messages_of_the_host_have_the_attributes_that_are_enabled"),
+        ROOT_REGISTERS, "host_messages_have_only_enabled_attributes"),
     (E, PCIE, DEVICE_CONTROL, &["Max_Payload_Size"], INBOUND, "answers_are_split_at_mps_and_rcb"),
-    (S, PCIE, DEVICE_CONTROL, &["Max_Payload_Size"], ROUTING, "egress_blocking"),
-    (R, PCIE, DEVICE_CONTROL, &["Max_Payload_Size"], PEERS, "long_writes_to_a_port_of_smaller_payloads"),
+    (S, PCIE, DEVICE_CONTROL, &["Max_Payload_Size"], ROUTING, "egress_port_blocks_atomics_and_prefixes"),
+    (R, PCIE, DEVICE_CONTROL, &["Max_Payload_Size"], PEERS, "writes_above_mps_of_peer_port_are_split_or_malformed"),
     (E, PCIE, DEVICE_CONTROL, &["Extended Tag Field Enable"], KINDS, "only_enabled_tags_are_used"),
-    (R, PCIE, DEVICE_CONTROL, &["Extended Tag Field Enable"], ROOT_REGISTERS, "without_extended_tags_there_are_32"),
-    (E, PCIE, DEVICE_CONTROL, &["Max_Read_Request_Size"], VFS, "sizes_follow_the_physical_function"),
+    (R, PCIE, DEVICE_CONTROL, &["Extended Tag Field Enable"], ROOT_REGISTERS, "host_has_32_tags_without_extended_tags"),
+    (E, PCIE, DEVICE_CONTROL, &["Max_Read_Request_Size"], VFS, "virtual_functions_use_sizes_of_the_physical_function"),
     (R, PCIE, DEVICE_CONTROL, &["Max_Read_Request_Size"],
         ROOT_REGISTERS, "reads_of_the_host_are_cut_at_max_read_request_size"),
     (E, PCIE, DEVICE_CONTROL, &["Initiate Function Level Reset"],
         RESET, "flr_voids_outstanding_requests_and_keeps_tags_out_of_use"),
-    (V, PCIE, DEVICE_CONTROL, &["Initiate Function Level Reset"], VFS, "flr_of_one_during_reads_of_all"),
+    (V, PCIE, DEVICE_CONTROL, &["Initiate Function Level Reset"], VFS, "flr_during_reads_affects_only_its_function"),
 
     (S, PCIE, LINK_CONTROL, &["Link Disable", "Retrain Link"], LINKS, "software_resets_disables_and_retrains_links"),
-    (R, PCIE, LINK_CONTROL, &["Link Disable"], ROOT, "resets_and_disabled_links"),
+    (R, PCIE, LINK_CONTROL, &["Link Disable"], ROOT, "reset_and_link_disable_take_the_link_down"),
     (R, PCIE, LINK_CONTROL, &["Retrain Link"], ROOT, "a_link_retrains_at_the_target_link_speed"),
     (S, PCIE, LINK_CONTROL, &["Link Bandwidth Management Interrupt Enable", "Link Bandwidth Management Status"],
         BRIDGES, "retrained_link_interrupts_if_enabled"),
@@ -193,92 +194,92 @@ const ROWS: &[Row] = &[
         "Presence Detect Changed Enable", "Command Completed Interrupt Enable", "Hot-Plug Interrupt Enable",
         "Data Link Layer State Changed Enable", "Attention Button Pressed", "Power Fault Detected", "MRL Sensor Changed",
         "Presence Detect Changed", "Command Completed", "Data Link Layer State Changed"],
-        BRIDGES, "each_slot_event_has_its_enable"),
-    (S, PCIE, SLOT_CONTROL, &["Power Controller Control"], LINKS, "software_takes_and_gives_the_power_of_slots"),
+        BRIDGES, "each_slot_event_depends_on_its_enable_bit"),
+    (S, PCIE, SLOT_CONTROL, &["Power Controller Control"], LINKS, "software_switches_slot_power"),
     (R, PCIE, SLOT_CONTROL, &["Attention Button Pressed Enable", "Presence Detect Changed Enable",
         "Hot-Plug Interrupt Enable", "Data Link Layer State Changed Enable", "Attention Button Pressed",
         "Presence Detect Changed", "Data Link Layer State Changed"],
-        ROOT_BRIDGES, "each_slot_event_has_its_enable"),
+        ROOT_BRIDGES, "each_slot_event_depends_on_its_enable_bit"),
     (R, PCIE, SLOT_CONTROL, &["Command Completed Interrupt Enable", "Command Completed", "Power Controller Control"],
-        ROOT_BRIDGES, "commands_to_a_slot_end_and_take_its_power"),
+        ROOT_BRIDGES, "slot_commands_complete_and_switch_power"),
     (R, PCIE, "Root Control, Root Capabilities", &["PME Interrupt Enable"],
-        ROOT_REGISTERS, "pmes_are_shown_one_after_the_other"),
-    (R, PCIE, "Root Control, Root Capabilities", &["CRS Software Visibility Enable"], ROOT, "crs_is_shown_or_retried"),
-    (R, PCIE, "Root Status", &["PME Status"], ROOT_REGISTERS, "pmes_are_shown_one_after_the_other"),
+        ROOT_REGISTERS, "root_status_reports_one_pme_at_a_time"),
+    (R, PCIE, "Root Control, Root Capabilities", &["CRS Software Visibility Enable"], ROOT, "crs_is_returned_to_software_or_retried"),
+    (R, PCIE, "Root Status", &["PME Status"], ROOT_REGISTERS, "root_status_reports_one_pme_at_a_time"),
 
     (E, PCIE, DEVICE_CONTROL_2, TIMEOUT, REGISTERS, "read_timeout_follows_device_control_2"),
-    (R, PCIE, DEVICE_CONTROL_2, TIMEOUT, ROOT_REGISTERS, "a_request_waits_as_long_as_device_control_2_says"),
-    (S, PCIE, DEVICE_CONTROL_2, &["ARI Forwarding Enable"], ROUTING, "any_device_number_with_ari_forwarding"),
+    (R, PCIE, DEVICE_CONTROL_2, TIMEOUT, ROOT_REGISTERS, "request_timeout_follows_device_control_2"),
+    (S, PCIE, DEVICE_CONTROL_2, &["ARI Forwarding Enable"], ROUTING, "ari_forwarding_accepts_any_device_number"),
     (R, PCIE, DEVICE_CONTROL_2, &["ARI Forwarding Enable"], ROOT, "ari_forwarding_opens_the_secondary_bus"),
     (E, PCIE, DEVICE_CONTROL_2, &["AtomicOp Requester Enable"], KINDS, "disabled_atomics_fail"),
     (R, PCIE, DEVICE_CONTROL_2, &["AtomicOp Requester Enable"],
-        ROOT_REGISTERS, "atomics_of_the_host_need_their_enable"),
-    (S, PCIE, DEVICE_CONTROL_2, EGRESS, ROUTING, "egress_blocking"),
-    (R, PCIE, DEVICE_CONTROL_2, EGRESS, ROOT_BRIDGES, "errors_are_masked_and_have_their_severity"),
-    (E, PCIE, DEVICE_CONTROL_2, &["IDO Request Enable"], REGISTERS, "each_attribute_has_its_enable"),
+        ROOT_REGISTERS, "host_atomics_need_their_enable_bit"),
+    (S, PCIE, DEVICE_CONTROL_2, EGRESS, ROUTING, "egress_port_blocks_atomics_and_prefixes"),
+    (R, PCIE, DEVICE_CONTROL_2, EGRESS, ROOT_BRIDGES, "errors_follow_mask_and_severity"),
+    (E, PCIE, DEVICE_CONTROL_2, &["IDO Request Enable"], REGISTERS, "each_attribute_depends_on_its_enable_bit"),
     (R, PCIE, DEVICE_CONTROL_2, &["IDO Request Enable"],
-        ROOT_REGISTERS, "messages_of_the_host_have_the_attributes_that_are_enabled"),
+        ROOT_REGISTERS, "host_messages_have_only_enabled_attributes"),
     (E, PCIE, DEVICE_CONTROL_2, &["IDO Completion Enable"], REGISTERS, "completions_have_ido_if_enabled"),
     (R, PCIE, DEVICE_CONTROL_2, &["IDO Completion Enable"], ROOT_REGISTERS, "completions_have_ido_if_enabled"),
-    (S, PCIE, DEVICE_CONTROL_2, &["LTR Mechanism Enable"], BRIDGES, "ltr_is_taken_where_it_is_enabled"),
-    (R, PCIE, DEVICE_CONTROL_2, &["LTR Mechanism Enable"], ROOT, "ltr_is_taken_where_it_is_enabled"),
+    (S, PCIE, DEVICE_CONTROL_2, &["LTR Mechanism Enable"], BRIDGES, "ltr_is_accepted_if_enabled"),
+    (R, PCIE, DEVICE_CONTROL_2, &["LTR Mechanism Enable"], ROOT, "ltr_is_accepted_if_enabled"),
     (E, PCIE, DEVICE_CONTROL_2, &["10-Bit Tag Requester Enable"], KINDS, "only_enabled_tags_are_used"),
 
-    (E, AER, AER_CONTROL, &["ECRC Generation Enable"], KINDS, "ecrc_is_generated_where_enabled"),
-    (S, AER, AER_CONTROL, &["ECRC Generation Enable"], BRIDGES, "ecrc_is_generated_where_enabled"),
-    (R, AER, AER_CONTROL, &["ECRC Generation Enable"], ROOT_REGISTERS, "ecrc_is_generated_where_enabled"),
-    (E, AER, AER_CONTROL, &["ECRC Check Enable"], KINDS, "ecrc_is_checked_where_enabled"),
-    (S, AER, AER_CONTROL, &["ECRC Check Enable"], SWITCH_ERRORS, "tlps_that_end_in_the_switch_have_their_ecrc_checked"),
-    (R, AER, AER_CONTROL, &["ECRC Check Enable"], ROOT_BRIDGES, "ecrc_is_checked_where_enabled"),
+    (E, AER, AER_CONTROL, &["ECRC Generation Enable"], KINDS, "ecrc_is_generated_if_enabled"),
+    (S, AER, AER_CONTROL, &["ECRC Generation Enable"], BRIDGES, "ecrc_is_generated_if_enabled"),
+    (R, AER, AER_CONTROL, &["ECRC Generation Enable"], ROOT_REGISTERS, "ecrc_is_generated_if_enabled"),
+    (E, AER, AER_CONTROL, &["ECRC Check Enable"], KINDS, "ecrc_is_checked_if_enabled"),
+    (S, AER, AER_CONTROL, &["ECRC Check Enable"], SWITCH_ERRORS, "ecrc_is_checked_only_for_tlps_that_end_in_the_switch"),
+    (R, AER, AER_CONTROL, &["ECRC Check Enable"], ROOT_BRIDGES, "ecrc_is_checked_if_enabled"),
     (E, AER, AER_CONTROL, &["Multiple Header Recording Enable"],
-        REGISTERS, "further_headers_are_recorded_if_enabled"),
+        REGISTERS, "multiple_headers_are_recorded_if_enabled"),
     (R, AER, "Root Error Command", &["Correctable Error Reporting Enable", "Non-Fatal Error Reporting Enable",
         "Fatal Error Reporting Enable"], ROOT, "error_messages_reach_the_root_registers"),
     (R, AER, "Root Error Status", &["ERR_COR Received", "Multiple ERR_COR Received", "ERR_FATAL/NONFATAL Received",
         "Multiple ERR_FATAL/NONFATAL Received", "First Uncorrectable Fatal", "Non-Fatal Error Messages Received",
-        "Fatal Error Messages Received"], ROOT_REGISTERS, "root_error_status_tells_first_and_further_messages"),
+        "Fatal Error Messages Received"], ROOT_REGISTERS, "root_error_status_separates_first_and_further_messages"),
 
     (S, ACS, ACS_CONTROL, &["ACS Source Validation Enable", "ACS Translation Blocking Enable",
         "ACS P2P Request Redirect Enable", "ACS P2P Completion Redirect Enable", "ACS Upstream Forwarding Enable",
-        "ACS P2P Egress Control Enable", "ACS Direct Translated P2P Enable"], ROUTING, "access_control_services"),
-    (S, ACS, "Egress Control Vector", &["Egress Control Vector"], ROUTING, "access_control_services"),
+        "ACS P2P Egress Control Enable", "ACS Direct Translated P2P Enable"], ROUTING, "acs_bits_select_path_of_peer_requests"),
+    (S, ACS, "Egress Control Vector", &["Egress Control Vector"], ROUTING, "acs_bits_select_path_of_peer_requests"),
     (R, ACS, ACS_CONTROL, &["ACS Source Validation Enable", "ACS Translation Blocking Enable",
         "ACS P2P Request Redirect Enable", "ACS P2P Egress Control Enable", "ACS Direct Translated P2P Enable"],
-        PEERS, "access_control_services"),
-    (R, ACS, ACS_CONTROL, &["ACS Upstream Forwarding Enable"], PEERS, "upstream_forwarding_sends_back_down"),
-    (R, ACS, "Egress Control Vector", &["Egress Control Vector"], PEERS, "access_control_services"),
+        PEERS, "acs_bits_select_path_of_peer_requests"),
+    (R, ACS, ACS_CONTROL, &["ACS Upstream Forwarding Enable"], PEERS, "upstream_forwarding_allows_return_to_the_same_port"),
+    (R, ACS, "Egress Control Vector", &["Egress Control Vector"], PEERS, "acs_bits_select_path_of_peer_requests"),
 
-    (E, SRIOV, SRIOV_CONTROL, &["VF Enable"], VFS, "clearing_vf_enable_ends_them_and_swallows_late_completions"),
-    (E, SRIOV, SRIOV_CONTROL, &["VF MSE"], VFS, "vf_mse_gates_the_memory_of_all"),
+    (E, SRIOV, SRIOV_CONTROL, &["VF Enable"], VFS, "clearing_vf_enable_removes_functions_and_drops_late_completions"),
+    (E, SRIOV, SRIOV_CONTROL, &["VF MSE"], VFS, "vf_mse_gates_memory_of_all_virtual_functions"),
     (E, SRIOV, SRIOV_CONTROL, &["ARI Capable Hierarchy"],
         VFS, "virtual_functions_are_numbered_and_placed_by_the_capability"),
     (E, SRIOV, SRIOV_CONTROL, &["VF 10-Bit Tag Requester Enable"],
         VFS, "virtual_functions_use_long_tags_if_enabled"),
     (E, SRIOV, "NumVFs, Function Dependency Link", &["NumVFs"],
         VFS, "virtual_functions_are_numbered_and_placed_by_the_capability"),
-    (E, SRIOV, "System Page Size", &["System Page Size"], VFS, "the_memory_of_each_is_whole_system_pages"),
+    (E, SRIOV, "System Page Size", &["System Page Size"], VFS, "each_virtual_function_has_whole_system_pages"),
     (E, SRIOV, "VF BAR0 to VF BAR5", &["VF BAR"],
         VFS, "virtual_functions_are_numbered_and_placed_by_the_capability"),
-    (E, RESIZABLE, "Resizable BAR Control", &["BAR Size"], REGISTERS, "a_bar_is_as_long_as_its_size_says"),
+    (E, RESIZABLE, "Resizable BAR Control", &["BAR Size"], REGISTERS, "bar_length_matches_its_size"),
 
     (S, DPC, DPC_CONTROL, &["DPC Trigger Enable"], ERRORS, "dpc_by_non_fatal_message"),
-    (S, DPC, DPC_CONTROL, &["DPC Completion Control"], LINKS, "containment"),
+    (S, DPC, DPC_CONTROL, &["DPC Completion Control"], LINKS, "fatal_message_triggers_containment"),
     (S, DPC, DPC_CONTROL, &["DPC Interrupt Enable", "DPC ERR_COR Enable", "DPC Software Trigger"],
-        LINKS, "containment_by_the_port_itself"),
+        LINKS, "port_errors_and_software_trigger_containment"),
     (S, DPC, DPC_CONTROL, &["Poisoned TLP Egress Blocking Enable"],
         SWITCH_ERRORS, "a_function_logs_one_error_of_a_poisoned_tlp"),
     (S, DPC, DPC_CONTROL, &["DL_Active ERR_COR Enable"],
         BRIDGES, "link_up_is_reported_if_enabled"),
     (S, DPC, DPC_STATUS, &["DPC Trigger Status", "DPC Interrupt Status"],
-        BRIDGES, "each_status_of_containment_ends_its_own"),
+        BRIDGES, "each_containment_status_bit_clears_its_own_effect"),
     (R, DPC, DPC_CONTROL, &["DPC Trigger Enable", "DPC Completion Control", "DPC Interrupt Enable", "DPC ERR_COR Enable",
-        "DL_Active ERR_COR Enable"], ROOT_BRIDGES, "containment_has_its_enables"),
-    (R, DPC, DPC_CONTROL, &["DPC Software Trigger"], ROOT, "containment_is_busy_while_a_request_is_open"),
-    (R, DPC, DPC_CONTROL, &["Poisoned TLP Egress Blocking Enable"], PEERS, "egress_blocking"),
-    (R, DPC, DPC_STATUS, &["DPC Trigger Status", "DPC Interrupt Status"], ROOT, "containment_holds_and_is_released"),
-    (R, DPC, "RP PIO Status", &[RP_PIO], ROOT_REGISTERS, "requests_that_fail_are_logged_and_may_contain"),
-    (R, DPC, "RP PIO Mask", &[RP_PIO], ROOT_REGISTERS, "requests_that_fail_are_logged_and_may_contain"),
-    (R, DPC, "RP PIO Severity", &[RP_PIO], ROOT_REGISTERS, "requests_that_fail_are_logged_and_may_contain"),
+        "DL_Active ERR_COR Enable"], ROOT_BRIDGES, "containment_follows_its_enable_bits"),
+    (R, DPC, DPC_CONTROL, &["DPC Software Trigger"], ROOT, "containment_is_busy_until_requests_complete"),
+    (R, DPC, DPC_CONTROL, &["Poisoned TLP Egress Blocking Enable"], PEERS, "egress_port_blocks_atomics_and_poisoned_tlps"),
+    (R, DPC, DPC_STATUS, &["DPC Trigger Status", "DPC Interrupt Status"], ROOT, "containment_lasts_until_released"),
+    (R, DPC, "RP PIO Status", &[RP_PIO], ROOT_REGISTERS, "failed_requests_are_logged_and_may_trigger_containment"),
+    (R, DPC, "RP PIO Mask", &[RP_PIO], ROOT_REGISTERS, "failed_requests_are_logged_and_may_trigger_containment"),
+    (R, DPC, "RP PIO Severity", &[RP_PIO], ROOT_REGISTERS, "failed_requests_are_logged_and_may_trigger_containment"),
 ];
 
 const TIMEOUT: &[&str] = &["Completion Timeout Value", "Completion Timeout Disable"];
@@ -304,13 +305,13 @@ const REFUSED: &[&str] = &["Unsupported Request Error", "Advisory Non-Fatal Erro
 /// severity. Rows of `docs/reference/errors.md` are run with each of these.
 #[rustfmt::skip]
 const ERROR_ROWS: &[(FunctionKind, &[&str], &str, &str)] = &[
-    (V, REFUSED, VFS, "each_error_of_one_shows_in_its_status"),
+    (V, REFUSED, VFS, "each_error_sets_status_of_its_virtual_function"),
     (V, &["Poisoned TLP Received", "Completion Timeout", "Completer Abort", "Unexpected Completion"],
-        VFS, "each_error_of_one_shows_in_its_status"),
-    (V, &["Header Log Overflow"], VFS, "a_second_header_of_one_overflows"),
+        VFS, "each_error_sets_status_of_its_virtual_function"),
+    (V, &["Header Log Overflow"], VFS, "second_header_of_a_virtual_function_overflows"),
 
-    (S, LINK_ERRORS, BRIDGES, "errors_are_masked_and_have_their_severity"),
-    (S, &["Receiver Overflow", "Malformed TLP", "ECRC Error"], BRIDGES, "errors_are_masked_and_have_their_severity"),
+    (S, LINK_ERRORS, BRIDGES, "errors_follow_mask_and_severity"),
+    (S, &["Receiver Overflow", "Malformed TLP", "ECRC Error"], BRIDGES, "errors_follow_mask_and_severity"),
     (S, &["Surprise Down Error"], ERRORS, "surprise_down"),
     (S, &["Poisoned TLP Received"], ERRORS, "poisoned_switch"),
     (S, &["Unexpected Completion"], ERRORS, "unexpected_completion_switch"),
@@ -321,9 +322,9 @@ const ERROR_ROWS: &[(FunctionKind, &[&str], &str, &str)] = &[
     (S, &["Poisoned TLP Egress Blocked"], ERRORS, "poisoned_egress_blocked"),
     (S, &["Header Log Overflow"], BRIDGES, "error_without_room_in_the_header_log_is_reported"),
 
-    (R, LINK_ERRORS, ROOT_BRIDGES, "errors_are_masked_and_have_their_severity"),
+    (R, LINK_ERRORS, ROOT_BRIDGES, "errors_follow_mask_and_severity"),
     (R, &["Surprise Down Error", "ACS Violation", "AtomicOp Egress Blocked", "TLP Prefix Blocked Error",
-        "Poisoned TLP Egress Blocked"], ROOT_BRIDGES, "errors_are_masked_and_have_their_severity"),
+        "Poisoned TLP Egress Blocked"], ROOT_BRIDGES, "errors_follow_mask_and_severity"),
     (R, &["Receiver Overflow"], ROOT_BRIDGES, "tlp_beyond_the_credits_overflows"),
     (R, &["Poisoned TLP Received"], ERRORS, "poisoned_root"),
     (R, &["Completion Timeout"], ERRORS, "completion_timeout_root"),
@@ -334,7 +335,7 @@ const ERROR_ROWS: &[(FunctionKind, &[&str], &str, &str)] = &[
     (R, &["Header Log Overflow"], ROOT_BRIDGES, "error_without_room_in_the_header_log_is_reported"),
 ];
 
-/// The same of endpoints: registers, and the tests that see all errors in them.
+/// For endpoints: registers, and the tests that check all errors in them.
 const ENDPOINT_ERROR_ROWS: &[(&str, &str)] = &[
     ("Uncorrectable Error Status", "each_error_is_logged_and_reported"),
     ("Correctable Error Status", "each_error_is_logged_and_reported"),
@@ -370,7 +371,7 @@ fn witnesses() -> Witnesses {
     }
     for (kind, file) in [(S, BRIDGES), (R, ROOT_BRIDGES)] {
         let windows = WINDOWS.iter().flat_map(|(register, fields)| fields.iter().map(move |f| (register, f)));
-        let test = (file, "each_register_moves_one_end_of_a_window");
+        let test = (file, "each_register_sets_one_end_of_a_window");
         all.extend(windows.map(|(register, field)| (key(kind, TYPE_1, register, field), test)));
     }
     let msi = [
@@ -408,7 +409,7 @@ fn error_witnesses() -> Witnesses {
     all
 }
 
-/// Every field that software may write in functions of each kind, and that is not inert there.
+/// Returns every field that software may write in functions of each kind and that has an effect in them.
 fn live_fields() -> Vec<Key> {
     let of_kind = |kind: FunctionKind| {
         let live = kind.writable().into_iter().filter(|field| field.inert.is_none());
@@ -450,7 +451,7 @@ fn has_test(text: &str, name: &str) -> bool {
 }
 
 #[test]
-fn every_witness_is_a_test() {
+fn every_named_test_exists() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     for (key, (file, test)) in witnesses() {
         let text = std::fs::read_to_string(crates.join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));

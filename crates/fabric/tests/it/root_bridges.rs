@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Effects of the registers of bridges at root ports, as the host program and the device below see them. For switch ports see
-//! `switch_registers.rs`; `register_witnesses.rs` lists the test of each register. Never looks inside.
+//! Effects of the registers of bridges at root ports, observed by the host program and the device below. For switch
+//! ports see `switch_registers.rs`; `register_witnesses.rs` lists the test of each register. Never looks inside.
 
 use crate::root_rig::*;
 use config::ext::{aer, dpc};
@@ -60,7 +60,7 @@ fn reaches(setting: &[(u16, u8, u32)], what: Asks) -> bool {
 /// Rows: the register, the value written to it; a request at that end, and whether the port claims it before and after
 /// the write.
 #[test]
-fn each_register_moves_one_end_of_a_window() {
+fn each_register_sets_one_end_of_a_window() {
     // The prefetchable window: 10_0000_0000 to 10_0fff_ffff.
     const PREFETCHABLE: [(u16, u8, u32); 3] = [(9, 0xf, 0x0ff0_0000), (10, 0xf, 0x10), (11, 0xf, 0x10)];
     use Asks::{Bus, Io, Memory};
@@ -87,11 +87,11 @@ fn each_register_moves_one_end_of_a_window() {
     }
 }
 
-/// `PCIe 5.0 §7.5.1.3.13`: ISA Enable (bit 18 of the DW) leaves the upper 768 bytes of each KiB out of the I/O window; VGA Enable
-/// (bit 19) claims A0000h to BFFFFh and the ports of VGA, with all their aliases of 10 address bits; with VGA 16-bit Decode (bit 20)
-/// without these.
+/// `PCIe 5.0 §7.5.1.3.13`: ISA Enable (bit 18 of the DW) leaves the upper 768 bytes of each KiB out of the I/O window;
+/// VGA Enable (bit 19) claims A0000h to BFFFFh and the ports of VGA, with all their aliases of 10 address bits; with
+/// VGA 16-bit Decode (bit 20) it does not claim the aliases.
 #[test]
-fn isa_and_vga() {
+fn isa_and_vga_enable_select_claimed_addresses() {
     let (isa, vga, vga_16) = (1 << 18, 1 << 19, 1 << 19 | 1 << 20);
     let rows = [
         (0, Asks::Io(0x1100), true),
@@ -116,7 +116,7 @@ fn isa_and_vga() {
 
 /// PowerState (`PCIe 5.0 §5.3.1.4.1`): in D3hot a root port claims no memory and no I/O, and configuration requests pass.
 #[test]
-fn a_port_in_d3hot_claims_no_memory() {
+fn a_port_in_d3hot_claims_no_memory_requests() {
     let pm = space(0).capability(1).unwrap() + 1;
     for (asks, passes) in
         [(Asks::Memory(window(0)), false), (Asks::Io(0x1000), false), (Asks::Bus(0x10), true)]
@@ -145,10 +145,10 @@ fn after(tlp: Tlp, control: u32, command: u32, program: impl AsyncFnOnce(Cpu) + 
 }
 
 /// `PCIe 5.0 §6.2.5`, `§7.5.3.4`: errors of the port itself reach its root registers if Device Control or SERR# Enable
-/// of Command reports them; the latter is Signaled System Error, bit 30 of the DW. Their bits of Device Status, which
-/// ones clear, are set in any case.
+/// of Command enables their report. SERR# Enable also sets Signaled System Error, bit 30 of the DW. Their bits of
+/// Device Status are set in any case. Writing ones clears them.
 #[test]
-fn own_errors_have_their_enables() {
+fn own_errors_depend_on_their_enable_bits() {
     let (cor, non_fatal, fatal, unsupported) = (1 << 0, 1 << 1, 1 << 2, 1 << 3);
     let malformed = || mwr(below(0), 0x1000, 512);
     let refused = || mrd(below(0), 0xf000_0000, 64);
@@ -182,9 +182,9 @@ fn own_errors_have_their_enables() {
 }
 
 /// Secondary Status, bits 27, 30 and 31 of the DW (`PCIe 5.0 §7.5.1.3.7`), and Detected Parity Error of Status, bit 31:
-/// set by a TLP from below, cleared by ones.
+/// a TLP from below sets them, and writing ones clears them.
 #[test]
-fn events_of_both_statuses_are_set_and_cleared() {
+fn events_set_primary_and_secondary_status() {
     let rows = [
         ("poisoned", poisoned(mwr(below(0), 0x1000, 4)), 1 << 31),
         ("ERR_NONFATAL", error(below(0), 0x31), 1 << 30),
@@ -234,7 +234,8 @@ fn interrupt_disable_deasserts_the_wire() {
     assert_eq!(fabric.root().wires(0), 0);
 }
 
-/// Sets up the registers and runs `before`; then has `change` happen to the link of root port 0, at 50 us, and runs `program`.
+/// Sets up the registers and runs `before`. Then applies `change` to the link of root port 0, at 50 us, and runs
+/// `program`.
 fn with_change(
     change: LinkChange,
     before: impl AsyncFnOnce(Cpu) + 'static,
@@ -257,7 +258,7 @@ fn with_change(
 /// `PCIe 5.0 §6.7.3.4`: each event of a slot interrupts if its own enable and Hot-Plug Interrupt Enable (bit 5 of Slot
 /// Control) are set; a one clears its bit. The event, its enable, its bit of the DW.
 #[test]
-fn each_slot_event_has_its_enable() {
+fn each_slot_event_depends_on_its_enable_bit() {
     const HOT_PLUG_INTERRUPT: u32 = 1 << 5;
     const ALL: u32 = 0x1029;
     let rows = [
@@ -269,7 +270,7 @@ fn each_slot_event_has_its_enable() {
         for (control, interrupts) in [
             (enable | HOT_PLUG_INTERRUPT, true),
             (enable, false),
-            // A card that goes takes its link along.
+            // If a card is removed, its link goes down too.
             (ALL & !enable & if bit == 19 { !(1 << 12) } else { !0 }, false),
         ] {
             let fabric = with_change(
@@ -291,10 +292,10 @@ fn each_slot_event_has_its_enable() {
     }
 }
 
-/// Each write to Slot Control is a command (`PCIe 5.0 §6.7.3.2`): Command Completed is bit 20, its enable bit 4. Power Controller
-/// Control, bit 10, takes the power of the slot, and with it the link.
+/// Each write to Slot Control is a command (`PCIe 5.0 §6.7.3.2`): Command Completed is bit 20, its enable bit 4. Power
+/// Controller Control, bit 10, turns the power of the slot off, and thus the link.
 #[test]
-fn commands_to_a_slot_end_and_take_its_power() {
+fn slot_commands_complete_and_switch_power() {
     for (control, interrupts) in [(1 << 4 | 1 << 5, 1), (1 << 5, 0)] {
         let rig = Rig::new();
         let fabric = rig.run(move |cpu| async move {
@@ -339,10 +340,10 @@ fn retrained_link_interrupts_if_enabled() {
     }
 }
 
-/// ECRC Check Enable, bit 8 of Advanced Error Capabilities and Control (`PCIe 5.0 §2.7.1`): with it a write with a wrong ECRC is
-/// dropped, without it taken.
+/// ECRC Check Enable, bit 8 of Advanced Error Capabilities and Control (`PCIe 5.0 §2.7.1`): with it, a write with a
+/// wrong ECRC is dropped; without it, the write is accepted.
 #[test]
-fn ecrc_is_checked_where_enabled() {
+fn ecrc_is_checked_if_enabled() {
     for (control, taken) in [(1 << 8, 0), (0, 1)] {
         let rig = Rig::new();
         let mut tlp = mwr(below(0), 0x1000, 4);
@@ -362,7 +363,7 @@ fn ecrc_is_checked_where_enabled() {
 #[derive(Clone)]
 struct Found {
     what: &'static str,
-    /// Its register of status, and its bit there.
+    /// Its status register, and its bit in this register.
     status: u16,
     bit: u32,
     faults: Vec<FaultRule>,
@@ -401,7 +402,7 @@ fn all_found() -> Vec<Found> {
     let internal = FaultAction::InternalError;
     let prefix = Prefixes::new(&[Prefix::pasid(5, false, false)]).unwrap();
     let to_peer = mrd(below(0), window(1), 64);
-    // The first one answers Set_Slot_Power_Limit, before registers are set up.
+    // The first message follows Set_Slot_Power_Limit, before registers are set up.
     let second = |kind, action| [fault(Upstream, kind, 2, action)];
     let dropped = |times| {
         let drop = |nth| fault(Downstream, FrameKind::Class(Class::NonPosted), nth, FaultAction::Drop);
@@ -501,12 +502,12 @@ fn root_status(error: Found, masked: bool, turned: bool) -> u32 {
     seen.get()
 }
 
-/// Advisory Non-Fatal Error of the correctable ones.
+/// Advisory Non-Fatal Error, a correctable error.
 const ADVISORY: u32 = 1 << 13;
 
 /// Status, mask and severity of every error of the link below and of egress blocking (`PCIe 5.0 §7.8.4`).
 #[test]
-fn errors_are_masked_and_have_their_severity() {
+fn errors_follow_mask_and_severity() {
     const COR: u32 = 0x01;
     const COR_AGAIN: u32 = 0x03;
     let (non_fatal, fatal) = (0x24, 0x54);
@@ -556,18 +557,18 @@ fn tlp_beyond_the_credits_overflows() {
             }
             cpu.sleep(Duration::from_us(300)).await;
             assert_eq!(aer(&cpu, 0, aer::UNCORRECTABLE_STATUS).await >> 17 & 1, 1);
-            // How many writes overflow is not of interest: bit 3, more than one error, may be set.
+            // The number of overflowing writes does not matter, so bit 3 (more than one error) may be set.
             assert_eq!(aer(&cpu, 0, aer::ROOT_STATUS).await & 0x74, expected & 0x74);
             Ok(())
         });
     }
 }
 
-/// Downstream Port Containment of a root port (`PCIe 5.0 §7.9.15.3`): bits 17:16 of the DW select the trigger, 18 how
-/// requests are completed, 19 and 20 whether an interrupt and ERR_COR report it; with bit 23, a link that comes up
+/// Downstream Port Containment of a root port (`PCIe 5.0 §7.9.15.3`): bits 17:16 of the DW select the trigger, and bit
+/// 18 the status of completions. Bits 19 and 20 enable an interrupt and ERR_COR. With bit 23, a link that comes up
 /// sends ERR_COR.
 #[test]
-fn containment_has_its_enables() {
+fn containment_follows_its_enable_bits() {
     let refused = |status| Some(HostError::Completion(status));
     let (ur, ca) = (
         refused(device::CompletionError::UnsupportedRequest),
@@ -635,8 +636,8 @@ fn port_msi_follows_its_registers() {
     }
 }
 
-/// Header Log Overflow, bit 15 of Correctable Error Status (`PCIe 5.0 §6.2.4.2`): a second header finds the log taken; a one clears
-/// the bit, and the mask of that name keeps ERR_COR back.
+/// Header Log Overflow, bit 15 of Correctable Error Status (`PCIe 5.0 §6.2.4.2`): the log has no room for a second
+/// header. Writing a one clears the bit, and the mask bit of the same name suppresses ERR_COR.
 #[test]
 fn error_without_room_in_the_header_log_is_reported() {
     for (mask, told) in [(0, 1), (1 << 15, 0)] {

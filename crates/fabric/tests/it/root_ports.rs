@@ -31,7 +31,7 @@ fn check_accounts(fabric: &Fabric) {
 /// `PCIe 5.0 §7.3.3`: the root complex answers for bus 0; the bus directly below a root port gets type 0, those further
 /// below type 1; absent functions are UR.
 #[test]
-fn configuration_requests_find_their_way() {
+fn configuration_requests_reach_their_bus() {
     let rows = [
         (bdf(0, 1, 0), Ok(0x5678_1234), None),
         (bdf(0, 2, 0), Ok(0x5678_1234), None),
@@ -77,7 +77,7 @@ fn ari_forwarding_opens_the_secondary_bus() {
 
 /// An answer of a function of bus 0 takes the root complex latency twice, and crosses no link.
 #[test]
-fn functions_of_bus_0_answer_after_two_latencies() {
+fn functions_of_bus_0_answer_after_two_root_complex_latencies() {
     let rig = Rig::new();
     let fabric = rig.run(|cpu| async move {
         let before = cpu.now();
@@ -128,8 +128,8 @@ fn windows_and_enables_route_requests() {
     check_accounts(&fabric);
 }
 
-/// Without Bus Master Enable nothing goes up: UR (`PCIe 5.0 §7.5.1.1.3`). Preset ports begin with it, and with the
-/// Max_Payload_Size of their link.
+/// Without Bus Master Enable nothing goes up: UR (`PCIe 5.0 §7.5.1.1.3`). Preset ports start with Bus Master Enable
+/// set, and with the Max_Payload_Size of their link.
 #[test]
 fn bus_master_enable_gates_requests() {
     for (preset, answer) in [(false, "Cpl UR of 00:00.0 to 10:00.0 tag 7"), (true, "CplD 64 B, bc 64")] {
@@ -148,7 +148,7 @@ fn bus_master_enable_gates_requests() {
         // 256 B are more than Max_Payload_Size after reset, 128 B.
         assert_eq!(counters.malformed, malformed);
         let status = fabric.root().space(0).map(|s| s.read(s.aer_capability().unwrap() + 1)).unwrap();
-        // UR is advisory here, and those are masked after reset.
+        // UR is advisory here, and advisory errors are masked after reset.
         assert_eq!(status, if preset { 0 } else { 1 << 18 });
         check_accounts(&fabric);
     }
@@ -157,7 +157,7 @@ fn bus_master_enable_gates_requests() {
 /// The bit of Uncorrectable Error Status that an error sets (`PCIe 5.0 Figure 7-123`), whether its header is logged,
 /// and the device's answer.
 #[test]
-fn errors_from_below_are_logged() {
+fn errors_of_downstream_tlps_are_logged() {
     let unknown = Tag::from_bits(0x1f);
     let foreign = completion(below(0), bdf(0, 0, 0), unknown, Status::Success, 4);
     let mut wrong = mwr(below(0), 0x1000, 64);
@@ -166,7 +166,7 @@ fn errors_from_below_are_logged() {
     (long.repr.td, long.flaw) = (true, Flaw::WrongEcrc);
     let refused = Some("Cpl UR of 00:00.0 to 10:00.0 tag 7");
     let local = |code| message(MessageRouting::Local, below(0), code);
-    // Root Error Status of the message that it leads to (`PCIe 5.0 §7.8.4.10`).
+    // Root Error Status of the resulting message (`PCIe 5.0 §7.8.4.10`).
     let (cor, non_fatal, fatal) = (0x01, 0x24, 0x54);
     let rows: [(&str, Tlp, u32, u32, Option<&str>); 22] = [
         // The target of poisoned data never gets it, and only this error reports it (§6.2.3.2.4.3, §2.7.2.2).
@@ -184,7 +184,7 @@ fn errors_from_below_are_logged() {
         ("unexpected completion", foreign, 16, cor, None),
         ("own window", mrd(below(0), window(0), 64), 20, cor, refused),
         ("poisoned message", poisoned(error(below(0), 0x7f)), 12, non_fatal, None),
-        // Messages that a root port does not take (§2.3.1).
+        // Messages that a root port does not accept (§2.3.1).
         ("PTM_Request", local(0x52), 20, non_fatal, None),
         ("unknown code", local(0x60), 20, non_fatal, None),
         ("Vendor_Defined Type 0", error(below(0), 0x7e), 20, non_fatal, None),
@@ -205,7 +205,7 @@ fn errors_from_below_are_logged() {
                 assert_eq!(aer(&cpu, 0, aer::HEADER_LOG + dw as u16).await, word, "{what}: header DW {dw}");
             }
             assert_eq!(aer(&cpu, 1, aer::UNCORRECTABLE_STATUS).await, 0, "{what}: the other port");
-            // It has reported the error to itself: Root Error Status, with its own ID as the source.
+            // The port has reported the error to itself: Root Error Status has its own ID as the source.
             assert_eq!(aer(&cpu, 0, aer::ROOT_STATUS).await & 0x7f, told, "{what}");
             let source = aer(&cpu, 0, aer::ERROR_SOURCE).await;
             assert!([0x0008, 0x0008 << 16].contains(&source), "{what}: {source:#x}");
@@ -216,10 +216,10 @@ fn errors_from_below_are_logged() {
     }
 }
 
-/// Prefixes at a root port (`PCIe 5.0 §2.2.10.2`): more than it takes are malformed; one of a reserved type makes a request
-/// unsupported, and a completion unexpected.
+/// Prefixes at a root port (`PCIe 5.0 §2.2.10.2`): more prefixes than supported are malformed. A prefix of a reserved
+/// type makes a request unsupported, and a completion unexpected.
 #[test]
-fn prefixes_are_taken_as_the_port_supports_them() {
+fn port_accepts_only_supported_prefixes() {
     const PASID: u32 = 0x9100_0005;
     const RESERVED: u32 = 0x9500_0000;
     let refused = Some("Cpl UR of 00:00.0 to 10:00.0 tag 7");
@@ -271,9 +271,10 @@ fn power_limit() -> Tlp {
     Tlp { data: Data::Counted(4), ..tlp }
 }
 
-/// Messages that are silently dropped (`PCIe 5.0 §2.2.8.6`, §2.2.8.7), and those that the host program subscribes to.
+/// Messages that are silently dropped (`PCIe 5.0 §2.2.8.6`, §2.2.8.7), and messages to which the host program
+/// subscribes.
 #[test]
-fn messages_may_be_ignored_and_asked_for() {
+fn messages_are_dropped_or_passed_to_subscribers() {
     let rig = Rig::new();
     let codes = [0x41, 0x48, 0x7e, 0x04, 0x7f];
     for (at, code) in (50..).zip(codes) {
@@ -293,7 +294,7 @@ fn messages_may_be_ignored_and_asked_for() {
 
 /// LTR Mechanism Enable, bit 10 of Device Control 2 (`PCIe 5.0 §6.18`): with it a root port takes LTR messages, to no effect.
 #[test]
-fn ltr_is_taken_where_it_is_enabled() {
+fn ltr_is_accepted_if_enabled() {
     for enabled in [true, false] {
         let rig = Rig::new();
         rig.ends[0].send(50_000, message(MessageRouting::Local, below(0), 0x10));
@@ -321,7 +322,7 @@ fn a_completion_timeout_is_logged() {
 /// A request that the other end refuses shows in Secondary Status (`PCIe 5.0 §7.5.1.3.7`): bit 29 of the DW for UR, bit 28 for
 /// CA.
 #[test]
-fn refused_requests_show_in_secondary_status() {
+fn refused_requests_set_secondary_status() {
     for (status, bit) in [(Status::UnsupportedRequest, 29), (Status::CompleterAbort, 28)] {
         let rig = Rig::new();
         rig.ends[0].answer(move |request| served_with(request, below(0), status));
@@ -360,7 +361,7 @@ fn error_messages_reach_the_root_registers() {
     }
 }
 
-/// Without SERR# Enable of Bridge Control the message does not become the root port's (`PCIe 5.0 §6.2.6`).
+/// Without SERR# Enable of Bridge Control the message does not reach the root port's registers (`PCIe 5.0 §6.2.6`).
 #[test]
 fn serr_enable_gates_error_messages() {
     let rig = Rig::new();
@@ -375,7 +376,7 @@ fn serr_enable_gates_error_messages() {
 
 /// PM_PME: Root Status with the requester, and an interrupt (`PCIe 5.0 §6.1.6`, §7.5.3.14).
 #[test]
-fn a_pme_interrupts() {
+fn pme_raises_an_interrupt() {
     let rig = Rig::new();
     rig.ends[0].send(50_000, error(bdf(0x10, 0, 1), 0x18));
     rig.run(|cpu| async move {
@@ -386,10 +387,10 @@ fn a_pme_interrupts() {
     });
 }
 
-/// CRS (`PCIe 5.0 §2.3.2`): with CRS Software Visibility a read of Vendor ID gives ffff0001h; otherwise the root
-/// complex repeats the request by itself until the function is ready, or the retry time is over.
+/// CRS (`PCIe 5.0 §2.3.2`): with CRS Software Visibility a read of Vendor ID returns ffff0001h. Otherwise the root
+/// complex repeats the request by itself until the function is ready or the retry time is over.
 #[test]
-fn crs_is_shown_or_retried() {
+fn crs_is_returned_to_software_or_retried() {
     // Visible, register, CRS completions before the answer, the value that the program reads, number of requests.
     let rows: [(bool, u16, u32, u32, usize); 5] = [
         (true, 0, 3, 0xffff_0001, 1),
@@ -444,9 +445,9 @@ fn configuration_write_is_retried() {
     assert_eq!(written, [Some(vec![0xef, 0xbe, 0xad, 0xde]), Some(vec![0xef, 0xbe, 0xad, 0xde])]);
 }
 
-/// INTx messages are levels: the host receives changes, and a link that is gone asserts nothing (`PCIe 5.0 §2.2.8.1`).
+/// INTx messages are levels: the host receives changes, and a link that is down asserts no wire (`PCIe 5.0 §2.2.8.1`).
 #[test]
-fn interrupt_wires_are_levels() {
+fn interrupt_wires_are_reported_as_levels() {
     let rig = Rig::new();
     let codes = [0x20, 0x20, 0x22, 0x24, 0x24];
     for (at, code) in (40..).step_by(10).zip(codes) {
@@ -471,7 +472,7 @@ fn interrupt_wires_are_levels() {
 
 /// Without MSI the root port's own interrupts use its own wire, INTA by its Interrupt Pin (`PCIe 5.0 §6.1.2`).
 #[test]
-fn own_interrupts_may_be_a_wire() {
+fn port_interrupts_may_use_intx() {
     let rig = Rig::new();
     rig.ends[0].send(50_000, error(below(0), 0x33));
     rig.run(|cpu| async move {
@@ -488,10 +489,11 @@ fn own_interrupts_may_be_a_wire() {
     });
 }
 
-/// Downstream Port Containment (`PCIe 5.0 §6.2.10`): ERR_FATAL from below triggers it and goes no further, the link
-/// goes down, requests end at once, an interrupt reports it; when it is cleared, the link comes up.
+/// Downstream Port Containment (`PCIe 5.0 §6.2.10`): ERR_FATAL from below triggers it and is not forwarded. The link
+/// goes down, requests end immediately, and an interrupt reports it. When software clears the status, the link comes
+/// up.
 #[test]
-fn containment_holds_and_is_released() {
+fn containment_lasts_until_released() {
     let rig = Rig::new();
     rig.ends[0].serve(below(0));
     rig.ends[0].send(50_000, error(bdf(0x10, 0, 2), 0x33));
@@ -515,10 +517,10 @@ fn containment_holds_and_is_released() {
     check_accounts(&fabric);
 }
 
-/// DPC RP Busy (`PCIe 5.0 §7.9.15.4`, bit 4 of DPC Status), from the trigger on until the outstanding request has
-/// ended: here by its completion timeout, of 500 us. Without one, it is never set.
+/// DPC RP Busy (`PCIe 5.0 §7.9.15.4`, bit 4 of DPC Status), is set from the trigger until the outstanding request has
+/// ended, here by its completion timeout of 500 us. Without an outstanding request, the bit is never set.
 #[test]
-fn containment_is_busy_while_a_request_is_open() {
+fn containment_is_busy_until_requests_complete() {
     for asks in [true, false] {
         let rig = Rig::new();
         rig.run(move |cpu| async move {
@@ -541,8 +543,8 @@ fn containment_is_busy_while_a_request_is_open() {
     }
 }
 
-/// A posted write that was not sent before its link is cut is unsupported, like a later one (`PCIe 5.0 §2.9.1`): bit
-/// 20, not advisory, so Non-Fatal Error Detected (bit 17 of Device Status).
+/// A posted write that was not sent before its link is cut is unsupported, like a later one (`PCIe 5.0 §2.9.1`). It
+/// sets bit 20. The error is not advisory, so it sets Non-Fatal Error Detected (bit 17 of Device Status).
 #[test]
 fn a_posted_write_to_a_cut_link_is_an_error() {
     let at_ns = 80_000;
@@ -558,7 +560,7 @@ fn a_posted_write_to_a_cut_link_is_an_error() {
             assert_eq!(read(&cpu, 0, pcie(0, 2)).await >> 17 & 1, 1, "late {late}");
             Ok(())
         });
-        // The write is on its way through the root complex.
+        // The write is in transit through the root complex.
         let at = Time::ZERO + Duration::from_ns(at_ns) + Duration::from_ns(50);
         fabric.schedule(LinkEvent { at, link: LinkId(0), change: LinkChange::Cut });
         finish(&mut fabric);
@@ -568,10 +570,10 @@ fn a_posted_write_to_a_cut_link_is_an_error() {
     }
 }
 
-/// Secondary Bus Reset and Link Disable take the link down for as long as they are set; the device is notified (`PCIe
-/// 5.0 §6.6.1`, §7.5.3.7).
+/// Secondary Bus Reset and Link Disable take the link down as long as they are set. The device is notified (`PCIe 5.0
+/// §6.6.1`, §7.5.3.7).
 #[test]
-fn resets_and_disabled_links() {
+fn reset_and_link_disable_take_the_link_down() {
     // Register, enables, set, cleared.
     let reset = (15, 0x4, 0x0042_0000, 0x0002_0000);
     let disable = (pcie(0, 4), 0x1, 1 << 4, 0);
@@ -589,7 +591,7 @@ fn resets_and_disabled_links() {
             cpu.sleep(Duration::from_us(50)).await;
             assert_eq!(active().await, 1);
             assert!(cpu.read_u32(window(0)).await.is_ok());
-            // Not a surprise: only the requests to it were errors, advisory ones.
+            // This is not Surprise Down: only the requests to the link were errors, which are advisory.
             assert_eq!(aer(&cpu, 0, aer::UNCORRECTABLE_STATUS).await, 1 << 20);
             Ok(())
         });
@@ -628,11 +630,11 @@ fn a_link_retrains_at_the_target_link_speed() {
     });
 }
 
-/// A card cannot be put into an occupied slot, or taken out of an empty one: neither is an event, nor does it affect
-/// the link. Each row: when, the action, Presence Detect Changed (bit 19 of the DW of Slot Control), Presence Detect
+/// A card cannot be put into an occupied slot, or taken out of an empty one: both attempts cause no event and do not
+/// affect the link. Each row: time, action, Presence Detect Changed (bit 19 of the DW of Slot Control), Presence Detect
 /// State (bit 22), and whether the link is up 20 us later; the event is cleared then.
 #[test]
-fn cards_go_only_into_empty_slots_and_out_of_occupied_ones() {
+fn rejects_insert_into_full_and_removal_from_empty_slot() {
     use LinkChange::{Insert, Remove};
     let rows = [
         (100, Insert, 0, 1, 1),
@@ -662,9 +664,8 @@ fn cards_go_only_into_empty_slots_and_out_of_occupied_ones() {
     check_accounts(&fabric);
 }
 
-/// A link that is cut while requests of both sides are outstanding: those that were not sent are refused, those that
-/// were sent time out, and Surprise Down (bit 5) is logged; the slot's interrupt reports it (`PCIe 5.0 §2.9.1`,
-/// §6.7.3).
+/// A link that is cut while requests of both sides are outstanding. Unsent requests are refused, and sent requests time
+/// out. Surprise Down (bit 5) is logged, and the slot's interrupt reports it (`PCIe 5.0 §2.9.1`, §6.7.3).
 #[test]
 fn cut_link_refuses_unsent_and_times_out_sent_requests() {
     let rig = Rig::new();

@@ -9,7 +9,7 @@ use link::CreditLimit;
 use riser_fabric::{Fabric, HostId, LinkChange, LinkConfig, LinkEvent, LinkId, PeerToPeer};
 use tlp::*;
 
-/// When devices send: firmware is done by then.
+/// Time at which devices send. Firmware has finished by then.
 const AT_NS: u64 = 60_000;
 
 fn check_accounts(fabric: &Fabric, open: u64) {
@@ -42,9 +42,9 @@ fn all_kinds() -> Vec<Tlp> {
     ]
 }
 
-/// Requests keep requester and tag; so do the completions that return.
+/// Requests and the returned completions keep requester and tag.
 #[test]
-fn requests_are_forwarded() {
+fn forwarded_requests_keep_requester_and_tag() {
     let rig = Rig::new();
     let fabric = run(&rig, 0, all_kinds());
     assert_eq!(
@@ -70,7 +70,7 @@ fn requests_are_forwarded() {
 }
 
 #[test]
-fn a_host_may_refuse() {
+fn host_may_refuse_peer_requests() {
     let rig = Rig { mode: PeerToPeer::Refuse, ..Rig::new() };
     let fabric = run(&rig, 0, all_kinds());
     assert_eq!(rig.ends[1].lines(), [""; 0]);
@@ -82,11 +82,11 @@ fn a_host_may_refuse() {
     check_accounts(&fabric, 0);
 }
 
-/// Requests of a function with its own addresses are translated first: they do not see the window of a peer. An
-/// unmapped address is refused, and is no error of the root port that others share. Without own addresses, requests
+/// Requests of a function with its own addresses are translated first, so they cannot reach the window of a peer. An
+/// unmapped address is refused, but is no error of the root port, which others share. Without own addresses, requests
 /// behave as before.
 #[test]
-fn function_with_its_own_addresses_has_no_peers() {
+fn remapped_function_cannot_reach_peers() {
     for (granted, passed, refused, logged) in [(true, 0, 5, 0), (false, 3, 1, 1 << 20)] {
         let rig = Rig::new();
         rig.ends[1].serve(below(1));
@@ -117,11 +117,11 @@ fn function_with_its_own_addresses_has_no_peers() {
 }
 
 /// The capture `root-complex/mrd-512byte-rc.pcap` of NetTLP, line by line: the device 1a:00.0 reads 512 B at c0000000h,
-/// with tag 0. The root complex reads as one requester of its own, 64 B at a time, in order, with its tags 0 to 7; gets
-/// answers in the order 0 4 6 3 1 5 2 7; and answers as 00:00.0 when all have arrived.
+/// with tag 0. The root complex reads with its own Requester ID, 64 B at a time, in order, with tags 0 to 7. The
+/// completions arrive in the order 0 4 6 3 1 5 2 7. It answers as 00:00.0 when all have arrived.
 #[test]
-fn a_split_read_looks_as_it_does_in_the_capture() {
-    /// Of each part: address - c0000000h, tag, lower address of its completion.
+fn split_read_matches_the_capture() {
+    /// For each part: address - c0000000h, tag, lower address of its completion.
     const ASKED: [(u64, u16, u8); 8] = [
         (0x000, 0, 0x00),
         (0x040, 1, 0x40),
@@ -172,10 +172,10 @@ fn a_split_read_looks_as_it_does_in_the_capture() {
     check_accounts(&fabric, 0);
 }
 
-/// Offset and length of a read, and its parts: each ends at a multiple of 64 B, or where the read does. 4 KiB are 64
-/// parts, more than the 32 tags: the others wait.
+/// Offset and length of a read, and its parts: each ends at a multiple of 64 B, or at the end of the read. 4 KiB have
+/// 64 parts, more than the 32 tags, so the others wait.
 #[test]
-fn split_reads_of_any_length() {
+fn split_reads_end_at_multiples_of_64_bytes() {
     let rows: [(u64, u32, &[u32]); 5] = [
         (0x00, 64, &[64]),
         (0x3c, 8, &[4, 4]),
@@ -197,10 +197,10 @@ fn split_reads_of_any_length() {
     }
 }
 
-/// Parts have the Traffic Class (`PCIe 5.0 §2.2.6.6`), attributes and prefixes of the read, but not ID-based Ordering, which would let
-/// them pass writes of the read's requester. So have the completions that answer the read.
+/// Parts have the Traffic Class (`PCIe 5.0 §2.2.6.6`), attributes and prefixes of the read, but not ID-based Ordering,
+/// which would let them pass writes of the read's requester. The completions of the read have the same.
 #[test]
-fn parts_keep_traffic_class_attributes_and_prefixes() {
+fn split_requests_keep_traffic_class_attributes_and_prefixes() {
     let rig = Rig { mode: PeerToPeer::Split, ..Rig::new() };
     let (tc, prefixes) =
         (TrafficClass::from_bits(3), Prefixes::new(&[Prefix::pasid(5, false, false)]).unwrap());
@@ -221,7 +221,7 @@ fn parts_keep_traffic_class_attributes_and_prefixes() {
     check_accounts(&fabric, 0);
 }
 
-/// A link whose device takes one write at a time and is far away.
+/// A long link whose device takes one write at a time.
 fn far_and_tight(mps: u32) -> LinkConfig {
     let mut config = link(mps);
     config.propagation = Duration::from_ns(500);
@@ -258,9 +258,9 @@ fn len_of(body: &Body) -> Option<u32> {
     }
 }
 
-/// A part that is refused refuses the whole.
+/// If a part is refused, the complete read is refused.
 #[test]
-fn a_split_read_that_fails() {
+fn one_failed_request_fails_the_split_read() {
     let rows = [(Status::UnsupportedRequest, "UR"), (Status::CompleterAbort, "CA")];
     for (status, name) in rows {
         let rig = Rig { mode: PeerToPeer::Split, ..Rig::new() };
@@ -281,7 +281,7 @@ fn a_split_read_that_fails() {
 
 /// Writes longer than Max_Payload_Size of the other root port: split if the host splits, otherwise malformed there.
 #[test]
-fn long_writes_to_a_port_of_smaller_payloads() {
+fn writes_above_mps_of_peer_port_are_split_or_malformed() {
     for (mode, expected, malformed) in [
         (
             PeerToPeer::Split,
@@ -307,7 +307,7 @@ fn long_writes_to_a_port_of_smaller_payloads() {
 /// Access Control Services of the root port that a request comes in through (`PCIe 5.0 §6.12.1.1`): bits of ACS
 /// Control, the requester, and the result of a read of 64 B. A redirected request is validated, and goes on.
 #[test]
-fn access_control_services() {
+fn acs_bits_select_path_of_peer_requests() {
     let (own, foreign) = (below(0), bdf(0x30, 0, 0));
     const VALIDATION: u32 = 1 << 0;
     const TRANSLATION_BLOCKING: u32 = 1 << 1;
@@ -318,7 +318,7 @@ fn access_control_services() {
         tlp.repr.at = AddressType::Translated;
         tlp
     };
-    // Services, request, Egress Control Vector, whether it gets there, ACS violations.
+    // Services, request, Egress Control Vector, whether the request arrives, ACS violations.
     let rows = [
         (0, mwr(own, window(1), 64), 0, 1, 0),
         (0, mwr(foreign, window(1), 64), 0, 1, 0),
@@ -355,7 +355,7 @@ fn access_control_services() {
 
 /// A refused read is completed with CA (`PCIe 5.0 §6.12.1.1`).
 #[test]
-fn a_blocked_read_aborts() {
+fn a_blocked_read_ends_with_completer_abort() {
     let rig = Rig::new();
     let fabric = run(&rig, 1, vec![mrd(bdf(0x30, 0, 0), window(1), 64)]);
     assert_eq!(rig.ends[0].lines(), ["Cpl CA of 00:00.0 to 30:00.0 tag 7"]);
@@ -364,7 +364,7 @@ fn a_blocked_read_aborts() {
 
 /// With ACS Upstream Forwarding a request for the same root port goes back down; otherwise it is refused.
 #[test]
-fn upstream_forwarding_sends_back_down() {
+fn upstream_forwarding_allows_return_to_the_same_port() {
     for (services, expected) in
         [(0, "Cpl UR of 00:00.0 to 10:00.0 tag 7"), (1 << 4, "MRd 0x90000000 64 B of 10:00.0 tag 7")]
     {
@@ -375,10 +375,10 @@ fn upstream_forwarding_sends_back_down() {
     }
 }
 
-/// AtomicOp Egress Blocking (Device Control 2 bit 7) and Poisoned TLP Egress Blocking (DPC Control bit 5): bits 24 and 26 of
-/// Uncorrectable Error Status of the port that they would leave through.
+/// AtomicOp Egress Blocking (Device Control 2 bit 7) and Poisoned TLP Egress Blocking (DPC Control bit 5): bits 24 and
+/// 26 of Uncorrectable Error Status of the egress port.
 #[test]
-fn egress_blocking() {
+fn egress_port_blocks_atomics_and_poisoned_tlps() {
     let atomics = (pcie(1, 10), 0x1, 1 << 7);
     // Bits 31:16 of the DW, with DPC Trigger Enable off.
     let poison = (extended(1, config::ext::dpc::ID, config::ext::dpc::CONTROL), 0xc, 1 << 5 << 16);
@@ -403,7 +403,7 @@ fn egress_blocking() {
 
 /// The link of the other root port goes down: later reads are refused, as are parts; writes have no effect.
 #[test]
-fn peers_of_a_link_that_is_down() {
+fn requests_to_a_peer_below_a_down_link_fail() {
     for mode in [PeerToPeer::Forward, PeerToPeer::Split] {
         let rig = Rig { mode, ..Rig::new() };
         rig.ends[0].send(AT_NS, mwr(below(0), window(1), 64));
@@ -423,11 +423,11 @@ fn peers_of_a_link_that_is_down() {
     }
 }
 
-/// A part waits for the only tag, which is freed when its link has been cut, or when its request has timed out and the
-/// tag has rested for the same time again: the read ends, once. Rows: whether the link is cut; parts that arrive; how
-/// the read is completed: by the first of its parts that fails.
+/// A part waits for the only tag. The tag is freed when its link has been cut, or when its request has timed out and
+/// the same time has passed again. Then the read ends, once. Rows: whether the link is cut; parts that arrive; how the
+/// read is completed: by the first of its parts that fails.
 #[test]
-fn part_that_waits_for_a_tag_goes_on() {
+fn split_request_without_tag_is_sent_later() {
     for (cut, parts, status) in [(true, 1, "UR"), (false, 4, "CA")] {
         let mut rig = Rig { mode: PeerToPeer::Split, ..Rig::new() };
         rig.host.max_host_requests_per_port = 1;
@@ -456,7 +456,7 @@ fn part_that_waits_for_a_tag_goes_on() {
 /// `PCIe 5.0 §7.5.1.3.7`: Master Data Parity Error (Secondary Status bit 8) of the root port that sends a poisoned request down, with
 /// Parity Error Response Enable of Bridge Control.
 #[test]
-fn a_poisoned_request_that_leaves_is_noted() {
+fn forwarded_poisoned_request_is_logged() {
     for (response, expected) in [(0, 0), (1 << 16, 1)] {
         let rig = Rig::new();
         rig.ends[0].send(AT_NS, poisoned(mwr(below(0), window(1), 64)));

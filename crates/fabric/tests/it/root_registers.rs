@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Effects of root ports' writable registers that no other test here covers, seen by the host program and by the device
-//! below. `register_witnesses.rs` names the test of each register. Uses no internals.
+//! Effects of root ports' writable registers that no other test here covers, observed by the host program and the
+//! device below. `register_witnesses.rs` names the test of each register. Uses no internals.
 
 use crate::root_rig::*;
 use config::ext::{aer, dpc};
@@ -18,10 +18,10 @@ const PME_PENDING: u32 = 1 << 17;
 /// Message Code of PM_PME (`PCIe 5.0 §2.2.8.2`).
 const PM_PME: u8 = 0x18;
 
-/// PME Interrupt Enable, bit 3 of Root Control, and PME Status (`PCIe 5.0 §6.1.6`, §7.5.3.14): one PME is shown and one
-/// waits; when software clears the first, the other replaces it, and interrupts again.
+/// PME Interrupt Enable, bit 3 of Root Control, and PME Status (`PCIe 5.0 §6.1.6`, §7.5.3.14): Root Status shows one
+/// PME, and one waits. When software clears the first, the other replaces it and interrupts again.
 #[test]
-fn pmes_are_shown_one_after_the_other() {
+fn root_status_reports_one_pme_at_a_time() {
     for enable in [1 << 3, 0] {
         let rig = Rig::new();
         for (at, device) in [(50_000, 1), (51_000, 2)] {
@@ -49,10 +49,10 @@ fn pmes_are_shown_one_after_the_other() {
 }
 
 /// Root Error Status (`PCIe 5.0 §7.8.4.10`), bit by bit, as set by messages from below. Bits: 0 ERR_COR, 1 Multiple
-/// ERR_COR, 2 ERR_FATAL/NONFATAL, 3 Multiple of these, 4 First Uncorrectable Fatal, 5 Non-Fatal, 6 Fatal. Ones clear
-/// all of them; the next message is a first one again, and its source is recorded.
+/// ERR_COR, 2 ERR_FATAL/NONFATAL, 3 Multiple of these, 4 First Uncorrectable Fatal, 5 Non-Fatal, 6 Fatal. Writing ones
+/// clears all bits. The next message then counts as the first, and its source is recorded.
 #[test]
-fn root_error_status_tells_first_and_further_messages() {
+fn root_error_status_separates_first_and_further_messages() {
     const COR: u8 = 0x30;
     const NONFATAL: u8 = 0x31;
     const FATAL: u8 = 0x33;
@@ -104,11 +104,12 @@ async fn ask(cpu: &Cpu, what: Asks) {
     assert!(failed, "{what:?}");
 }
 
-/// RP PIO (`PCIe 5.0 §6.2.10.3`, §7.9.15.5 to .7): a request of the host that fails sets its bit of RP PIO Status: bits 0 to 2 for
-/// configuration requests, 8 to 10 for I/O, 16 to 18 for memory: UR, CA, Completion Timeout. Unmasked, it is logged with its header;
-/// with its bit of RP PIO Severity as well it triggers containment, with reason 11b. A one clears the status.
+/// RP PIO (`PCIe 5.0 §6.2.10.3`, §7.9.15.5 to .7): a request of the host that fails sets its bit of RP PIO Status: bits
+/// 0 to 2 for configuration requests, 8 to 10 for I/O, 16 to 18 for memory: UR, CA, Completion Timeout. Unmasked, it is
+/// logged with its header; with its bit of RP PIO Severity as well it triggers containment, with reason 11b. Writing a
+/// one clears the status.
 #[test]
-fn requests_that_fail_are_logged_and_may_contain() {
+fn failed_requests_are_logged_and_may_trigger_containment() {
     let kinds = [(Asks::Configuration, 0), (Asks::Io, 8), (Asks::Memory, 16)];
     let failures = [(Some(Status::UnsupportedRequest), 0), (Some(Status::CompleterAbort), 1), (None, 2)];
     for (asks, first) in kinds {
@@ -128,7 +129,7 @@ fn check_rp_pio(asks: Asks, answer: Option<Status>, bit: u32, masked: bool, seve
     let what = what.to_owned();
     rig.run(move |cpu| async move {
         let at = |dw| extended(0, dpc::ID, dw);
-        // All other bits the other way round, so that the one alone decides.
+        // All other bits are inverted, so that only this bit decides.
         let only = |set: bool| if set { bit } else { 0x0007_0707 & !bit };
         write(&cpu, 0, at(dpc::RP_PIO_MASK), 0xf, only(masked)).await;
         write(&cpu, 0, at(dpc::RP_PIO_SEVERITY), 0xf, only(severe)).await;
@@ -176,10 +177,11 @@ fn completions_have_ido_if_enabled() {
 const REPORTING: u32 = 0x2f;
 const EXTENDED_TAG: u32 = 1 << 8;
 
-/// Completion Timeout Value and Disable, bits 3:0 and 4 of Device Control 2 (`PCIe 5.0 §2.8`, Table 7-27): after reset the
-/// profile's timeout, here 500 us. A value selects the end of its range; Disable means none. Each root port has its own.
+/// Completion Timeout Value and Disable, bits 3:0 and 4 of Device Control 2 (`PCIe 5.0 §2.8`, Table 7-27): after reset
+/// the profile's timeout, here 500 us. A value selects the upper end of its range. Disable means no timeout. Each root
+/// port has its own.
 #[test]
-fn a_request_waits_as_long_as_device_control_2_says() {
+fn request_timeout_follows_device_control_2() {
     let rows = [
         (0b0_0000, Some(Duration::from_us(500))),
         (0b0_0001, Some(Duration::from_us(100))),
@@ -217,7 +219,7 @@ fn a_request_waits_as_long_as_device_control_2_says() {
 
 /// With Completion Timeout Disable, a request that is never answered stops the run, which names it.
 #[test]
-fn a_request_without_timeout_that_is_lost_stops_the_run() {
+fn lost_request_without_timeout_ends_the_run() {
     let rig = Rig::new();
     let mut fabric = rig.fabric(|cpu| async move {
         set_up(&cpu).await;
@@ -229,7 +231,7 @@ fn a_request_without_timeout_that_is_lost_stops_the_run() {
 }
 
 /// Max_Read_Request_Size, bits 14:12 of Device Control (`PCIe 5.0 §7.5.3.4`): the size at which a read of the host is
-/// split. All parts together are its answer; one that is refused fails it.
+/// split. All parts together form the answer. A refused part fails the read.
 #[test]
 fn reads_of_the_host_are_cut_at_max_read_request_size() {
     type Row = (u32, u64, u32, &'static [(u64, u32)]);
@@ -296,10 +298,10 @@ fn a_split_read_may_time_out() {
     assert_eq!(fabric.root().counters().completion_timeouts, 8);
 }
 
-/// Extended Tag Field Enable, bit 8 of Device Control (`PCIe 5.0 §2.2.6.2`): without it a root port has 32 tags, of however
-/// many requests its host can wait for.
+/// Extended Tag Field Enable, bit 8 of Device Control (`PCIe 5.0 §2.2.6.2`): without it a root port has only 32 tags,
+/// even if its host allows more outstanding requests.
 #[test]
-fn without_extended_tags_there_are_32() {
+fn host_has_32_tags_without_extended_tags() {
     for (enable, most) in [(EXTENDED_TAG, 48), (0, 32)] {
         let mut rig = Rig::new();
         rig.host.max_host_requests_per_port = 48;
@@ -316,10 +318,10 @@ fn without_extended_tags_there_are_32() {
     }
 }
 
-/// AtomicOp Requester Enable, bit 6 of Device Control 2 (`PCIe 5.0 §7.5.3.16`): AtomicOps of the host need it, and Bus Master
-/// Enable. A port that starts as firmware leaves it has both.
+/// AtomicOp Requester Enable, bit 6 of Device Control 2 (`PCIe 5.0 §7.5.3.16`): AtomicOps of the host need it, and Bus
+/// Master Enable. A preset port starts with both.
 #[test]
-fn atomics_of_the_host_need_their_enable() {
+fn host_atomics_need_their_enable_bit() {
     let rows = [(1 << 6, 0x7, true), (0, 0x7, false), (1 << 6, 0x3, false)];
     for (control_2, command, issued) in rows {
         let rig = Rig::new();
@@ -341,7 +343,7 @@ fn atomics_of_the_host_need_their_enable() {
 /// ECRC Generation Enable, bit 6 of Advanced Error Capabilities and Control (`PCIe 5.0 §2.7.1`): all that the root complex sends
 /// through this port has an ECRC. TLPs of another port stay as they are.
 #[test]
-fn ecrc_is_generated_where_enabled() {
+fn ecrc_is_generated_if_enabled() {
     for (control, td) in [(1 << 6, true), (0, false)] {
         let rig = Rig::new();
         rig.ends[0].serve(below(0));
@@ -378,7 +380,7 @@ fn ecrc_is_generated_where_enabled() {
 /// Enable Relaxed Ordering and Enable No Snoop, bits 4 and 11 of Device Control, and IDO Request Enable, bit 8 of Device Control 2
 /// (`PCIe 5.0 §2.2.6.4`): the attributes that messages of the host may have.
 #[test]
-fn messages_of_the_host_have_the_attributes_that_are_enabled() {
+fn host_messages_have_only_enabled_attributes() {
     let rows = [
         (0, 0, Attributes::empty()),
         (1 << 4, 0, Attributes::RELAXED_ORDERING),

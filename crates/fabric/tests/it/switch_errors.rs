@@ -7,6 +7,7 @@ use config::PortType;
 use config::ext::{acs, aer, dpc};
 use config::register::put;
 use link::Notice;
+use riser_fabric::BridgeOwner as _;
 use riser_fabric::switch::{Forwarding, PortArbitration, Switch};
 use tlp::*;
 
@@ -66,8 +67,9 @@ fn config_write(port: u8) -> Tlp {
     Tlp::new(Repr::new(Body::Config(body)), data)
 }
 
-/// `PCIe 5.0 §6.2.3.2.3`: of the errors that one function detects in a TLP, Unsupported Request, Completer Abort and
-/// ACS Violation come before Poisoned TLP Received; a function to which another one forwards it detects its own.
+/// `PCIe 5.0 §6.2.3.2.3`: if a function detects several errors in a TLP, Unsupported Request, Completer Abort and ACS
+/// Violation take precedence over Poisoned TLP Received. A function that receives the forwarded TLP detects its own
+/// errors.
 #[test]
 fn a_function_logs_one_error_of_a_poisoned_tlp() {
     const VALIDATION: u32 = 1 << 0;
@@ -89,7 +91,8 @@ fn a_function_logs_one_error_of_a_poisoned_tlp() {
         assert_eq!(logged(&rig), [up, one, two, 0], "{what}");
         let error = [up, one, two, 0][port];
         assert_eq!(1 << first_error(&rig, port), error, "{what}");
-        // The last function that logs it: the TLP goes on, or ends there (`PCIe 5.0 §6.2.3.2.4.2`, §2.7.2.2).
+        // The last function that logs the error: the TLP is forwarded, or ends there (`PCIe 5.0 §6.2.3.2.4.2`,
+        // §2.7.2.2).
         let by = if two != 0 { 2 } else { port };
         let advisory = what == "goes on";
         assert_eq!(detected(&rig, by) & 0b111, if advisory { 0b001 } else { 0b010 }, "{what}");
@@ -121,9 +124,9 @@ fn a_poisoned_power_limit_sets_nothing() {
     assert_eq!(detected(&rig, 0), 0b010, "never advisory");
 }
 
-/// Messages that a port does not take (`PCIe 5.0 §2.3.1`), from above and from below.
+/// Messages that a port does not accept (`PCIe 5.0 §2.3.1`), from above and from below.
 #[test]
-fn messages_that_a_port_does_not_take_are_unsupported() {
+fn messages_not_accepted_by_a_port_are_unsupported() {
     let all = [0x04, 0x10, 0x12, 0x52, 0x53, 0x60, 0x7e];
     let rows = [(0, &[0x14][..], &[][..]), (1, &[][..], &[0x14, 0x50][..])];
     for (port, taken, refused) in rows {
@@ -145,7 +148,7 @@ fn messages_that_a_port_does_not_take_are_unsupported() {
 /// `PCIe 5.0 §7.5.1.1.4`, §7.5.1.3.7: Master Data Parity Error of the port that sends a poisoned request, in Status upwards and
 /// in Secondary Status downwards, with Parity Error Response Enable of that side: Command bit 6, Bridge Control bit 0.
 #[test]
-fn a_poisoned_request_that_leaves_is_noted() {
+fn forwarded_poisoned_request_is_logged() {
     let up = || write(function(3), 0x8000_0000, 4);
     let down = || write(function(HOST), 0x2000_0000, 4);
     let rows = [
@@ -189,22 +192,22 @@ fn a_blocked_request_signals_target_abort() {
     }
 }
 
-/// How a TLP meets a link that is down.
+/// Way in which a TLP is affected by a link that is down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Comes {
-    /// It arrives when the link is down.
+    /// The TLP arrives when the link is down.
     Late,
-    /// It waits in the switch when the link goes down.
+    /// The TLP waits in the switch when the link goes down.
     Waiting,
-    /// The link had taken it, and not sent it.
+    /// The link had accepted the TLP, but not sent it.
     Lost,
 }
 
-/// `PCIe 5.0 §2.9.1`: one rule, however a TLP meets the link that is down: requests are unsupported, an advisory error
-/// if their requester gets a completion; completions, and messages to an implied receiver, are dropped. §2.9.3: for a
-/// contained port nothing is an error, and completions have the status of DPC Completion Control.
+/// `PCIe 5.0 §2.9.1`: one rule for all TLPs to a link that is down. Requests are unsupported, which is an advisory
+/// error if their requester gets a completion. Completions, and messages to an implied receiver, are dropped. §2.9.3:
+/// at a contained port these are no errors, and completions have the status of DPC Completion Control.
 #[test]
-fn all_tlps_for_a_link_that_is_down_follow_one_rule() {
+fn down_link_refuses_requests_and_drops_completions() {
     let (cor, nonfatal) = ("0: ERR_COR of 02:01.0", "0: ERR_NONFATAL of 02:01.0");
     let (ur, ca) = ("0: Cpl UR of 02:01.0", "0: Cpl CA of 02:01.0");
     let ask = || read(function(HOST), 0x2000_0000, 64);
@@ -228,7 +231,7 @@ fn all_tlps_for_a_link_that_is_down_follow_one_rule() {
                 rig.put(0, &tlp);
             }
             if contained {
-                // Trigger Enable, Completion Control CA, Software Trigger. Nothing is sent in between.
+                // Trigger Enable, Completion Control CA, Software Trigger. The switch sends no TLP in between.
                 let at = rig.switch.space(2).extended_capability(dpc::ID).unwrap() + dpc::CONTROL;
                 let body = ConfigRequest { op: Access::Write, ..config_to(Rig::id(2), at, 0xf) };
                 let value = dpc::control::SOFTWARE_TRIGGER | put(dpc::control::TRIGGER, 1);
@@ -259,7 +262,7 @@ fn all_tlps_for_a_link_that_is_down_follow_one_rule() {
 /// `PCIe 5.0 §7.5.1.1.3`, §7.5.1.3: a request within a window of a bridge does not go up, whether or not Memory Space
 /// Enable and I/O Space Enable (bits 1 and 0 of Command) let requests down.
 #[test]
-fn requests_within_a_bridge_window_do_not_go_up() {
+fn requests_inside_a_bridge_window_are_not_sent_upstream() {
     let memory = |address| read(function(3), address, 4);
     let rows = [
         ("window of port 0", 0, 0b101, memory(0x3800_0000), "1: Cpl UR of 02:00.0"),
@@ -284,10 +287,10 @@ fn to_the_switch(code: u8, length_dw: Option<u16>) -> Tlp {
     tlp
 }
 
-/// `PCIe 5.0 §2.7.1`, §6.2.3.2.3: with ECRC Check Enable, a TLP with a wrong ECRC that goes no further than the switch
-/// is dropped before any other check, by the port at which it ends; a forwarded TLP stays unchanged.
+/// `PCIe 5.0 §2.7.1`, §6.2.3.2.3: with ECRC Check Enable, the switch checks TLPs of which it is the final receiver. The
+/// receiving port drops a TLP with a wrong ECRC before any other check. A forwarded TLP stays unchanged.
 #[test]
-fn tlps_that_end_in_the_switch_have_their_ecrc_checked() {
+fn ecrc_is_checked_only_for_tlps_that_end_in_the_switch() {
     let turn_off_ack = || message(MessageRouting::Gathered, function(3), 0x1b);
     // The TLP, its port, and the port that logs it, unless it goes on.
     let rows = [
@@ -345,9 +348,10 @@ fn prefixed(prefixes: &[u32], tlp: Tlp) -> Tlp {
     Tlp { prefixes: Prefixes::new(&prefixes).unwrap(), ..tlp }
 }
 
-/// `PCIe 5.0 §2.2.10.2`: prefixes of reserved types go on, like others; a TLP for the switch itself is unsupported.
+/// `PCIe 5.0 §2.2.10.2`: prefixes of reserved types are forwarded like others. With such a prefix, a TLP for the switch
+/// itself is unsupported.
 #[test]
-fn prefixes_of_reserved_types_are_for_the_addressee() {
+fn switch_forwards_reserved_prefixes_but_does_not_accept_them() {
     const RESERVED: u32 = 0x9500_0000;
     let rows = [
         (read(function(HOST), 0x2000_0000, 4), "2: MRd", 0),
@@ -365,7 +369,7 @@ fn prefixes_of_reserved_types_are_for_the_addressee() {
 
 /// A port without End-End TLP Prefix Supported takes no prefix (`PCIe 5.0 §7.5.3.15`).
 #[test]
-fn prefixes_that_are_not_supported_are_malformed() {
+fn unsupported_prefixes_are_malformed() {
     for (supported, error, answers) in [(0, MALFORMED, 0), (4, 0, 1)] {
         let mut config = config(1, Forwarding::StoreAndForward, PortArbitration::RoundRobin);
         config.upstream.space = space_with(PortType::Upstream, 0, supported);

@@ -5,6 +5,7 @@ use crate::switch_rig::*;
 use config::SlotEvent;
 use config::ext::{aer, dpc};
 use link::Notice;
+use riser_fabric::BridgeOwner as _;
 use riser_fabric::switch::{
     Action, Forwarding, PortArbitration, Switch, SwitchConfig, SwitchError, SwitchPortConfig,
 };
@@ -43,7 +44,7 @@ fn up() -> Notice {
 
 /// `PCIe 5.0 Table 2-22`: INTx of device d of the internal bus becomes INT(x + d mod 4). Wires are joined by OR.
 #[test]
-fn interrupt_wires_are_joined_and_turned() {
+fn interrupt_wires_are_merged_and_rotated() {
     let mut rig = Rig::new();
     let mut wire = |port: usize, code: u8| {
         let tlp = message(MessageRouting::Local, function([0, 3, 4, 6][port]), code);
@@ -65,16 +66,16 @@ fn interrupt_wires_are_joined_and_turned() {
 
 /// An interrupt message pushes the writes before it, as an MSI would (`PCIe 5.0 §2.2.8.1`).
 #[test]
-fn an_interrupt_message_stays_behind_writes() {
+fn interrupt_message_follows_earlier_writes() {
     let mut rig = Rig::new();
     rig.put(1, &write(function(3), 0x8000_0000, 64));
     rig.put(1, &message(MessageRouting::Local, function(3), 0x20));
     assert_eq!(lines(&rig.drain()), ["0: MWr", "0: Assert_INTA of 01:00.0"]);
 }
 
-/// `PCIe 5.0 §2.9.1`: a link that is gone asserts nothing.
+/// `PCIe 5.0 §2.9.1`: a link that is down asserts no wire.
 #[test]
-fn wires_of_a_link_that_is_gone_are_deasserted() {
+fn interrupt_wires_of_a_lost_link_are_deasserted() {
     let mut rig = Rig::new();
     rig.arrive(2, &message(MessageRouting::Local, function(4), 0x20));
     assert_eq!(notice(&mut rig, 2, down(false)), ["0: Deassert_INTB of 01:00.0"]);
@@ -92,7 +93,7 @@ fn interrupt_of_a_lost_link_has_no_effect() {
 /// `PCIe 5.0 §6.9`: the limit goes down when a link with a slot comes up, and is captured above. Value 7.5 W is 75 by
 /// 0.1 (scale 1).
 #[test]
-fn slot_power_limits() {
+fn slot_power_limit_is_sent_down_and_captured() {
     let mut rig = Rig::new();
     notice(&mut rig, 1, down(false));
     rig.switch.handle_notice(1, rig.now, up());
@@ -112,7 +113,7 @@ fn slot_power_limits() {
 
 /// `PCIe 5.0 §5.3.3.2.1`: PME_Turn_Off goes to all ports, and one PME_TO_Ack is sent for all.
 #[test]
-fn acknowledgements_are_gathered() {
+fn switch_sends_one_pme_to_ack_for_all_ports() {
     let turn_off = message(MessageRouting::Broadcast, function(HOST), 0x19);
     let ack = |bus| message(MessageRouting::Gathered, function(bus), 0x1b);
     let mut rig = Rig::new();
@@ -121,7 +122,7 @@ fn acknowledgements_are_gathered() {
     assert_eq!(lines(&rig.arrive(1, &ack(3))), [""; 0], "twice is once");
     assert_eq!(lines(&rig.arrive(3, &ack(6))), [""; 0]);
     assert_eq!(lines(&rig.arrive(2, &ack(4))), ["0: PME_TO_Ack of 01:00.0"]);
-    // A link that goes down is no longer waited for; one that is down was never.
+    // The switch does not wait for links that are down or go down.
     rig.arrive(0, &turn_off);
     rig.arrive(1, &ack(3));
     rig.arrive(2, &ack(4));
@@ -132,7 +133,8 @@ fn acknowledgements_are_gathered() {
     assert_eq!(lines(&rig.arrive(0, &turn_off)), ["0: PME_TO_Ack of 01:00.0"], "nobody is left");
 }
 
-/// `PCIe 5.0 §2.9.1`: TLPs that wait for a link that goes down, later ones for it, and those that the link had not sent.
+/// `PCIe 5.0 §2.9.1`: TLPs that wait for a link when it goes down, later TLPs for this link, and TLPs that the link had
+/// not sent.
 #[test]
 fn requests_to_a_link_that_is_down_are_refused() {
     let mut rig = Rig::new();
@@ -165,9 +167,9 @@ fn requests_to_a_link_that_is_down_are_refused() {
     assert_eq!(lines(&rig.arrive(0, &read(function(HOST), 0x2000_0000, 64))), ["2: MRd"]);
 }
 
-/// A restarted link has all its credits: TLPs from before owe it none. TLPs that it carried go on.
+/// A restarted link has all its credits: TLPs from before owe it none. TLPs that the link had carried are forwarded.
 #[test]
-fn a_link_that_was_down_gets_no_old_credits() {
+fn restored_link_gets_no_old_credits() {
     let mut rig = Rig::new();
     rig.credits(1);
     rig.put(1, &write(function(3), 0x8000_0000, 64));
@@ -180,7 +182,7 @@ fn a_link_that_was_down_gets_no_old_credits() {
 
 /// `PCIe 5.0 §6.6.1`: a reset from above reaches every register and every link.
 #[test]
-fn the_upstream_link_resets_all() {
+fn loss_of_upstream_link_resets_all_ports() {
     let mut rig = Rig::new();
     rig.put(1, &read(function(3), 0x8000_0000, 64));
     assert_eq!(notice(&mut rig, 0, down(false)), [""; 0]);
@@ -200,10 +202,10 @@ fn the_upstream_link_resets_all() {
     assert_eq!(rig.actions(), [1, 2, 3].map(|port| (port, Action::ReleaseReset)));
 }
 
-/// Power Controller Control, bit 10 of Slot Control (`PCIe 5.0 §7.5.3.10`): off and on again, once for each; a hot
-/// reset of the port restores its default, which is on.
+/// Power Controller Control, bit 10 of Slot Control (`PCIe 5.0 §7.5.3.10`): each write of off or on has one effect. A
+/// hot reset of the port restores the default, which is on.
 #[test]
-fn software_takes_and_gives_the_power_of_slots() {
+fn software_switches_slot_power() {
     let mut rig = Rig::new();
     let slot_control = pcie(&rig, 2, 6);
     for value in [1 << 10, 1 << 10 | 1, 0, 1 << 10] {
@@ -293,7 +295,7 @@ fn refused_requests_are_logged_with_their_header() {
 /// A poisoned TLP is forwarded, and reported as advisory (`PCIe 5.0 §6.2.3.2.4.3`); a poisoned configuration write does
 /// nothing (§2.7.2.2).
 #[test]
-fn poisoned_tlps() {
+fn poisoned_tlps_are_forwarded_and_reported() {
     let poisoned = |tlp: Tlp| Tlp { repr: Repr { ep: true, ..tlp.repr }, ..tlp };
     let mut rig = Rig::new();
     report_errors(&mut rig, 1);
@@ -335,7 +337,7 @@ fn bridges_forward_error_messages() {
 /// `PCIe 5.0 §6.2.10`: ERR_FATAL from below triggers containment; the link goes down and stays down until the status is
 /// cleared; requests are completed according to DPC Completion Control. Control: 01b is ERR_FATAL, bit 18 is UR.
 #[test]
-fn containment() {
+fn fatal_message_triggers_containment() {
     for (control, completion_status) in [(1 << 16, "CA"), (1 << 16 | 1 << 18, "UR")] {
         let mut rig = Rig::new();
         rig.set_extended(2, dpc::ID, dpc::CONTROL, control);
@@ -366,10 +368,10 @@ fn containment() {
     }
 }
 
-/// An error that the port itself finds, and software, trigger as well; an interrupt and ERR_COR tell of it. Control: bit
-/// 19 interrupt, 20 ERR_COR, 22 software trigger.
+/// An error that the port itself detects triggers containment too, and so does software. An interrupt and ERR_COR
+/// report it. Control: bit 19 interrupt, 20 ERR_COR, 22 software trigger.
 #[test]
-fn containment_by_the_port_itself() {
+fn port_errors_and_software_trigger_containment() {
     let mut rig = Rig::new();
     report_errors(&mut rig, 2);
     rig.set_extended(2, dpc::ID, dpc::CONTROL, 1 << 16 | 1 << 19 | 1 << 20);
@@ -468,7 +470,7 @@ fn rejects_invalid_switches() {
 
 /// The last port of the largest switch works as the first does.
 #[test]
-fn thirty_one_ports() {
+fn switch_supports_31_downstream_ports() {
     let mut rig = Rig::bare(31, Forwarding::StoreAndForward, PortArbitration::RoundRobin);
     rig.set(0, 6, 0xf, 0x0028_0201);
     rig.set(0, 1, 0x3, 0x7);

@@ -6,6 +6,7 @@ use crate::switch_rig::*;
 use link::{Notice, Passing, may_pass};
 use proptest::prelude::*;
 use riser_fabric::switch::{Forwarding, PortArbitration, Switch};
+use riser_fabric::{BridgeOwner as _, Effect, Note};
 use std::collections::{BTreeMap, VecDeque};
 use tlp::*;
 
@@ -23,7 +24,7 @@ fn leaves_at(rig: &Rig) -> u64 {
 /// Store and forward: after the last symbol. Cut through: after the header, but not so early that the egress port needs
 /// the last symbol before it has arrived.
 #[test]
-fn latency_of_both_modes() {
+fn tlp_leaves_after_latency_of_its_mode() {
     use Forwarding::{CutThrough, StoreAndForward};
     let short = || read(function(3), 0x8000_0000, 64);
     let long = || write(function(3), 0x8000_0000, 256);
@@ -61,7 +62,7 @@ fn latency_of_both_modes() {
 
 /// Every cell of `PCIe 5.0 Table 2-40`: `later` after `earlier`, for which its egress port has no room.
 #[test]
-fn the_ordering_table() {
+fn switch_follows_every_cell_of_the_ordering_table() {
     const RO: Attributes = Attributes::RELAXED_ORDERING;
     const IDO: Attributes = Attributes::ID_BASED_ORDERING;
     let of = |id: Bdf| {
@@ -108,9 +109,9 @@ fn the_ordering_table() {
     assert!(must >= 50 && must_not >= 20, "the rows cover the table: {must}, {must_not}");
 }
 
-/// Order binds TLPs to one egress port alone; a queue is held up by its head.
+/// Ordering applies to TLPs for the same egress port. The head of a queue blocks the TLPs after it.
 #[test]
-fn head_of_line() {
+fn head_of_queue_blocks_only_its_own_egress_port() {
     let mut rig = Rig::new();
     rig.put(1, &write(function(3), 0x8000_0000, 64)); // up
     rig.put(1, &read(function(3), 0x2000_0000, 64)); // to port 2: no posted TLP of its pair is before it
@@ -126,7 +127,7 @@ fn head_of_line() {
     assert!(poll(0, Class::Posted) && poll(2, Class::Posted), "those after the head go with it");
 }
 
-/// `PCIe 5.0 §2.5`: a Traffic Class whose channel has no room holds up no other.
+/// `PCIe 5.0 §2.5`: a Traffic Class whose channel has no room does not block others.
 #[test]
 fn traffic_classes_pass_each_other() {
     let mut rig = Rig::new();
@@ -167,7 +168,7 @@ fn shares(arbitration: PortArbitration) -> [u32; 4] {
 }
 
 #[test]
-fn ports_get_their_shares() {
+fn ports_get_their_configured_shares() {
     assert_eq!(shares(PortArbitration::RoundRobin), [0, 3334, 3333, 3333]);
     // Rounds of ten TLPs, of which ports 1 to 3 send 5, 3 and 2.
     assert_eq!(shares(PortArbitration::Weighted(vec![1, 5, 3, 2])), [0, 5000, 3000, 2000]);
@@ -285,10 +286,10 @@ impl Ledger {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// For any TLPs and any room: writes keep their order, nothing is stuck once there is room, and every credit
-    /// returns once.
+    /// For any TLPs and any room: writes keep their order, all TLPs leave once there is room, and every credit returns
+    /// once.
     #[test]
-    fn nothing_is_lost_or_stuck(steps in prop::collection::vec(any_step(), 1..300)) {
+    fn random_traffic_loses_and_blocks_no_tlp(steps in prop::collection::vec(any_step(), 1..300)) {
         let mut rig = Rig::new();
         for port in 0..4 {
             rig.credits(port);
@@ -342,7 +343,7 @@ fn any_event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Links go down and come up while TLPs wait: each TLP is sent, is answered, or is reported as dropped; once. The
+    /// Links go down and come up while TLPs wait: each TLP is sent, answered or reported as dropped, exactly once. The
     /// switch's own messages have no account.
     #[test]
     fn every_tlp_is_accounted_for(events in prop::collection::vec(any_event(), 1..200)) {
@@ -370,15 +371,16 @@ proptest! {
             }
         }
         left += rig.drain().iter().filter(|(_, tlp)| tlp.account == Account(1)).count();
-        let dropped = std::iter::from_fn(|| rig.switch.poll_dropped()).filter(|a| *a == Account(1)).count();
+        let is_drop = |effect: &Effect| matches!(effect, Effect::Note(Note::Drop { account: Account(1) }));
+        let dropped = rig.switch.effects().iter().filter(|effect| is_drop(effect)).count();
         prop_assert!(rig.switch.is_empty(), "nothing is stuck: {:?}", rig.switch.waits_for());
         prop_assert_eq!(arrived, left + dropped);
     }
 }
 
-/// If each returned port is polled, the switch forgets no port: being returned is enough.
+/// If every port that the switch returns is polled, no port that can send is forgotten.
 #[test]
-fn every_port_that_may_send_is_polled() {
+fn every_port_able_to_send_is_polled() {
     let mut rig = Rig::new();
     while rig.switch.poll_touched().is_some() {}
     let tlps = [

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Effects of bridges' writable registers that no other test here covers, seen in the TLPs that a switch takes and
-//! sends. `register_witnesses.rs` names the test of each register. Uses no internals.
+//! Effects of bridges' writable registers that no other test here covers, observed in the TLPs that a switch receives
+//! and sends. `register_witnesses.rs` names the test of each register. Uses no internals.
 
 use crate::switch_rig::*;
 use config::ext::{aer, dpc};
 use config::{Builder, Identity, PcieLayout, PortType, SlotEvent, SlotLayout};
 use link::Notice;
+use riser_fabric::BridgeOwner as _;
 use riser_fabric::switch::{Action, Forwarding, PortArbitration, Switch};
 use tlp::*;
 
@@ -33,7 +34,7 @@ fn told_by_write(rig: &mut Rig, port: u8, dw: u16, first_be: u8, value: u32) -> 
     told
 }
 
-/// The rig with a wide upstream port: I/O from 1000h and prefetchable memory from 4 GiB on, all there is of both.
+/// The rig with a wide upstream port: all I/O from 1000h on, and all prefetchable memory from 4 GiB on.
 fn wide() -> Rig {
     let mut rig = Rig::new();
     for (dw, enables, value) in
@@ -65,7 +66,7 @@ fn to_bus(bus: u8) -> Tlp {
 /// Rows: the register, the value written to it; a request just at that end, and whether port 1 claims it before and
 /// after the write.
 #[test]
-fn each_register_moves_one_end_of_a_window() {
+fn each_register_sets_one_end_of_a_window() {
     let rows: [(&str, u16, u8, u32, Tlp, bool, bool); 20] = [
         ("Secondary Bus Number", 6, 0b0010, 0x0700, to_bus(3), true, false),
         ("Subordinate Bus Number", 6, 0b0100, 0x0006_0000, to_bus(6), false, true),
@@ -97,11 +98,11 @@ fn each_register_moves_one_end_of_a_window() {
     }
 }
 
-/// `PCIe 5.0 §7.5.1.3.13`: ISA Enable (bit 18 of the DW) leaves the upper 768 bytes of each KiB out of the I/O window below 64
-/// KiB; VGA Enable (bit 19) claims A0000h to BFFFFh and the ports 3B0h to 3BBh and 3C0h to 3DFh, with all their aliases of
-/// 10 address bits; with VGA 16-bit Decode (bit 20) without these.
+/// `PCIe 5.0 §7.5.1.3.13`: ISA Enable (bit 18 of the DW) leaves the upper 768 bytes of each KiB out of the I/O window
+/// below 64 KiB; VGA Enable (bit 19) claims A0000h to BFFFFh and the ports 3B0h to 3BBh and 3C0h to 3DFh, with all
+/// their aliases of 10 address bits. With VGA 16-bit Decode (bit 20) it does not claim the aliases.
 #[test]
-fn isa_and_vga() {
+fn isa_and_vga_enable_select_claimed_addresses() {
     let (isa, vga, vga_16) = (1 << 18, 1 << 19, 1 << 19 | 1 << 20);
     let rows = [
         (0, to_io(0x1100), true),
@@ -128,10 +129,10 @@ fn isa_and_vga() {
     }
 }
 
-/// `PCIe 5.0 §7.5.1.1.4`, §7.5.1.3.7: the bits of Status (DW 1) and Secondary Status (DW 7) of port 1 that a TLP or message
-/// sets; ones clear them.
+/// `PCIe 5.0 §7.5.1.1.4`, §7.5.1.3.7: the bits of Status (DW 1) and Secondary Status (DW 7) of port 1 that a TLP or
+/// message sets. Writing ones clears them.
 #[test]
-fn events_of_both_statuses_are_set_and_cleared() {
+fn events_set_primary_and_secondary_status() {
     let error = |code| message(MessageRouting::ToRootComplex, function(3), code);
     let (parity, system) = (1 << 31, 1 << 30);
     let config_write = {
@@ -188,11 +189,11 @@ fn pcie_of(rig: &Rig) -> u16 {
     pcie(rig, 1, 6)
 }
 
-/// `PCIe 5.0 §6.7.3.4`, §7.5.3.10, §7.5.3.11: each event of a slot interrupts if its own enable and Hot-Plug Interrupt
-/// Enable (bit 5 of Slot Control) are set; its bit of Slot Status, cleared by a one, ends the interrupt. The event, its
-/// enable in Slot Control, its bit of the DW.
+/// `PCIe 5.0 §6.7.3.4`, §7.5.3.10, §7.5.3.11: each event of a slot interrupts if its own enable bit and Hot-Plug
+/// Interrupt Enable (bit 5 of Slot Control) are set. Writing a one to its bit of Slot Status ends the interrupt. The
+/// event, its enable in Slot Control, its bit of the DW.
 #[test]
-fn each_slot_event_has_its_enable() {
+fn each_slot_event_depends_on_its_enable_bit() {
     let rows = [
         (Some(SlotEvent::AttentionButton), 1 << 0, 16),
         (Some(SlotEvent::PowerFault), 1 << 1, 17),
@@ -208,7 +209,7 @@ fn each_slot_event_has_its_enable() {
         for (control, interrupts) in [
             (enable | HOT_PLUG_INTERRUPT, true),
             (enable, false),
-            // All others, but the event that the write itself brings about.
+            // All other fields, except the event that the write itself causes.
             (ALL & !enable & !(1 << 4), false),
         ] {
             let mut rig = with_full_slot();
@@ -230,8 +231,8 @@ fn each_slot_event_has_its_enable() {
     }
 }
 
-/// Link Training (bit 27 of the DW) while the link below goes through Recovery; then Link Bandwidth Management Status
-/// (bit 30), which interrupts if bit 10 of Link Control enables it (`PCIe 5.0 §7.5.3.7`, `§7.5.3.8`).
+/// Link Training (bit 27 of the DW) is set while the link below is in Recovery. Then Link Bandwidth Management Status
+/// (bit 30) is set, and interrupts if bit 10 of Link Control enables it (`PCIe 5.0 §7.5.3.7`, `§7.5.3.8`).
 #[test]
 fn retrained_link_interrupts_if_enabled() {
     for enabled in [false, true] {
@@ -252,7 +253,7 @@ fn retrained_link_interrupts_if_enabled() {
 /// Interrupt Disable, bit 10 of Command (`PCIe 5.0 §7.5.1.1.3`): the wire of a bridge is deasserted, but Interrupt
 /// Status (bit 19 of the DW) still shows the interrupt.
 #[test]
-fn interrupt_disable_takes_the_wire_of_a_bridge() {
+fn interrupt_disable_deasserts_the_wire() {
     let mut rig = with_full_slot();
     let slot = pcie_of(&rig);
     rig.set(1, slot, 0x3, 1 | 1 << 5);
@@ -283,10 +284,10 @@ fn link_up_is_reported_if_enabled() {
     }
 }
 
-/// DPC Interrupt Status, bit 3 of DPC Status (`PCIe 5.0 §6.2.10.1`): cleared, it ends the interrupt, and the port stays
-/// contained; DPC Trigger Status, bit 0, ends that.
+/// DPC Interrupt Status, bit 3 of DPC Status (`PCIe 5.0 §6.2.10.1`): clearing it ends the interrupt, but the port stays
+/// contained. Clearing DPC Trigger Status, bit 0, ends containment.
 #[test]
-fn each_status_of_containment_ends_its_own() {
+fn each_containment_status_bit_clears_its_own_effect() {
     let mut rig = Rig::new();
     // Trigger Enable 01b, Interrupt Enable; then Software Trigger.
     rig.set_extended(1, dpc::ID, dpc::CONTROL, 1 << 16 | 1 << 19);
@@ -306,7 +307,7 @@ fn each_status_of_containment_ends_its_own() {
 /// ECRC Generation Enable, bit 6 of Advanced Error Capabilities and Control (`PCIe 5.0 §2.7.1`): TLPs of the function
 /// of a port have an ECRC: completions, error messages, interrupts. Forwarded TLPs stay unchanged.
 #[test]
-fn ecrc_is_generated_where_enabled() {
+fn ecrc_is_generated_if_enabled() {
     for (generating, td) in [(None, [false; 2]), (Some(0), [true, false]), (Some(1), [false, true])] {
         let mut rig = Rig::new();
         for (port, capability) in [(0, pcie(&rig, 0, 2)), (1, pcie(&rig, 1, 2))] {
@@ -345,8 +346,8 @@ fn td_of(sent: &[(usize, Tlp)]) -> Vec<bool> {
     sent.iter().map(|(_, tlp)| tlp.repr.td).collect()
 }
 
-/// Header Log Overflow, bit 15 of Correctable Error Status (`PCIe 5.0 §6.2.4.2`): a second header finds the log taken; a one clears
-/// the bit, and the mask of that name keeps ERR_COR back.
+/// Header Log Overflow, bit 15 of Correctable Error Status (`PCIe 5.0 §6.2.4.2`): the log has no room for a second
+/// header. Writing a one clears the bit, and the mask bit of the same name suppresses ERR_COR.
 #[test]
 fn error_without_room_in_the_header_log_is_reported() {
     for (mask, told) in [(0, 1), (1 << 15, 0)] {
@@ -365,7 +366,7 @@ fn error_without_room_in_the_header_log_is_reported() {
 
 /// PowerState (`PCIe 5.0 §5.3.1.4.1`): in D3hot a port claims no memory and no I/O, and forwards no requests upstream.
 #[test]
-fn a_port_in_d3hot_claims_and_forwards_no_memory() {
+fn a_port_in_d3hot_claims_and_forwards_no_memory_requests() {
     let rows = [
         (0, to_memory(0x1000_0000), false),
         (0, to_io(0x1000), false),
@@ -386,7 +387,7 @@ fn a_port_in_d3hot_claims_and_forwards_no_memory() {
 
 /// LTR Mechanism Enable, bit 10 of Device Control 2 (`PCIe 5.0 §6.18`): with it a downstream port takes LTR messages, to no effect.
 #[test]
-fn ltr_is_taken_where_it_is_enabled() {
+fn ltr_is_accepted_if_enabled() {
     for enabled in [true, false] {
         let pcie = PcieLayout { ltr: true, ..PcieLayout::port(PortType::Downstream) };
         let space = Builder::type1(Identity::default()).pcie(pcie).advanced_error_reporting();
@@ -406,9 +407,9 @@ fn ltr_is_taken_where_it_is_enabled() {
 }
 
 /// `PCIe 5.0 §6.2.5`, `§7.5.3.4`: a port sends messages about its own errors if Device Control or SERR# Enable of
-/// Command enables them. Their bits of Device Status are set in any case, and ones clear them.
+/// Command enables them. Their bits of Device Status are set in any case. Writing ones clears them.
 #[test]
-fn own_errors_have_their_enables() {
+fn own_errors_depend_on_their_enable_bits() {
     let (cor, non_fatal, fatal, unsupported) = (1 << 0, 1 << 1, 1 << 2, 1 << 3);
     let nobody = 0x3800_0000;
     let refused = || read(function(HOST), nobody, 4);
@@ -444,7 +445,7 @@ fn own_errors_have_their_enables() {
 
 /// Every error of the link of a port, and a wrong ECRC: its status, its mask, its severity (`PCIe 5.0 §7.8.4`).
 #[test]
-fn errors_are_masked_and_have_their_severity() {
+fn errors_follow_mask_and_severity() {
     let header = [0x6000_0001, 0x0300_000f, 0, 0];
     let (correctable, uncorrectable) = (aer::CORRECTABLE_STATUS, aer::UNCORRECTABLE_STATUS);
     let rows = [

@@ -30,7 +30,7 @@ fn check(rows: Vec<(&str, usize, Tlp, &[&str])>) {
 
 /// `PCIe 5.0 §7.5.1.3.8` (windows), §7.5.1.1.3 (the port that answers unclaimed requests), §6.12 off.
 #[test]
-fn by_address() {
+fn routes_requests_by_address() {
     check(vec![
         ("window of port 1", 0, write(id(HOST), 0x1000_0000, 64), &["1: MWr"]),
         ("last byte of it", 0, write(id(HOST), 0x1fff_fffc, 4), &["1: MWr"]),
@@ -53,7 +53,7 @@ fn by_address() {
 
 /// `PCIe 5.0 §7.3.3`: type 1 becomes type 0 at the bridge of the bus.
 #[test]
-fn configuration() {
+fn routes_configuration_requests_by_bus() {
     use ConfigKind::{Type0, Type1};
     check(vec![
         ("the upstream port", 0, config_read(Type0, bdf(1, 0, 0)), &["0: CplD"]),
@@ -72,7 +72,7 @@ fn configuration() {
 
 /// `PCIe 5.0 §7.5.3.16`, ARI Forwarding Enable: bit 5 of Device Control 2.
 #[test]
-fn any_device_number_with_ari_forwarding() {
+fn ari_forwarding_accepts_any_device_number() {
     let mut rig = Rig::new();
     let at = rig.switch.space(1).pcie_capability().unwrap() + 10;
     rig.set(1, at, 0x1, 1 << 5);
@@ -82,7 +82,7 @@ fn any_device_number_with_ari_forwarding() {
 
 /// `PCIe 5.0 §2.2.9`: completions go by the bus of their requester.
 #[test]
-fn completions() {
+fn routes_completions_by_bus_of_requester() {
     check(vec![
         ("down", 0, completion(id(HOST), id(B), 64), &["2: CplD"]),
         ("down, a bus below another bridge", 0, completion(id(HOST), bdf(5, 3, 1), 64), &["2: CplD"]),
@@ -97,7 +97,7 @@ fn completions() {
 
 /// `PCIe 5.0 §2.2.8`: messages follow their routing.
 #[test]
-fn messages() {
+fn routes_messages_by_their_routing_field() {
     use MessageRouting::*;
     check(vec![
         ("§2.2.8.3", 1, message(ToRootComplex, id(A), 0x30), &["0: ERR_COR of 03:00.0"]),
@@ -122,7 +122,7 @@ fn messages() {
 
 /// `PCIe 5.0 §7.5.1.1.3`: the TLPs that bits of Command let through; bits 0 to 2 are I/O, memory, Bus Master.
 #[test]
-fn command_bits() {
+fn command_bits_gate_requests() {
     let rows = [
         ("memory of port 0", 0, 0b101, 0, read(id(HOST), 0x1000_0000, 4), "0: Cpl UR of 01:00.0"),
         ("memory of port 1", 1, 0b101, 0, read(id(HOST), 0x1000_0000, 4), "0: Cpl UR of 01:00.0"),
@@ -150,7 +150,7 @@ fn command_bits() {
 
 /// `PCIe 5.0 §6.15.2`, §2.2.10.2, §2.2.2: the TLPs that an egress port blocks. DW 10 of the capability is Device Control 2.
 #[test]
-fn egress_blocking() {
+fn egress_port_blocks_atomics_and_prefixes() {
     let pasid = Prefixes::new(&[Prefix::pasid(5, false, false)]).unwrap();
     let rows = [
         ("AtomicOp", 10, 1 << 7, fetch_add(id(HOST), 0x2000_0000), 24),
@@ -179,7 +179,7 @@ fn egress_blocking() {
 /// 1 Translation Blocking, 2 Request Redirect, 3 Completion Redirect, 4 Upstream Forwarding, 5 Egress Control,
 /// 6 Direct Translated. The vector names port 2.
 #[test]
-fn access_control_services() {
+fn acs_bits_select_path_of_peer_requests() {
     let to_b = || write(id(A), 0x2000_0000, 4);
     let to_c = || write(id(A), 0x3000_0000, 4);
     let back = || write(id(A), 0x1000_0000, 4);

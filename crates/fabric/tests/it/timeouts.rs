@@ -27,7 +27,8 @@ fn system() -> System {
     system
 }
 
-/// Returns a device that answers the n-th read after `delays[n]`; never if that is `Duration::MAX`; at once beyond the list.
+/// Returns a device that answers the n-th read after `delays[n]`, or never for `Duration::MAX`. It answers reads beyond
+/// the list immediately.
 fn late(delays: &'static [Duration]) -> impl Fn(Io) -> std::pin::Pin<Box<dyn Future<Output = ()>>> + 'static {
     move |io: Io| {
         Box::pin(async move {
@@ -67,7 +68,7 @@ fn read_on(system: System, delays: &'static [Duration], count: usize) -> (riser_
 }
 
 #[test]
-fn a_lost_token_times_out_at_the_time_of_the_profile() {
+fn lost_token_times_out_after_time_of_the_profile() {
     let (mut fabric, ends) = read_on(system(), &[Duration::MAX], 2);
     assert_eq!(fabric.run(Limits::default()), Stop::Finished);
     let ends = ends.borrow();
@@ -77,9 +78,10 @@ fn a_lost_token_times_out_at_the_time_of_the_profile() {
     assert_eq!(fabric.root().counters().unexpected_completions, 0);
 }
 
-/// Both tags are lost at 200 us and 400 us. The third read waits for one of them: the first rests until 400 us.
+/// Both tags are lost at 200 us and 400 us. The third read waits for one of the tags. The first tag stays unused until
+/// 400 us.
 #[test]
-fn tags_rest_for_a_second_period_and_the_host_goes_on() {
+fn tags_stay_unused_for_a_second_timeout_period() {
     let (mut fabric, ends) = read_on(system(), &[Duration::MAX, Duration::MAX], 3);
     assert_eq!(fabric.run(Limits::default()), Stop::Finished);
     let results: Vec<_> = ends.borrow().iter().map(|(r, _)| *r).collect();
@@ -100,9 +102,9 @@ fn a_late_completion_is_unexpected_and_frees_its_tag() {
     assert_eq!(fabric.root().counters().unexpected_completions, 1);
 }
 
-/// A host that waits longer than any stall limit for the only thing that still happens is not without progress.
+/// A host that waits longer than any stall limit for the only pending event still counts as making progress.
 #[test]
-fn slow_memory_and_slow_root_complexes_are_progress() {
+fn slow_memory_and_root_complex_count_as_progress() {
     let mut system = System::new();
     system.host.root_complex_latency = Duration::from_ms(3);
     system.host.memory_read_latency = Duration::from_ms(5);
@@ -124,7 +126,7 @@ fn slow_memory_and_slow_root_complexes_are_progress() {
 /// The raw device's answer to the host's first read, of 64 bytes, and the host's reaction. The second read gets the
 /// right answer, and the rest of the first answer never affects it.
 #[test]
-fn answers_that_do_not_fit() {
+fn mismatched_answers_are_refused() {
     let pool = PayloadPool::new();
     let base = AddressMap.mmio32(0).base;
     let answer = |tag: u16, status: Status, byte_count: u16, data: Option<&[u8]>| {
@@ -222,7 +224,8 @@ fn answers_that_do_not_fit() {
         for (n, tlp) in answers.into_iter().enumerate() {
             raw.send(20_000 + n as u64, tlp);
         }
-        // The second read has the other tag if the first tag does not rest; answering both covers both cases.
+        // The second read uses the other tag if the first tag is free again immediately. Answers to both tags cover
+        // both cases.
         for tag in [1, 0] {
             raw.send(70_000, answer(tag, Status::Success, 64, Some(&[3; 64])));
         }
@@ -236,7 +239,7 @@ fn answers_that_do_not_fit() {
             if first == expected && second == Ok(3) { Ok(()) } else { Err(format!("{first:?}, {second:?}")) }
         });
         assert_eq!(fabric.run(Limits::default()), Stop::Finished, "{what}");
-        // One of the last two answers nothing.
+        // One of the last two answers matches no request.
         let counters = fabric.root().counters();
         assert_eq!(
             (counters.unexpected_completions, counters.malformed),
@@ -255,7 +258,7 @@ fn answers_that_do_not_fit() {
 /// The host has one tag. The first half of an answer is poisoned, which fails the read. The second half arrives after
 /// the host has issued the next read, which may use the same tag only when that half has arrived.
 #[test]
-fn rest_of_a_failed_answer_affects_no_later_read() {
+fn rest_of_a_failed_answer_does_not_affect_later_reads() {
     let pool = PayloadPool::new();
     let base = AddressMap.mmio32(0).base;
     let half = |byte_count: u16, byte: u8, len: usize| {

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events of timers: those of requests that have ended do not wait in the queue, and timers that do wait cost nothing.
+//! Events of timers. Events of ended requests do not stay in the queue, and waiting timers have no cost.
 
 use crate::common::link;
 use crate::common::system::{HIGH, System};
 use riser_fabric::{Fabric, Limits, LinkChange, LinkEvent, LinkId, PortId, Side, Stop};
 use tlp::{Duration, Rate, Time};
 
-/// Short timeouts of each test, each while a long one runs.
+/// Number of short timeouts in each test, while a long timeout runs.
 const SHORT: u64 = 2_000;
 
 fn at(ms: u64) -> Time {
     Time::ZERO + Duration::from_ms(ms)
 }
 
-/// Returns the number of events handled until `ms`. Those passed over do not count.
+/// Returns the number of events handled until `ms`. Skipped events do not count.
 fn handled(fabric: &mut Fabric, ms: u64) -> u64 {
     assert_eq!(fabric.run(Limits { until: at(ms), ..Limits::default() }), Stop::TimeLimit);
     let totals = fabric.totals();
     totals.events - totals.passed_over
 }
 
-/// Reads with Completion Timeouts of 50 ms, each followed by a sleep of 1 us. Some 50 ms later nothing is left of them.
+/// Reads with Completion Timeouts of 50 ms, each followed by a sleep of 1 us. After 50 ms no such event is left.
 #[test]
 fn completion_timers_of_finished_reads_leave_no_events() {
     let system = System::new().device(link(Rate::Gt8, 8, 256), |io| async move {
@@ -40,7 +40,7 @@ fn completion_timers_of_finished_reads_leave_no_events() {
     assert!(after - before < SHORT / 10, "{} events in an idle fabric", after - before);
 }
 
-/// The same of a host program that sleeps for short times while a task sleeps for a long one.
+/// The same for a host program with short sleeps while a task sleeps for a long time.
 #[test]
 fn short_sleeps_of_a_program_leave_no_events_of_a_long_one() {
     let system = System::new().device(link(Rate::Gt8, 8, 256), |_| std::future::pending::<()>());
@@ -63,7 +63,7 @@ fn short_sleeps_of_a_program_leave_no_events_of_a_long_one() {
 
 /// Ten thousand pending timers change neither the events nor their number.
 #[test]
-fn waiting_timers_change_nothing() {
+fn waiting_timers_do_not_change_the_run() {
     let run = |timers: u64| {
         let system = System::new().device(link(Rate::Gt8, 8, 256), |io| async move {
             for n in 0..50 {

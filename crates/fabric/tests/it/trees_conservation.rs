@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random trees of switches, random traffic, random trouble: nothing is lost or duplicated without an account of it,
-//! order holds, every credit returns, every run ends. `RISER_TREES=n` runs n cases of each kind instead of a few.
+//! Random trees of switches, random traffic and random faults. Every lost or duplicated TLP is accounted for, order
+//! holds, every credit returns, and every run ends. `RISER_TREES=n` runs n cases of each kind instead of a few.
 
 use crate::common::tree::checks::{Case, Trouble, run};
 use crate::common::tree::node::{Kind, NodePlan, Op};
@@ -33,22 +33,22 @@ proptest! {
     #![proptest_config(cases(40))]
 
     #[test]
-    fn without_trouble(bytes in bytes()) {
+    fn clean_tree_loses_no_tlp(bytes in bytes()) {
         check(Trouble::Nothing, &bytes)?;
     }
 
     #[test]
-    fn with_frames_lost_and_damaged(bytes in bytes()) {
+    fn lost_and_damaged_frames_lose_no_tlp(bytes in bytes()) {
         check(Trouble::Frames, &bytes)?;
     }
 
     #[test]
-    fn with_links_that_go_and_come(bytes in bytes()) {
+    fn link_outages_keep_tlps_accounted_for(bytes in bytes()) {
         check(Trouble::Links, &bytes)?;
     }
 
     #[test]
-    fn with_frames_altered(bytes in bytes()) {
+    fn altered_frames_keep_tlps_accounted_for(bytes in bytes()) {
         check(Trouble::Altered, &bytes)?;
     }
 }
@@ -57,15 +57,15 @@ proptest! {
     #![proptest_config(cases(10))]
 
     #[test]
-    fn the_same_case_runs_the_same(bytes in bytes(), trouble in prop::sample::select(&Trouble::ALL[..])) {
+    fn same_case_gives_same_run(bytes in bytes(), trouble in prop::sample::select(&Trouble::ALL[..])) {
         let case = Case::new(trouble, &bytes);
         prop_assert_eq!(run(&case), run(&case));
     }
 }
 
-/// Every seed of the fuzz target holds.
+/// Every seed of the fuzz target meets the conditions.
 #[test]
-fn seeds() {
+fn seeds_pass_the_checks() {
     let seeds = testkit::seeds("tree_run");
     for (name, input) in &seeds {
         assert!(run(&Case::from_input(input)).is_ok(), "{name}");
@@ -96,9 +96,9 @@ fn leaf_0(kinds: &[Kind], count: usize) -> Vec<NodePlan> {
     vec![node(kinds.iter().cycle().take(count).map(op).collect()), node(Vec::new())]
 }
 
-/// Frames that a delayed one holds up arrive all at once, together with their headers: each goes through a switch once.
+/// Frames that a delayed frame has blocked arrive together, with their headers. Each passes a switch only once.
 #[test]
-fn headers_that_come_together_go_through_once() {
+fn delayed_burst_is_forwarded_once() {
     for nth in [1, 5, 30] {
         let delay = FaultAction::Delay(Duration::from_us(1));
         let fault = FaultRule::new(LinkId(0), Direction::Upstream, FrameKind::Tlp, nth, delay);
@@ -109,10 +109,10 @@ fn headers_that_come_together_go_through_once() {
     }
 }
 
-/// A restarted link has all its credits, whatever its switch held when it went down; TLPs that had arrived there
-/// without an Ack go on. Rows: leaf's own link, and the link above the switch.
+/// A restarted link has all its credits, even if its switch held TLPs when the link went down. TLPs that had arrived
+/// there without an Ack are forwarded. Rows: leaf's own link, and the link above the switch.
 #[test]
-fn a_link_that_comes_again_has_all_its_credits() {
+fn restored_link_has_all_its_credits() {
     for link in [0, 2].map(LinkId) {
         for after_ns in (0..2000).step_by(97) {
             let down = at(20) + Duration::from_ns(after_ns);

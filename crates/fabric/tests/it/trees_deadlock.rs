@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The classic deadlocks, with the minimum of credits: peers that read each other, peers that write to each other with
-//! all buffers full, completions behind posted requests, loads in all directions at once (`PCIe 5.0 §2.4.1`,
-//! implementation notes on deadlock). Every run ends with every request answered.
+//! The classic deadlocks, with the minimum of credits (`PCIe 5.0 §2.4.1`, implementation notes on deadlock). Peers read
+//! each other; peers write to each other with all buffers full; completions wait for posted requests; there is load in
+//! all directions. Every run ends with every request answered.
 
 use crate::common::tree::node::{Kind, Node, NodePlan, Op, SharedBook};
 use crate::common::tree::watch::Watch;
@@ -61,7 +61,7 @@ fn other(n: usize) -> usize {
 }
 
 #[test]
-fn two_that_read_each_other() {
+fn two_devices_reading_each_other_finish() {
     for tree in trees(2) {
         for holds in [false, true] {
             assert_eq!(run(&tree, |n| vec![(Kind::ReadPeer(other(n)), 512); 100], holds), 200);
@@ -70,15 +70,15 @@ fn two_that_read_each_other() {
 }
 
 #[test]
-fn two_that_write_to_each_other_with_full_buffers() {
+fn two_devices_writing_to_full_buffers_finish() {
     for tree in trees(2) {
         assert_eq!(run(&tree, |n| vec![(Kind::WritePeer(other(n)), 256); 200], false), 400);
     }
 }
 
-/// Completions wait behind posted requests to the same peer, and may not pass them.
+/// Completions wait for posted requests to the same peer, which they may not pass.
 #[test]
-fn completions_behind_posted() {
+fn completions_blocked_by_posted_requests_arrive() {
     for tree in trees(2) {
         let mixed = |n: usize| {
             let pair = [(Kind::ReadPeer(other(n)), 512), (Kind::WritePeer(other(n)), 256)];
@@ -92,7 +92,7 @@ fn completions_behind_posted() {
 
 /// All with all and with the host.
 #[test]
-fn every_way_at_once() {
+fn traffic_between_all_devices_and_host_finishes() {
     for tree in trees(4) {
         let all = |n: usize| {
             let one = |k: usize| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Shares of the leaves of a tree in the link above it, when all send or request as fast as possible: by equal turns of
-//! the ports, or by turns with weights, at every switch (`PCIe 5.0 §6.3.3.2`). A small separate function computes the
-//! share of each, from capacities and weights only.
+//! Shares of the leaves of a tree in the link above it, when all send or request as fast as possible. Every switch uses
+//! round robin or weighted round robin of its ports (`PCIe 5.0 §6.3.3.2`). A small separate function computes the share
+//! of each, from capacities and weights only.
 
 use crate::common::tree;
 use crate::common::tree::watch::Watch;
@@ -12,7 +12,7 @@ use riser_fabric::{Above, Forwarding, HostId, Limits, Stop};
 use std::collections::VecDeque;
 use tlp::*;
 
-/// TLPs are counted from here, when all queues are full,
+/// Start of the count of TLPs, when all queues are full.
 const FROM: Time = Time::from_ps(60_000_000);
 /// until here.
 const UNTIL: Time = Time::from_ps(460_000_000);
@@ -80,8 +80,8 @@ fn shares(plan: &TreePlan, op: MemoryOp) -> Vec<u64> {
     places.iter().map(|place| watch.share(top, place.id.bits())).collect()
 }
 
-/// Computes the shares of the leaves below `link` in `offered` units: every switch fills its ports up at the pace of
-/// their weights, until each has all it can use or the link above is full. `can` is what a leaf can send.
+/// Computes the shares of the leaves below `link` in `offered` units. Every switch gives its ports units in proportion
+/// to their weights, until each port has all that it can use or the link above is full. `can` is what a leaf can send.
 fn fill(plan: &TreePlan, link: usize, offered: u64, due: &mut [u64]) {
     let Some(switch) = link.checked_sub(plan.leaves.len()) else {
         due[link] = offered;
@@ -89,7 +89,7 @@ fn fill(plan: &TreePlan, link: usize, offered: u64, due: &mut [u64]) {
     };
     let ports = 1..=plan.switches[switch].ports;
     let below = |port| (0..plan.links()).find(|&l| plan.above(l) == Above::Switch { switch, port });
-    // Of each port: link, weight, the units it can use, and the units it has.
+    // For each port: link, weight, the units that it can use, and the units that it has.
     let weight = |port: usize| plan.switches[switch].weights.get(port).map_or(1, |w| u64::from(*w));
     let mut open: Vec<(usize, u64, u64)> =
         ports.filter_map(|port| below(port).map(|link| (link, weight(port), can_send(plan, link)))).collect();
@@ -179,17 +179,18 @@ fn equal_demand_on_a_symmetric_tree_gives_equal_shares() {
     }
 }
 
-/// Cut-through changes when a TLP is sent, not the order of turns.
+/// Cut-through changes the time at which a TLP is sent, not the order of arbitration.
 #[test]
-fn the_same_with_cut_through() {
+fn cut_through_gives_equal_shares_too() {
     let [_, mut plan] = symmetric();
     plan.switches.iter_mut().for_each(|switch| switch.mode = Forwarding::CutThrough);
     assert_shares("cut-through", &plan, MemoryOp::Write);
 }
 
-/// Two leaves, a switch of three and a switch of one on one switch: the ports take turns, not the leaves.
+/// Two leaves, a switch of three and a switch of one on one switch: round robin applies to the ports, not to the
+/// leaves.
 #[test]
-fn an_asymmetric_tree_shares_by_ports() {
+fn asymmetric_tree_shares_bandwidth_by_ports() {
     let mut plan = TreePlan::new();
     let top = switch(&mut plan, Above::RootPort(HostId::FIRST), 4);
     leaves(&mut plan, top, &[4, 4]);
@@ -219,7 +220,7 @@ fn capacity_a_port_cannot_use_is_shared_by_the_others() {
 
 /// Rows: weights of the ports, the upstream port first.
 #[test]
-fn weights_are_kept() {
+fn shares_follow_the_weights() {
     for weights in [[1, 1, 1, 1], [1, 3, 1, 2], [7, 1, 1, 14]] {
         let mut plan = TreePlan::new();
         let top = switch(&mut plan, Above::RootPort(HostId::FIRST), 4);

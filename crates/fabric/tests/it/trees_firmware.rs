@@ -26,7 +26,7 @@ const MEMORY: u64 = 8;
 const ROUNDS: u64 = 16;
 const DONE: u64 = 24;
 const BAR_BYTES: u64 = 4096;
-/// Rounds of each device, and the time after which something happens to a link: in the midst of them.
+/// Number of rounds of each device, and the time after which a link changes, during these rounds.
 const COUNT: u32 = 40;
 const MIDST: Duration = Duration::from_us(8);
 
@@ -107,7 +107,7 @@ async fn strike(cpu: &Cpu, bridge: &Function, blow: Blow) -> Result<(), String> 
     Ok(())
 }
 
-/// Enumerates, has all work, strikes one bridge in the midst of it, and waits for the others.
+/// Enumerates, starts all devices, resets or disables one bridge during their work, and waits for the others.
 async fn program(cpu: Cpu, leaves: usize, blow: Option<(Blow, usize)>) -> Result<(), String> {
     let mut map = HostMap::default();
     // Peers below different root ports send to each other.
@@ -140,7 +140,7 @@ async fn program(cpu: Cpu, leaves: usize, blow: Option<(Blow, usize)>) -> Result
         wait_for(&cpu, bar(end, DONE)?).await.map_err(|why| format!("{}: {why}", end.found.bdf))?;
     }
     for end in ends.iter().filter(|end| is_below(end.found.bdf)) {
-        // It has been reset, and no bridge leads there, or it answers nothing to memory requests.
+        // The device has been reset, so no bridge leads to it or it does not answer memory requests.
         if cpu.read_u64(bar(end, DONE)?).await.is_ok() {
             return Err(format!("{} still answers", end.found.bdf));
         }

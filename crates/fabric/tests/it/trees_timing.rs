@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One TLP through one, two and three switches, to the picosecond: both ways of forwarding, links of different rates and
-//! widths, against arithmetic that knows symbol times and latencies and nothing else.
+//! One TLP through one, two and three switches, compared to the picosecond with arithmetic from symbol times and
+//! latencies alone. Covers both ways of forwarding, and links of different rates and widths.
 
 use crate::common::tree;
 use crate::common::tree::watch::Watch;
@@ -19,7 +19,7 @@ const FRAMING: u64 = 8;
 /// A write with an address of 64 bits.
 const HEADER: u64 = 16;
 
-/// Rate and lanes of a link, as the generation says them.
+/// Rate and lanes of a link, by generation.
 type Link = (u8, u8);
 
 /// Time of `bytes` on a link; a whole number of picoseconds in all rows here. Symbol times: 4, 2 and 1 ns
@@ -50,7 +50,7 @@ fn expected(data: u64, links: &[Link], latency_ps: u64, cuts_through: bool) -> V
         start = if cuts_through {
             // Rounded down, as all times of the wire.
             let head = start + PROPAGATION_PS + wire * (HEADER + 4) / bytes;
-            // No symbol may be due before it has arrived.
+            // Each symbol must have arrived before it is due.
             (head + latency_ps).max(arrival - on_the_wire(bytes, *next))
         } else {
             arrival + latency_ps

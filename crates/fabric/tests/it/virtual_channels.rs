@@ -54,7 +54,7 @@ fn shares(arbitration: &VcArbitration) -> [f64; 8] {
     std::array::from_fn(|vc| (b.vcs[vc].payload_bytes - a.vcs[vc].payload_bytes) as f64 / all)
 }
 
-/// Rows: phases of each channel; the shares of a link are theirs within 1 %.
+/// Rows: phases of each channel. The shares of a link match them within 1 %.
 #[test]
 fn bandwidth_follows_phase_weights() {
     let rows: [[u8; 8]; 4] = [
@@ -80,14 +80,14 @@ fn round_robin_shares_equally_and_strict_priority_does_not() {
         assert!((share * 8.0 - 1.0).abs() < 0.01, "{share}");
     }
     assert_eq!(shares(&VcArbitration::default()), [0., 0., 0., 0., 0., 0., 0., 1.]);
-    // VC0 to VC3 share the rest of VC4 to VC7: nothing.
+    // VC4 to VC7 leave no bandwidth to VC0 to VC3.
     let group = VcArbitration { low_priority: Vc::from_bits(3), scheme: VcScheme::RoundRobin };
     assert_eq!(shares(&group)[7], 1.0);
 }
 
-/// The group shares the rest of the strict channels.
+/// The group shares the bandwidth that strict channels leave.
 #[test]
-fn low_priority_group_shares_the_rest() {
+fn low_priority_group_shares_remaining_bandwidth() {
     let arbitration = VcArbitration { low_priority: Vc::from_bits(1), scheme: VcScheme::RoundRobin };
     let mut sources: Vec<Source> = [0, 1].map(|tc| Source::flood(tc, 256)).into();
     // A write each 100 ns.
@@ -124,8 +124,8 @@ fn latencies(floods: &[u8]) -> Vec<Duration> {
     took
 }
 
-/// A write of strict priority waits for the TLP that is on the wire, and no longer. An SKP ordered set, 16 symbol times, may
-/// hold up any, load or not.
+/// A write of strict priority waits only for the TLP on the wire. An SKP ordered set, 16 symbol times, may hold up any,
+/// load or not.
 #[test]
 fn strict_priority_waits_for_one_tlp_at_most() {
     let alone = latencies(&[]);
@@ -148,7 +148,7 @@ fn strict_priority_waits_for_one_tlp_at_most() {
     }
 }
 
-/// One header credit on VC1, and two microseconds until it is back: VC1 stands still, VC0 and VC2 do not.
+/// VC1 has one header credit, which returns after two microseconds. VC1 waits, VC0 and VC2 do not.
 #[test]
 fn each_channel_has_its_own_credits() {
     let mut slow = eight_channels(&VcArbitration::round_robin());

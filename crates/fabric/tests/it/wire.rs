@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The simulation agrees with its own wire, credits bound the rate, and errors lose nothing.
+//! The simulated rate agrees with the wire bytes, credits limit the rate, and errors lose no TLP.
 
 use crate::common;
 use crate::common::{Stream, fabric, link};
@@ -36,7 +36,7 @@ fn saturate(rate: Rate, lanes: u8, mps: u32, size: u32, us: u64) -> (f64, f64) {
 }
 
 #[test]
-fn writes_reach_what_the_wire_allows_within_a_thousandth() {
+fn write_rate_is_within_a_thousandth_of_the_wire_limit() {
     let rows = [
         (Rate::Gt2_5, 1),
         (Rate::Gt5, 4),

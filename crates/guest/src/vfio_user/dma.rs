@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! DMA by messages: requests that the server sends, and the client's replies.
 //!
-//! For clients whose memory cannot be mapped. A reply may arrive after the reply to an access that the client waits for: the two are
-//! not ordered. So never wait for DMA while answering an access.
+//! For clients whose memory cannot be mapped. A reply may arrive after the reply to an access that the client waits
+//! for: the two are not ordered. So do not wait for DMA before an access is answered.
 //!
-//! The protocol has a count of 64 bits, followed by the data. QEMU 10.1 uses 32 bits for the count and takes the rest as data; 11.1
-//! follows the protocol. A read whose data do not begin with zeros shows which version the client is; later writes use its format.
+//! The protocol has a count of 64 bits, followed by the data. QEMU 10.1 uses 32 bits for the count and takes the rest
+//! as data; 11.1 follows the protocol. If the data of a read do not begin with zeros, the reply shows the client's
+//! version; later writes use the format of this version.
 
 use super::refusal::HangUp;
 use super::wire::command::{DMA_READ, DMA_WRITE};
@@ -47,7 +48,7 @@ pub enum DmaError {
     /// Too many outstanding requests.
     #[error("{MAX_DMA} DMA messages are outstanding already")]
     TooMany,
-    /// There is no connection, or the version is not agreed yet.
+    /// There is no connection, or the version has not been negotiated yet.
     #[error("no connection")]
     NotOpen,
 }
@@ -139,7 +140,7 @@ impl Requests {
     }
 }
 
-/// Checks a reply to DMA_WRITE: address and count, in 32 or 64 bits, or nothing, as from QEMU.
+/// Checks a reply to DMA_WRITE: address and count, in 32 or 64 bits, or nothing (QEMU).
 fn written(asked: Asked, payload: &[u8]) -> Option<&[u8]> {
     let fits = match payload.len() {
         0 => true,

@@ -46,15 +46,15 @@ impl Irq {
 /// A client's change of interrupts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IrqChange {
-    /// They got event descriptors.
+    /// The interrupts got event descriptors.
     Assigned,
-    /// They lost their event descriptors.
+    /// The interrupts lost their event descriptors.
     Unassigned,
-    /// They were masked.
+    /// The interrupts were masked.
     Masked,
-    /// They were unmasked: signal what is pending or still asserted.
+    /// The interrupts were unmasked: signal those that are pending or still asserted.
     Unmasked,
-    /// The client requests them to be signalled.
+    /// The client requests that the interrupts are signalled.
     Triggered,
 }
 
@@ -96,7 +96,7 @@ const ACTION_MASK: u32 = 0x8;
 const ACTION_UNMASK: u32 = 0x10;
 const ACTION_TRIGGER: u32 = 0x20;
 
-/// A DEVICE_SET_IRQS whose fields are individually legal.
+/// A DEVICE_SET_IRQS in which each single field is legal.
 struct Set<'p> {
     irq: Irq,
     data: u32,

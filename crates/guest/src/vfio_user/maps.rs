@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Address ranges that the client opens to DMA. Holds no memory: the caller that handles the events does.
+//! Address ranges that the client opens to DMA. This module does not map the memory: the caller does this when it
+//! handles the events.
 
 use super::PAGE_BYTES;
 use super::check;
@@ -109,7 +110,7 @@ impl Maps {
         if size == 0 || address.checked_add(size).is_none() {
             return Err(bad("size", size, Legal::Text("1 or more, and an end below 2^64")));
         }
-        // As in VFIO (type 1, version 2): all maps within the range, possibly none. A map that is partly
+        // Like VFIO (type 1, version 2), an unmap removes all maps within the range, possibly none. A map that is partly
         // outside is an error.
         let end = address + size;
         let before = self.maps.range(..address).next_back();

@@ -2,14 +2,14 @@
 //! The server's side of vfio-user: a state machine that turns bytes into events.
 //!
 //! A [`Session`] serves one client. The caller passes it bytes from the socket ([`Session::receive`]), polls for events
-//! ([`Session::poll`]), completes them in any order ([`Session::complete`]), and sends its replies ([`Session::outgoing`]). The
-//! session itself answers commands that only concern the protocol. It opens no files and reads no clock.
+//! ([`Session::poll`]), completes them in any order ([`Session::complete`]), and sends its replies
+//! ([`Session::outgoing`]). The session itself answers commands that only concern the protocol. The session opens no
+//! files and reads no clock.
 //!
-//! All commands that clients send are implemented, except migration and dirty pages, which are refused with `ENOTSUP`. All input is
-//! checked. A wrong command is refused with the protocol's error and reported as [`Event::Refused`]. An error that makes the stream
-//! itself unreliable (a wrong size or type, a reply to no request, an unsupported version) ends the session: [`Event::HangUp`] comes
-//! once, as the last event.
-//! itself unsure (sizes, types, replies to nothing, a version that is not ours) comes [`Event::HangUp`], once and last.
+//! All commands that clients send are implemented, except migration and dirty pages, which are refused with `ENOTSUP`.
+//! All input is checked. A wrong command is refused with the protocol's error and reported as [`Event::Refused`]. An
+//! error that makes the stream itself unreliable (a wrong size or type, a reply to no request, an unsupported version)
+//! ends the session: [`Event::HangUp`] comes once, as the last event.
 
 mod check;
 mod dma;

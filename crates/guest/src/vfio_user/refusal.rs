@@ -39,7 +39,7 @@ pub enum Refusal {
         /// Bytes expected.
         legal: u64,
     },
-    /// Descriptors that the command does not take, or too many.
+    /// Descriptors that the command does not accept, or too many of them.
     #[error("{}: {fds} descriptors, expected at most {most}", command_name(*.command))]
     Descriptors {
         /// Number of the command.
@@ -163,10 +163,10 @@ impl Refusal {
 /// Why a connection ended.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum HangUp {
-    /// The peer closed it, between two messages.
+    /// The peer closed the connection between two messages.
     #[error("the peer closed the connection")]
     Closed,
-    /// The peer closed it within a message.
+    /// The peer closed the connection within a message.
     #[error("the peer closed the connection within a message")]
     ClosedWithin,
     /// The connection failed.
@@ -199,16 +199,17 @@ pub enum HangUp {
         /// Number of the command.
         command: u16,
     },
-    /// The device is not there.
+    /// The device does not exist.
     #[error("the device is not there")]
     Absent,
-    /// The peer closed its receiving half. QEMU does so after an answer that is later than its timeout, and reads all ones from then on.
+    /// The peer closed its receiving half. QEMU does this after an answer that is later than its timeout. From then on,
+    /// the machine reads all ones.
     #[error("the peer has stopped receiving, as QEMU does after an answer later than its x-msg-timeout")]
     Deaf,
     /// A descriptor for an interrupt is not an `eventfd`.
     #[error("DEVICE_SET_IRQS with a descriptor that is not an eventfd")]
     NotAnEvent,
-    /// Another command came before VERSION.
+    /// Another command arrived before VERSION.
     #[error("{} before VERSION", command_name(*.0))]
     NoVersion(u16),
     /// The VERSION is not acceptable.
@@ -259,7 +260,7 @@ pub enum VersionError {
     /// The text is not JSON, or a value has a wrong type.
     #[error("the capabilities: {0}")]
     Json(String),
-    /// It has descriptors or flags.
+    /// The reply has descriptors or flags.
     #[error("descriptors, or flags {0:#x}, expected no descriptors and flags 0")]
     Flags(u32),
 }

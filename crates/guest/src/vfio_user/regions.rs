@@ -21,14 +21,14 @@ pub mod region {
     pub const VGA: usize = 8;
 }
 
-/// A region. Size 0 means that it does not exist.
+/// A region. Size 0 means that the region does not exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Region {
     /// Size in bytes.
     pub size: u64,
-    /// Whether the client may read it.
+    /// Whether the client may read the region.
     pub readable: bool,
-    /// Whether the client may write it.
+    /// Whether the client may write the region.
     pub writable: bool,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// Decodes the fields of an access; missing ones are zero.
+    /// Decodes the fields of an access; missing fields are zero.
     pub(super) fn read(payload: &[u8]) -> Access {
         let ([offset], [region, count]) = (longs(payload, 0), words(payload, 8));
         Access { offset, region, count }

@@ -10,8 +10,9 @@ use std::os::fd::OwnedFd;
 /// Maximum number of descriptors per message: the limit of QEMU.
 pub const MAX_FDS: usize = 16;
 
-/// Maximum number of bytes of whole messages sent in one call. A socket accepts that many at once or not at all, so a peer that
-/// expects to read a whole header does. Only a longer message is split, after its header.
+/// Maximum number of bytes of whole messages sent in one call. A socket accepts this number of bytes completely or not
+/// at all, so a peer that expects to read a whole header can read one. Only a longer message is split, after its
+/// header.
 const MAX_BATCH: usize = 32 << 10;
 
 /// Received bytes that are not handled yet.
@@ -22,7 +23,7 @@ pub(super) struct Input {
     start: usize,
     /// Bytes of the stream before `bytes`.
     before: u64,
-    /// Descriptors, each with the stream offset of the last byte that came with it.
+    /// Descriptors, each with the stream offset of the last byte that arrived with it.
     fds: VecDeque<(u64, OwnedFd)>,
     /// Maximum size of a message in bytes.
     longest: usize,
@@ -47,7 +48,7 @@ impl Input {
         self.start = 0;
         self.bytes.extend_from_slice(bytes);
         let last = (self.before + self.bytes.len() as u64).saturating_sub(1);
-        // One more than a message may have, so that it is refused.
+        // This is one more than a message may have, so that the message is refused.
         let room = (2 * MAX_FDS + 1).saturating_sub(self.fds.len());
         self.fds.extend(fds.into_iter().take(room).map(|fd| (last, fd)));
     }
@@ -98,7 +99,7 @@ impl Input {
         Ok(Some(Message { header, payload, fds }))
     }
 
-    /// Returns the descriptors that came with bytes before `end`.
+    /// Returns the descriptors that arrived with bytes before `end`.
     fn fds_before(&mut self, end: u64) -> Vec<OwnedFd> {
         let count = self.fds.iter().take_while(|(last, _)| *last < end).count();
         self.fds.drain(..count).map(|(_, fd)| fd).collect()

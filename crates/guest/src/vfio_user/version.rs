@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// The supported minor version; the major version is 0.
 const MINOR: u16 = 1;
-/// Transfer size of a peer that states none, in bytes.
+/// Transfer size in bytes of a peer that does not state one.
 const DEFAULT_TRANSFER: u64 = 1 << 20;
 
 /// Capabilities of the client.
@@ -24,7 +24,7 @@ struct VersionData {
     capabilities: Option<Capabilities>,
 }
 
-/// Known capabilities. The reply omits others, which declares them unsupported.
+/// Known capabilities. The reply omits other capabilities, which declares them unsupported.
 #[derive(Default, Deserialize, Serialize)]
 struct Capabilities {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,7 +81,7 @@ fn read(text: &[u8]) -> Result<VersionData, VersionError> {
     serde_json::from_slice(json).map_err(|error| VersionError::Json(error.to_string()))
 }
 
-/// Returns our capabilities, restricted to the client's: a reply must not have others.
+/// Returns riser's capabilities that the client also has: a reply must not have others.
 fn answer(shape: &Shape, theirs: &Capabilities) -> Capabilities {
     Capabilities {
         max_msg_fds: theirs.max_msg_fds.map(|_| MAX_FDS as u64),

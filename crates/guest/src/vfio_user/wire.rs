@@ -6,7 +6,7 @@ pub(super) const HEADER_BYTES: usize = 16;
 
 /// Bits of a header's flags with the message type.
 pub(super) const TYPE: u32 = 0xf;
-/// The type of a reply; a command has zero.
+/// The type of a reply. A command has zero here.
 pub(super) const REPLY: u32 = 1;
 /// The sender wants no reply.
 pub(super) const NO_REPLY: u32 = 0x10;
@@ -19,7 +19,7 @@ pub mod command {
     pub const VERSION: u16 = 1;
     /// Allows DMA in a range of addresses.
     pub const DMA_MAP: u16 = 2;
-    /// Removes such a range.
+    /// Removes a range of memory from the map.
     pub const DMA_UNMAP: u16 = 3;
     /// Queries the number of regions and interrupt types.
     pub const DEVICE_GET_INFO: u16 = 4;
@@ -128,12 +128,12 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Returns the 32-bit fields from an offset on; missing ones are zero.
+/// Returns the 32-bit fields from an offset on; missing fields are zero.
 pub(super) fn words<const N: usize>(bytes: &[u8], at: usize) -> [u32; N] {
     std::array::from_fn(|n| u32_at(bytes, at + 4 * n).unwrap_or_default())
 }
 
-/// Returns the 64-bit fields from an offset on; missing ones are zero.
+/// Returns the 64-bit fields from an offset on; missing fields are zero.
 pub(super) fn longs<const N: usize>(bytes: &[u8], at: usize) -> [u64; N] {
     std::array::from_fn(|n| u64_at(bytes, at + 8 * n).unwrap_or_default())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Client side of vfio-user, written only from the protocol's text. It shares no code with the server.
+//! Client side of vfio-user, written only from the protocol's text. The client shares no code with the server.
 use riser_guest::vfio_user::Session;
 
 /// A message on the wire.
@@ -40,7 +40,7 @@ pub(crate) fn version(id: u16, minor: u16, json: &str) -> Vec<u8> {
     command(id, 1, &[&[0, 0][..], &minor.to_le_bytes(), &text].concat())
 }
 
-/// Splits bytes into messages; panics if the last one is incomplete.
+/// Splits bytes into messages. Panics if the last message is incomplete.
 pub(crate) fn cut(mut bytes: &[u8]) -> Vec<Wire> {
     let mut found = Vec::new();
     while !bytes.is_empty() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A function passed through to a machine: which registers are the machine's, which the function's, and which interrupts belong to
-//! it.
+//! A function passed through to a machine: which registers belong to the machine, which to the function, and which
+//! interrupts belong to the function.
 
 use host::{HostInterrupt, HostOutput, HostReadId, Wire};
 use riser_guest::accesses::Answer;
@@ -47,7 +47,7 @@ fn answered(outcome: Option<Outcome<u32>>) -> Vec<u8> {
     bytes.to_vec()
 }
 
-/// Reads configuration space; `has` is the function's own value.
+/// Reads configuration space. `has` is the value in the function.
 fn read(function: &mut Function<u32>, offset: u64, has: &[u8; 4], len: u32) -> Vec<u8> {
     assert_eq!(function.read(1, CONFIG, offset, len), None);
     let Some(HostOutput::ConfigRead { id, function: at, register_dw, byte_enables }) =
@@ -96,7 +96,7 @@ fn bar_writes_stay_in_the_machine() {
         assert_eq!(seen, u32::to_le_bytes(reads), "{offset:#x}");
     }
     assert_eq!(read(&mut function, 0x12, &[0; 4], 2), [0x80, 0xfe]);
-    // If the function does not answer, its BAR reads as ones too.
+    // If the function does not answer, its BAR also reads as ones.
     function.read(1, CONFIG, 0x10, 4);
     let Some(HostOutput::ConfigRead { id, .. }) = function.poll_request() else { panic!("a read") };
     assert_eq!(answered(function.handle(id, &Err(host::HostError::NoDevice))), [0xff; 4]);
@@ -175,7 +175,7 @@ fn msix_table_follows_assigned_and_masked_vectors() {
     assert_eq!(entry(&mut function), Some((1, 1, true)));
     change(&mut function, 1, 1, IrqChange::Unmasked);
     assert_eq!(entry(&mut function), Some((1, 1, false)));
-    // When MSI-X is enabled, the entries are written again, since a reset may have happened.
+    // When MSI-X is enabled, the entries are written again, because a reset may have happened.
     assert!(write(&mut function, u64::from(MSIX) * 4 + 2, &[0, 0x80]).is_some());
     assert_eq!((entry(&mut function), entry(&mut function)), (Some((1, 1, false)), None));
     let message = HostInterrupt::Message { requester: bdf(1), address: 0xfee0_0000, data: 1 };
@@ -206,7 +206,8 @@ fn interrupt_status_selects_the_function_on_a_shared_wire() {
         assert_eq!(function.handle(id, &Ok(data(&[6, 0, status, 0]))), outcome);
         assert_eq!(asked(function), None);
     }
-    // If unmasked while the wire is asserted, the status is read again. A function with INTx disabled does not assert it.
+    // If unmasked while the wire is asserted, the status is read again. A function whose INTx is disabled does not
+    // assert the wire.
     let unmasked = IrqEvent { irq: Irq::Intx, first: 0, count: 1, change: IrqChange::Unmasked };
     let [_, function] = &mut both;
     function.irqs(unmasked);
@@ -217,7 +218,7 @@ fn interrupt_status_selects_the_function_on_a_shared_wire() {
     assert_eq!(asked(function), None);
 }
 
-/// A virtual function lacks IDs and Memory Space Enable; the machine sees both.
+/// A virtual function has no IDs and no Memory Space Enable, but the machine sees both.
 #[test]
 fn virtual_function_shows_ids_and_memory_space_enable() {
     let mut function = Function::new(Facts { virtual_id: Some(0x0008_7269), ..facts(1) }, PayloadPool::new());

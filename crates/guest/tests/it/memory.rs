@@ -11,7 +11,7 @@ use tlp::AtomicOp;
 const BOTH: DmaAccess = DmaAccess { read: true, write: true };
 const BYTES: u64 = 0x3000;
 
-/// A memory file as QEMU makes it, or one that may shrink.
+/// A memory file like those of QEMU, or a file that may shrink.
 fn file(sealed: bool) -> OwnedFd {
     let fd = memfd_create("guest", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&fd, BYTES).unwrap();
@@ -81,7 +81,7 @@ fn rejects_accesses_without_permission() {
 
 /// Rows of `PCIe 5.0 §6.15`: operation, value before, operands, value after.
 #[test]
-fn atomic_operations() {
+fn atomic_operations_return_old_and_store_new_value() {
     let long = |value: u64| value.to_le_bytes().to_vec();
     let short = |value: u32| value.to_le_bytes().to_vec();
     let rows = [
@@ -115,7 +115,7 @@ fn atomic_operations() {
 
 /// Two mappings of the same counter, each in its own thread: no addition is lost.
 #[test]
-fn additions_are_atomic_to_others() {
+fn concurrent_additions_lose_no_update() {
     const ADDITIONS: u64 = 200_000;
     let (one, fd) = memory(true);
     let other = std::thread::spawn(move || {
@@ -143,7 +143,7 @@ fn accesses_fail_after_truncation() {
     assert!(!memory.operate(0xff0, AtomicOp::Swap, &[1; 4], &mut [0; 4]));
 }
 
-/// Runs only if the system supports huge pages, even if none is free.
+/// The test runs only if the system supports huge pages. It also runs if no huge page is free.
 #[test]
 fn rejects_huge_pages() {
     let flags = MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;

@@ -69,12 +69,12 @@ fn step() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn random_scripts_pass(steps in proptest::collection::vec(step(), 0..120)) {
+    fn random_scripts_pass_fuzz_checks(steps in proptest::collection::vec(step(), 0..120)) {
         checks::script(&[vec![9, 2], steps.concat()].concat());
     }
 
     #[test]
-    fn random_bytes_pass(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+    fn random_bytes_pass_fuzz_checks(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
         checks::script(&bytes);
     }
 }

@@ -164,7 +164,7 @@ fn rejects_unsupported_versions() {
         let Some(Event::HangUp(HangUp::Version(why))) = session.poll() else { panic!("{error}") };
         assert_eq!(why, error);
         assert!(session.is_over() && session.poll().is_none());
-        // The client gets the error if it wants a reply.
+        // The client gets the error if it has requested a reply.
         assert_eq!(
             sent(&mut session).iter().map(|reply| reply.error).sum::<u32>(),
             if error == VersionError::Flags(0x10) { 0 } else { EINVAL }
@@ -210,7 +210,7 @@ fn describes_regions_and_interrupts() {
     }
 }
 
-/// Every command with each wrong payload length, and with descriptors that it does not take.
+/// Every command with each wrong payload length, and with descriptors that it does not accept.
 #[test]
 fn rejects_wrong_lengths_and_descriptors() {
     let rows: [(u16, Vec<u8>, usize); 12] = [
@@ -338,7 +338,7 @@ fn reads_are_answered_in_any_order() {
     assert!(session.poll().is_none());
     session.complete(second, Ok(&[5, 6]));
     session.complete(first, Ok(&[1, 2, 3, 4]));
-    // A second completion, and one with a token of another session, are ignored.
+    // A second completion, and a completion with a token of another session, are ignored.
     session.complete(first, Ok(&[1, 2, 3, 4]));
     joined().complete(first, Err(Errno::IO));
     let replies = sent(&mut session);
@@ -478,7 +478,7 @@ fn executes_all_writes_of_one_message() {
 }
 
 #[test]
-fn maps() {
+fn accepts_valid_maps_and_rejects_invalid_ones() {
     let mut session = joined();
     session.receive(&command(1, 2, &map(0x1000, 0x3000, 0x5000, 3)), [fd()]);
     let Some(Event::Map { token, map: mapped, fd: Some(_), fd_offset: 0x5000 }) = session.poll() else {
@@ -571,7 +571,7 @@ fn maps_without_descriptor_ignore_the_offset() {
     assert_eq!(errno(&mut session, 2, &map(0x1000, 0x1000, 0, 1)), 0);
 }
 
-/// DEVICE_SET_IRQS as QEMU sends it for MSI-X.
+/// The DEVICE_SET_IRQS that QEMU sends for MSI-X.
 #[test]
 fn sets_up_msix_as_qemu_does() {
     let mut session = joined();
@@ -608,7 +608,7 @@ fn sets_up_msix_as_qemu_does() {
 
 /// A wire is masked when it is signalled (`VFIO_IRQ_INFO_AUTOMASKED`).
 #[test]
-fn signalling_masks_a_wire() {
+fn signal_masks_a_level_interrupt() {
     let mut session = joined();
     assert_eq!(errno_with(&mut session, 8, &words(&[20, 0x24, 0, 0, 1]), 1), 0);
     for _ in 0..2 {
@@ -622,7 +622,7 @@ fn signalling_masks_a_wire() {
 }
 
 #[test]
-fn booleans_select_interrupts_of_a_range() {
+fn booleans_select_interrupts_within_a_range() {
     let mut session = joined();
     session.receive(&command(1, 8, &[words(&[24, 0xa, 2, 0, 4]), vec![1, 0, 255, 0]].concat()), []);
     let mut masked = Vec::new();
@@ -736,7 +736,7 @@ fn dma_by_message_completes_in_any_order() {
 
 /// The format of QEMU 10.1: an address, a count of 32 bits, data, and four bytes that it counts but does not fill.
 #[test]
-fn dma_by_message_detects_narrow_counts() {
+fn dma_by_message_detects_truncated_counts() {
     let mut session = with_memory(3);
     let narrow = |data: [u8; 4]| [longs(&[0x1000]), words(&[4]), data.to_vec(), vec![0; 4]].concat();
     // Zeros look the same in both formats. Other data show the client's format; then zeros are unambiguous.
@@ -847,7 +847,7 @@ fn bounds_pending_events_and_replies() {
 }
 
 #[test]
-fn handles_messages_before_the_peer_left() {
+fn handles_messages_sent_before_the_peer_left() {
     let mut session = joined();
     session.receive(&command(1, 9, &access(0, 7, 4)), []);
     let Some(Event::Read { token, .. }) = session.poll() else { panic!() };
@@ -873,7 +873,8 @@ fn handles_messages_before_the_peer_left() {
     }
 }
 
-/// One call sends either whole messages, or a part of one long message. A peer that expects to read a whole header does.
+/// One call sends either whole messages, or a part of one long message. A peer that expects to read a whole header can
+/// read one.
 #[test]
 fn sends_whole_messages_at_once() {
     let mut session = joined();
@@ -939,7 +940,8 @@ fn conversation() -> Vec<(Vec<u8>, usize)> {
     ]
 }
 
-/// Returns what a session makes of pieces: its events, without identifiers that vary, and the bytes that it sends.
+/// Returns the result of a session that receives these pieces: its events, without identifiers that vary, and the bytes
+/// that it sends.
 fn outcome(pieces: impl IntoIterator<Item = (Vec<u8>, usize)>) -> (Vec<String>, Vec<u8>) {
     let mut session = Session::new(&shape());
     let (mut events, mut out) = (Vec::new(), Vec::new());
@@ -972,8 +974,8 @@ fn outcome(pieces: impl IntoIterator<Item = (Vec<u8>, usize)>) -> (Vec<String>, 
     (events, out)
 }
 
-/// Cuts a conversation as a socket may deliver it: descriptors come with the first byte of their message, and no later
-/// message is in the same piece.
+/// Cuts a conversation in a way in which a socket may deliver it: descriptors come with the first byte of their
+/// message, and no later message is in the same piece.
 fn cut(pieces: &[(Vec<u8>, usize)], cuts: &[usize]) -> Vec<(Vec<u8>, usize)> {
     let mut found = vec![(Vec::new(), 0)];
     let mut at = 0;
@@ -993,7 +995,7 @@ fn cut(pieces: &[(Vec<u8>, usize)], cuts: &[usize]) -> Vec<(Vec<u8>, usize)> {
 }
 
 #[test]
-fn every_cut_gives_the_same_outcome() {
+fn cuts_at_any_byte_give_the_same_outcome() {
     let pieces = conversation();
     let expected = outcome(pieces.clone());
     assert_eq!(expected.0.len(), 14, "{:#?}", expected.0);

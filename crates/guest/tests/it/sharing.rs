@@ -48,7 +48,7 @@ fn detects_unshared_memory() {
     assert_eq!(found, [Some(false), Some(false), Some(true), None]);
 }
 
-/// Equal in the end: the machine wrote there before.
+/// At the end the contents are equal: the machine had written there before.
 #[test]
 fn accepts_shared_memory() {
     let (mut sharing, mut session) = (Sharing::default(), session());
@@ -59,7 +59,7 @@ fn accepts_shared_memory() {
 
 /// Before the device may do DMA, the question fails and is repeated later. If the file cannot be read, there is no result.
 #[test]
-fn reports_nothing_if_unknown() {
+fn reports_no_result_for_unknown_memory() {
     let (mut sharing, mut session) = (Sharing::default(), session());
     for _ in 0..5 {
         assert_eq!(look(&mut sharing, &mut session, None, Some(0)), Some(false));

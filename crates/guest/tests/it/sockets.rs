@@ -76,7 +76,7 @@ fn map(id: u16, address: u64, offset: u64) -> Vec<u8> {
     command(id, 2, &[words(&[32, 3]), longs(&[offset, address, 0x1000])].concat())
 }
 
-/// QEMU shuts down its receiving half after an answer that came too late, and stays connected.
+/// QEMU shuts down its receiving half after an answer that arrived too late, and stays connected.
 #[test]
 fn disconnects_client_that_stops_receiving() {
     for has_answer in [false, true] {
@@ -93,7 +93,7 @@ fn disconnects_client_that_stops_receiving() {
 }
 
 #[test]
-fn memory_and_interrupts_by_descriptors() {
+fn shares_memory_and_interrupts_by_descriptors() {
     let (_folder, path) = place();
     let mut server = Server::bind(&path, shape()).unwrap();
     let mut stream = connect(&mut server);
@@ -101,7 +101,8 @@ fn memory_and_interrupts_by_descriptors() {
     ftruncate(&file, 0x2000).unwrap();
     fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
 
-    // Messages without descriptors before and after the one with a descriptor, as for QEMU's ROMs. All are sent before the server reads.
+    // Messages without descriptors before and after the message with a descriptor. QEMU sends such messages for its
+    // ROMs. All are sent before the server reads.
     stream.write_all(&map(1, 0x10000, 0)).unwrap();
     send_with(&stream, &map(2, 0x20000, 0x1000), &[file.as_fd()]);
     stream.write_all(&map(3, 0x30000, 0)).unwrap();
@@ -180,7 +181,7 @@ fn rejects_too_many_descriptors() {
     let fds: Vec<_> = events.iter().map(AsFd::as_fd).collect();
     send_with(&stream, &command(4, 8, &words(&[20, 0x24, 2, 0, 17])), &fds);
     assert!(matches!(next(&mut server), Event::HangUp(HangUp::Truncated)));
-    // In two send calls for one message.
+    // The descriptors are in two send calls for one message.
     let stream = connect(&mut server);
     let set = command(4, 8, &words(&[20, 0x24, 2, 0, 17]));
     send_with(&stream, &set[..20], &fds[..16]);
@@ -257,14 +258,15 @@ fn serves_next_client_after_hang_up() {
             other => panic!("{other:?}"),
         }
     }
-    // More than the socket buffer holds.
+    // More bytes than the socket buffer has room for.
     server.flush();
     assert!(!server.session().unwrap().outgoing().is_empty());
     let _next = connect(&mut server);
     assert!(stream.write_all(&[0; 16]).is_err());
 }
 
-/// More replies than a socket holds, to a client that does not read yet. All arrive later, and memory stays bounded.
+/// More replies than a socket has room for, to a client that does not read yet. All arrive later, and memory stays
+/// bounded.
 #[test]
 fn slow_client_loses_no_replies() {
     const READS: usize = 4096;
@@ -313,7 +315,7 @@ fn slow_client_loses_no_replies() {
 /// Part of the next test, as a separate process of another user: connects, and is not served.
 #[test]
 #[ignore = "a part of another_user_is_not_served"]
-fn as_another_user() {
+fn child_process_connects_as_another_user() {
     let mut stream = UnixStream::connect(std::env::var("RISER_TEST_SOCKET").unwrap()).unwrap();
     // The server may already have closed the connection.
     let _ = stream.write_all(&version(0, 0, QEMU));
@@ -339,7 +341,7 @@ fn another_user_is_not_served() {
         .for_each(|(path, mode)| open(path, mode));
     let mut other = Command::new(&program);
     other
-        .args(["--exact", "sockets::as_another_user", "--ignored"])
+        .args(["--exact", "sockets::child_process_connects_as_another_user", "--ignored"])
         .env("RISER_TEST_SOCKET", &path)
         .uid(NOBODY)
         .gid(NOBODY);

@@ -184,7 +184,8 @@ fn get(map: &BTreeMap<u64, u8>, at: u64, len: u64) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Reads and writes of any length at any offset behave as on a byte array, and each answer goes to its access.
+    /// Reads and writes of any length at any offset behave like those of a byte array, and each answer goes to its
+    /// access.
     #[test]
     fn windows_behave_like_memory(
         accesses in prop::collection::vec(

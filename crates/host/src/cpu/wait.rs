@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Queues of interrupts and device messages for a host program, within the limits of [`cpu`](super), and the futures that take
-//! them.
+//! Queues of interrupts and device messages for a host program, within the limits of [`cpu`](super), and the futures
+//! that remove items from them.
 
 use crate::HostMessage;
 use exec::{WaitList, wake};
@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 /// A queue of items, and its waiters in order.
 pub(super) struct Mailbox<T> {
     pub(super) items: VecDeque<T>,
-    /// Maximum number of items kept.
+    /// Maximum number of items that the queue stores.
     most: usize,
     /// Number of items dropped beyond that.
     pub(super) lost: u64,
@@ -26,7 +26,7 @@ impl<T> Mailbox<T> {
         Rc::new(RefCell::new(Mailbox { items: VecDeque::new(), most, lost: 0, waiting }))
     }
 
-    /// Removes the waiter with `ticket`. Returns the waker of the next one.
+    /// Removes the waiter with `ticket`. Returns the waker of the next waiting task.
     fn leave(&mut self, ticket: &mut Option<u64>) -> Option<Waker> {
         self.waiting.leave(ticket);
         if self.items.is_empty() { None } else { self.waiting.first() }

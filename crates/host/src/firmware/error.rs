@@ -8,7 +8,7 @@ use thiserror::Error;
 #[error("{text}")]
 pub struct FirmwareError {
     pub(super) text: String,
-    /// Whether the function is still there.
+    /// Says whether the function is still there.
     pub kind: FirmwareErrorKind,
 }
 
@@ -19,7 +19,7 @@ pub enum FirmwareErrorKind {
     Wrong,
     /// The function is absent or has changed: a request was rejected.
     Refused,
-    /// The function did not answer, so it was absent or reset, even if it answers now.
+    /// The function did not answer: it was absent or reset at that time, even if it answers now.
     TimedOut,
 }
 

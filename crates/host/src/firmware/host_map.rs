@@ -35,8 +35,8 @@ pub struct HostMap {
 }
 
 impl Default for HostMap {
-    /// A PC: BARs from 2 GiB to 4 GiB - 128 MiB and from 256 GiB to 512 GiB, I/O from 1000h, interrupts as on x86,
-    /// INTx on lines 16 to 19, after the ISA lines.
+    /// A PC: BARs from 2 GiB to 4 GiB - 128 MiB and from 256 GiB to 512 GiB, and I/O from 1000h. Interrupts as on x86,
+    /// with INTx on lines 16 to 19, after the ISA lines.
     fn default() -> HostMap {
         HostMap {
             mmio32: Window { base: 0x8000_0000, size: 0x7800_0000 },
@@ -206,8 +206,9 @@ pub struct FixedPlace {
     pub address: u64,
 }
 
-/// Position of a function in the tree, independent of bus numbers: the device and function numbers of the bridges
-/// above it, from the root complex down, then its own, such as `01.0/00.0/02.0/00.0`.
+/// Position of a function in the tree, independent of bus numbers. It consists of the device and function numbers of
+/// the bridges above the function, from the root complex down, and of the function itself, such as
+/// `01.0/00.0/02.0/00.0`.
 ///
 /// Each step is the low byte of a [`Bdf`](tlp::Bdf): device in bits 7:3, function in 2:0; with ARI a function number.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]

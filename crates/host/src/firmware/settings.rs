@@ -53,8 +53,8 @@ pub(super) async fn common(
     Ok(commons)
 }
 
-/// Returns the shared settings below `bridge`, which new functions there must use. For a root port they are chosen
-/// again.
+/// Returns the shared settings below `bridge`, which new functions there must use. For a root port, the settings are
+/// chosen again.
 pub(super) async fn common_below(
     cpu: &Cpu,
     map: &HostMap,
@@ -81,7 +81,7 @@ pub(super) async fn common_below(
 }
 
 /// Returns the limit of a function that supports `supported` for its path's size. Any device may be inserted into a
-/// switch's slot while others keep their size.
+/// switch's slot later, while the sizes of the other devices stay.
 fn bound_of(function: &Function, supported: Mps) -> Mps {
     if function.hot_plug() && function.parent.is_some() { Mps::default() } else { supported }
 }
@@ -181,7 +181,7 @@ impl Config<'_> {
         Ok(())
     }
 
-    /// Enables a bridge to forward error messages, and a root port to interrupt for them (`PCIe 5.0 §6.2.4`,
+    /// Enables a bridge to forward error messages, and a root port to send interrupts for them (`PCIe 5.0 §6.2.4`,
     /// `§6.2.6`). Device Control selects the errors to report; SERR# Enable is set with the other bits of Command.
     async fn report_errors(&self, function: &Function) -> Result<(), FirmwareError> {
         if function.bridge.is_some() {

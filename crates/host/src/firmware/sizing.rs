@@ -67,7 +67,7 @@ impl Walk<'_> {
     }
 
     /// Records the needs of a physical function's virtual functions: addresses for all of them, and the bus numbers
-    /// that they extend to (`PCIe 5.0 §9.2.1.2`, `§9.3.3.9` on).
+    /// that their IDs use (`PCIe 5.0 §9.2.1.2`, `§9.3.3.9` on).
     async fn measure_vfs(&mut self, bdf: Bdf, wide: bool) -> Result<(), FirmwareError> {
         let Some(function) = self.functions.get(&bdf) else { return Ok(()) };
         let Some(at) = function.extended_capability(extended::SRIOV) else { return Ok(()) };
@@ -139,15 +139,15 @@ impl Config<'_> {
         self.read(register_dw).await
     }
 
-    /// Bytes of the Expansion ROM; 0 without one. It stays disabled.
+    /// Bytes of the Expansion ROM; 0 if there is none. The ROM stays disabled.
     async fn probe_rom(&self, register_dw: u16) -> Result<u64, FirmwareError> {
         self.write(register_dw, ALL_BYTES, ROM_ADDRESS).await?;
         let mask = self.read(register_dw).await? & ROM_ADDRESS;
         Ok(u64::from(mask & mask.wrapping_neg()))
     }
 
-    /// Reads the SR-IOV capability for all VFs. First VF Offset and VF Stride may depend on NumVFs and on ARI
-    /// Capable Hierarchy, so both are set while they are read.
+    /// Reads the SR-IOV capability for all VFs. First VF Offset and VF Stride may depend on NumVFs and on ARI Capable
+    /// Hierarchy, so these two are set before the offset and the stride are read.
     async fn probe_vfs(&self, at: u16, ari: bool) -> Result<FoundSriov, FirmwareError> {
         let hierarchy = if ari { sriov::ARI_HIERARCHY } else { 0 };
         self.write(at + sriov::CONTROL, LOW_HALF, hierarchy).await?;

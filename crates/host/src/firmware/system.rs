@@ -23,9 +23,9 @@ pub struct System {
 pub struct Function {
     /// Data for its driver: IDs, BARs, interrupt vectors.
     pub found: FoundFunction,
-    /// The bridge above; `None` on the root complex's own bus.
+    /// The bridge above the function; `None` on the root complex's own bus.
     pub parent: Option<Bdf>,
-    /// Its path, which does not depend on bus numbers.
+    /// The function's path, which does not depend on bus numbers.
     pub path: Path,
     /// Header Type bits 6:0: 0 or 1 (`PCIe 5.0 §7.5.1.1.9`).
     pub header_type: u8,
@@ -47,7 +47,7 @@ pub struct Function {
     pub vf_of: Option<Bdf>,
     /// Its interrupt mechanism.
     pub interrupt: Interrupt,
-    /// Max_Payload_Size that was set; a virtual function has its physical function's.
+    /// Max_Payload_Size that was set; a virtual function has the value of its physical function.
     pub mps: Mps,
 }
 
@@ -93,13 +93,13 @@ pub struct FoundBridge {
     pub secondary: u8,
     /// Subordinate Bus Number: the last bus below.
     pub subordinate: u8,
-    /// I/O window; empty without one.
+    /// I/O window; empty if there is none.
     pub io: super::Window,
     /// Memory window, below 4 GiB.
     pub memory: super::Window,
     /// Prefetchable memory window, above 4 GiB.
     pub prefetchable: super::Window,
-    /// True if it has an I/O window at all.
+    /// True if the bridge has an I/O window at all.
     pub has_io: bool,
     /// True if its prefetchable window has 64-bit addresses.
     pub has_64_bit: bool,
@@ -114,7 +114,7 @@ pub struct FoundSriov {
     pub at: u16,
     /// TotalVFs.
     pub total_vfs: u16,
-    /// NumVFs, all of which are enabled; 0 if VF Enable is clear.
+    /// NumVFs: the number of enabled virtual functions; 0 if VF Enable is clear.
     pub num_vfs: u16,
     /// First VF Offset.
     pub first_offset: u16,
@@ -122,7 +122,7 @@ pub struct FoundSriov {
     pub stride: u16,
     /// VF Device ID.
     pub vf_device: u16,
-    /// VF BARs: the address of the first VF's BAR, and the size of one.
+    /// VF BARs: the address of the first VF's BAR, and the size of each VF's BAR.
     pub bars: [Option<FoundBar>; 6],
 }
 
@@ -145,7 +145,7 @@ pub enum Interrupt {
     Intx {
         /// Interrupt Pin.
         pin: u8,
-        /// The host line, as in Interrupt Line.
+        /// The host's interrupt line, as in the register Interrupt Line.
         line: u8,
     },
     /// MSI.
@@ -210,8 +210,8 @@ impl System {
         self.functions().find(|f| f.path == *path)
     }
 
-    /// Returns the first function below root port `port`, counted from zero, that is not a bridge. With a single
-    /// device there, it is the one to drive.
+    /// Returns the first function below root port `port`, counted from zero, that is not a bridge. If there is a single
+    /// device below, it is the one to drive.
     pub fn first_device(&self, port: usize) -> Option<&Function> {
         self.functions().find(|f| f.parent.is_some() && f.header_type == 0 && f.found.port == port)
     }
@@ -231,7 +231,7 @@ impl System {
     /// capability. A register whose read is rejected reads as ones.
     ///
     /// # Errors
-    /// If there is no such function.
+    /// If `system` has no such function.
     pub async fn read_config(&self, cpu: &Cpu, bdf: Bdf) -> Result<Vec<u8>, FirmwareError> {
         let function = self.get(bdf).ok_or_else(|| format!("no function {bdf} was found"))?;
         let registers = if function.pcie.is_some() { 1024 } else { 64 };
@@ -269,7 +269,7 @@ impl System {
         text
     }
 
-    /// Draws the functions on `bus` after `head`; further lines have the same indentation.
+    /// Draws the functions on `bus` after the text `head`. Further lines have the same indentation.
     fn draw(&self, text: &mut String, head: &str, bus: u8, name: &dyn Fn(Bdf) -> String) {
         let on_bus: Vec<&Function> = self.functions().filter(|f| f.bdf().bus() == bus).collect();
         let indent = indent(head);
@@ -307,7 +307,7 @@ impl System {
             format!("[{secondary:02x}-{subordinate:02x}]")
         };
         let head = format!("{head}-{buses}--");
-        // Virtual functions may be on their own buses, after their physical function's bus.
+        // Virtual functions may be on buses of their own, after their physical function's bus.
         let on_secondary = |f: &Function| f.vf_of.is_some_and(|pf| pf.bus() == secondary);
         let all = self.under(bdf).filter(|f| on_secondary(f)).map(|f| f.bdf().bus());
         let all: BTreeSet<u8> = all.chain([secondary]).collect();

@@ -54,7 +54,7 @@ fn parse(bdf: &str) -> Bdf {
     Bdf::new(part(0..2), part(3..5), part(6..7)).unwrap()
 }
 
-/// Runs firmware below invisible root ports, one after the other. Also returns the time that it took.
+/// Runs firmware below invisible root ports, one after the other. Also returns the simulated time that this took.
 fn run(bus: &mut Bus, ports: &[HostMap]) -> (Result<Vec<FoundFunction>, String>, Time) {
     let (ports, found) = (ports.to_vec(), Rc::new(RefCell::new(Vec::new())));
     let result = Rc::clone(&found);
@@ -164,7 +164,7 @@ fn functions_and_ports_share_the_vectors_and_each_port_has_its_own_windows() {
     assert_eq!(
         seen,
         rows.map(|(bdf, p, base, n)| (bdf.to_string(), p, base, n)),
-        "03:00.1 is behind no multi-function bit"
+        "03:00.1 is not found, because function 0 has no multi-function bit"
     );
     assert_eq!(found[1].bars[0], bar(0x8000_1000, 0x1000));
     assert!(bus.functions[&parse("03:00.0")].ten_bit_tag_enable());

@@ -32,7 +32,7 @@ pub struct Rescan {
 /// removed during enumeration is left out.
 ///
 /// # Errors
-/// A line with the function, and the bus numbers, addresses or vectors that it cannot have.
+/// A line that names the function, and the bus numbers, addresses or vectors that it cannot have.
 pub async fn enumerate_host(cpu: &Cpu, map: &HostMap) -> Result<System, FirmwareError> {
     let mut walk = Walk::whole(cpu, map);
     walk.run(map.first_bus, None).await?;
@@ -54,9 +54,8 @@ pub async fn enumerate_host(cpu: &Cpu, map: &HostMap) -> Result<System, Firmware
 /// changed. New functions must fit into the bus numbers and windows of the port; see [`Policy`](super::Policy) for the reserve.
 ///
 /// # Errors
-/// As [`enumerate_host`]; also if `bridge` is not a root or downstream port that was found. Removed functions are then no
-/// longer in `system`.
-/// removed are no longer in `system` then.
+/// As [`enumerate_host`]; also if `bridge` is not a root or downstream port that was found. Removed functions are then
+/// no longer in `system`.
 pub async fn rescan(cpu: &Cpu, system: &mut System, bridge: Bdf) -> Result<Rescan, FirmwareError> {
     let found = system.get(bridge).filter(|f| f.port_type().is_some_and(|p| p.is_above_link()));
     let port = found.cloned().ok_or_else(|| format!("function {bridge} is not a root or downstream port"))?;
@@ -85,7 +84,7 @@ pub async fn rescan(cpu: &Cpu, system: &mut System, bridge: Bdf) -> Result<Resca
     Ok(Rescan { removed, added })
 }
 
-/// Places all needs. If not all slots can have their reserve, no slot has one.
+/// Places all needs. If not all slots can have their reserve, no slot has a reserve.
 fn place_all(
     map: &HostMap,
     functions: &BTreeMap<Bdf, Function>,
@@ -119,8 +118,8 @@ fn fix(
 }
 
 impl System {
-    /// Programs and enables functions from the root down, so that each can be reached.
-    /// Returns the virtual functions that were enabled.
+    /// Programs and enables functions from the root downwards, so that each function can be reached. Returns the
+    /// virtual functions that were enabled.
     async fn bring_up(
         &mut self,
         cpu: &Cpu,
@@ -164,7 +163,7 @@ impl System {
         added: &[Bdf],
     ) -> Result<(), FirmwareError> {
         let Some(function) = self.functions.get(&bdf) else { return Ok(()) };
-        // A virtual function has no own Vendor ID.
+        // A virtual function has no Vendor ID of its own.
         let bdf = function.vf_of.unwrap_or(bdf);
         let above = self.functions.get(&bdf).and_then(|f| f.parent);
         let gone = uppermost_gone(cpu, &self.functions, bdf, above).await;
@@ -210,8 +209,9 @@ impl System {
         config.enable(function, map.policy.error_reporting).await
     }
 
-    /// True if device 0 directly below `bridge` is the one that was found, with the same settings. A reset after or during its
-    /// setup would have cleared some of them. False if `bridge` was not found as a bridge, or if it was empty.
+    /// True if device 0 directly below `bridge` is the device that was found before, with the same settings. A reset
+    /// during or after setup would have cleared some of these settings. False if `bridge` was not found as a bridge, or
+    /// if there was nothing below it.
     pub async fn is_still_below(&self, cpu: &Cpu, bridge: Bdf) -> bool {
         let Some(buses) = self.get(bridge).and_then(|f| f.bridge) else { return false };
         let bdf = Bdf::from_bits(u16::from(buses.secondary) << 8);

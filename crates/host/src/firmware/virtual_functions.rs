@@ -12,8 +12,8 @@ use config::header::{self, command};
 use tlp::Bdf;
 
 impl System {
-    /// Enables the virtual functions that the policy wants, for these physical functions. Returns their IDs when they
-    /// may be accessed.
+    /// Enables the virtual functions that the policy wants, for these physical functions. Returns the IDs of the
+    /// virtual functions, at the time when they may be accessed.
     pub(super) async fn enable_vfs(&mut self, cpu: &Cpu, pfs: &[Bdf]) -> Result<Vec<Bdf>, FirmwareError> {
         let mut vfs = Vec::new();
         for pf in pfs {
@@ -142,7 +142,8 @@ impl Config<'_> {
         })
     }
 
-    /// Waits until a virtual function answers. Its Vendor ID always reads FFFFh, so another register is read.
+    /// Waits until a virtual function answers. A virtual function's Vendor ID always reads FFFFh, so another register
+    /// is read.
     async fn wait_for_vf(&self) -> Result<(), FirmwareError> {
         for _ in 0..MAX_TRIES {
             match self.cpu.config_read(self.bdf, header::CLASS_REVISION).await {

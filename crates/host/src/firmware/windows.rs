@@ -2,7 +2,8 @@
 //! Assigns addresses: adds up sizes from the leaves up, then distributes ranges from the host's apertures down.
 //!
 //! On each bus the largest alignment comes first, so that no space is lost between ranges. A fixed address determines
-//! all windows above it; the rest of such a window is placed after the fixed part, or otherwise before it.
+//! all windows above it; the rest of such a window is placed after the fixed part, or before it if there is no room
+//! after it.
 
 use super::error::FirmwareError;
 use super::need::{Class, Need, Seat};
@@ -12,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use tlp::Bdf;
 
-/// Needs on one bus, by the bridge above it.
+/// Needs on each bus, by the bridge above the bus.
 type Buses = BTreeMap<Option<Bdf>, Vec<Need>>;
 
 /// The ranges that addresses are assigned from.
@@ -53,7 +54,7 @@ pub(super) fn place(
     Ok(placed)
 }
 
-/// The tree while one class is placed.
+/// The tree while one class of addresses is placed.
 struct Tree<'a> {
     functions: &'a BTreeMap<Bdf, Function>,
     top: Option<Bdf>,
@@ -68,7 +69,8 @@ impl Tree<'_> {
         for need in needs {
             buses.entry(self.above(need.bdf)).or_default().push(need);
         }
-        // A bridge's ID is lower than the IDs below it: reverse order is bottom-up, the order below is top-down.
+        // A bridge's ID is lower than the IDs below it: the descending order is bottom-up, the ascending order is
+        // top-down.
         for (bdf, function) in self.functions.iter().rev() {
             if function.bridge.is_some() && Some(*bdf) != self.top {
                 let contents = buses.entry(Some(*bdf)).or_default();
@@ -240,7 +242,7 @@ const fn overlaps(a: (u64, u64), b: (u64, u64)) -> bool {
     a.0 < b.0.saturating_add(b.1) && b.0 < a.0.saturating_add(a.1)
 }
 
-/// The next multiple of `align`, or the highest address without one.
+/// The next multiple of `align`; the highest address if there is none.
 const fn up(address: u64, align: u64) -> u64 {
     match address.checked_next_multiple_of(align) {
         Some(next) => next,

@@ -35,7 +35,7 @@ impl Allocator {
         self.take_free(len, align).or_else(|| self.take_next(len, align))
     }
 
-    /// Frees the allocation at `start`; false without one.
+    /// Frees the allocation at `start`; false if there is none.
     pub(super) fn give_back(&mut self, start: u64) -> bool {
         let Some((mut first, mut end)) = self.taken.remove(&start) else { return false };
         if let Some((before, bytes)) = self.free.range(..first).next_back().map(|(a, n)| (*a, *n))
@@ -101,7 +101,8 @@ mod tests {
     }
 
     proptest! {
-        /// Allocations are aligned, inside the range, and apart from each other; once all are given back, the whole range is free.
+        /// Allocations are aligned, inside the range, and apart from each other; after all of them are freed, the whole
+        /// range is free.
         #[test]
         fn allocations_never_overlap(steps in prop::collection::vec(step(), 1..80)) {
             let mut allocator = Allocator::new(0x100, 0x1100);

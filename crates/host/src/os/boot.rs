@@ -20,7 +20,8 @@ pub struct Options {
     pub log: EventLog,
     /// Receives the failures.
     pub failures: Failures,
-    /// How long a driver may continue after its device is gone. Its requests end by then, at the latest by Completion Timeout.
+    /// How long a driver may continue after its device is gone. All its requests have ended by then, the last of them
+    /// by Completion Timeout.
     pub drain: Duration,
     /// Links may go down: the host monitors its ports even if no slot is hot-plug capable.
     pub links_go_down: bool,
@@ -50,7 +51,7 @@ pub async fn boot(
     host.outcome()
 }
 
-/// Runs the drivers if all links stay up, so that no task has to watch the ports.
+/// Runs the drivers of a system whose links all stay up, so that no task has to watch the ports.
 async fn run_drivers(
     host: &Rc<Services>,
     components: &[Rc<Component>],
@@ -121,7 +122,7 @@ impl Drop for ComponentTasks {
     }
 }
 
-/// Serves a component until there is nothing more to do for it. A failure is reported at the end of the run.
+/// Serves a component until nothing is left to do for it. A failure is reported at the end of the run.
 async fn serve(host: Rc<Services>, component: Rc<Component>, signal: LossSignal, found: Rc<System>) {
     let served = match component.hot_plug {
         Some(last_event) => HotPlug::serve(&host, &component, last_event, &signal, &found).await,

@@ -16,7 +16,7 @@ use tlp::{Bdf, MessageRouting, Time};
 pub enum Role {
     /// Runs the task of the device in the slot.
     Device(Task),
-    /// Serves the components below a switch. They are lost together with it.
+    /// Serves the components below a switch. The components below it are lost together with it.
     Switch(Vec<Rc<Component>>),
 }
 
@@ -28,7 +28,7 @@ pub struct Component {
     pub path: Path,
     /// ID of a device that enumeration does not find.
     pub id: Bdf,
-    /// The host's work for it.
+    /// The host's work for this device.
     pub role: Role,
     /// Time of the last event in a hot-plug capable slot; its hot-plug driver does not end earlier. `None` if the slot is not hot-plug
     /// capable.
@@ -110,7 +110,7 @@ impl Component {
     }
 }
 
-/// Returns the message that starts the device of function `id`, which enumeration does not find.
+/// Returns the message that starts the device `id`, which enumeration does not find.
 fn start_message(id: Bdf) -> OutMessage {
     let [high, low] = id.bits().to_be_bytes();
     let mut message = OutMessage::new(MessageRouting::ById, VENDOR_DEFINED_TYPE_1);

@@ -9,7 +9,7 @@ use std::pin::Pin;
 /// A running driver.
 pub type DriverFuture = Pin<Box<dyn Future<Output = Result<(), DriverError>>>>;
 
-/// A driver, called with its function. It is started again each time its function is added.
+/// A driver, called with its function. The driver is started again each time its function is added.
 pub type Driver = Box<dyn Fn(Cpu, FoundFunction) -> DriverFuture>;
 
 /// A driver, called with its function and that function's virtual functions, in order.
@@ -20,9 +20,9 @@ pub type HostTask = Box<dyn Fn(Cpu) -> DriverFuture>;
 
 /// The host's work for a device.
 pub enum Task {
-    /// Runs the driver of the function found there.
+    /// Runs the driver of the function that was found in the slot.
     Driver(Driver),
-    /// Runs the driver of all functions found there.
+    /// Runs the driver of all functions that were found in the slot.
     Functions(FunctionsDriver),
     /// Runs a task for a device that enumeration does not find.
     Host(HostTask),

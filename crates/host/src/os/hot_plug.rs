@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host's hot-plug driver (`PCIe 5.0 §6.7`), one task per hot-plug capable slot. It serves the interrupts of the port above, ends and starts the
-//! slot's driver, and makes firmware rescan. It knows the slot only through its registers.
+//! The host's hot-plug driver (`PCIe 5.0 §6.7`), one task per hot-plug capable slot. The task serves the interrupts of
+//! the port above, ends and starts the slot's driver, and makes the firmware rescan. The task sees the slot only
+//! through its registers.
 //!
 //! | event in the registers | action |
 //! |---|---|
@@ -23,11 +24,11 @@ use std::rc::Rc;
 use std::task::Poll;
 use tlp::{Bdf, Duration, Time};
 
-/// Time in which a second press of the attention button cancels the first. The specification says 5 s (`PCIe 5.0 §6.7.1.5`). riser uses a thousandth of
-/// that, since no person is simulated.
+/// Time in which a second press of the attention button cancels the first. The specification says 5 s (`PCIe 5.0
+/// §6.7.1.5`). riser uses a thousandth of that, because no person is simulated.
 pub(super) const BUTTON_DELAY: Duration = Duration::from_ms(5);
-/// How long a link may take to come up after power-on or insertion. The specification allows 1 s (`PCIe 5.0 §6.6.1`). Training is not
-/// modelled, and takes microseconds here.
+/// How long a link may take to come up after power-on or insertion. The specification allows 1 s (`PCIe 5.0 §6.6.1`).
+/// In riser a link needs only microseconds, because its training is not modelled in detail.
 const LINK_TIMEOUT: Duration = Duration::from_ms(1);
 /// Polling interval of Data Link Layer Link Active.
 const LINK_POLL: Duration = Duration::from_us(5);
@@ -35,8 +36,8 @@ const LINK_POLL: Duration = Duration::from_us(5);
 const QUIESCE: Duration = Duration::from_us(50);
 /// Time after the last event of a slot, for its interrupt to come.
 const SETTLE: Duration = Duration::from_us(100);
-/// Time after the link of a switch has come up, for the links below it, which come up one after the other. The specification has software
-/// wait 100 ms before it looks at anything (`PCIe 5.0 §6.6.1`); see [`LINK_TIMEOUT`].
+/// Time to wait after the link of a switch has come up, because the links below it come up one after the other. By the
+/// specification, software waits 100 ms before its first access (`PCIe 5.0 §6.6.1`); see [`LINK_TIMEOUT`].
 const LINKS_BELOW: Duration = Duration::from_us(500);
 
 /// State of the slot.
@@ -78,7 +79,8 @@ pub(super) struct HotPlug {
 }
 
 impl HotPlug {
-    /// Serves `component`, as enumeration has `found` it, until its driver has ended and no more events are expected.
+    /// Serves `component` until its driver has ended and no more events are expected. `found` is what enumeration has
+    /// found of it.
     ///
     /// # Errors
     /// The error of the slot's driver while its device is present, or of a port that does not answer.
@@ -98,7 +100,7 @@ impl HotPlug {
         let served = match this.run(found).await {
             Ok(None) => return Ok(()),
             Ok(Some(loss)) => Ok(loss),
-            // Its port may be gone, with the signal still to come.
+            // The port may be gone although the signal of this has not arrived yet.
             Err(error) => this.signal.lost_within(&this.host.cpu, this.host.options.drain).await.ok_or(error),
         };
         this.lose(served?).await
@@ -136,7 +138,8 @@ impl HotPlug {
         Ok(())
     }
 
-    /// Takes the slot over from enumeration. Changes since enumeration are events: a card that has come or gone, or a changed link.
+    /// Takes the slot over from enumeration. Changes since enumeration are events: a card was inserted or removed, or
+    /// the link has changed.
     async fn begin(&mut self, found: &System) -> Result<(), DriverError> {
         let (host, component) = (Rc::clone(&self.host), Rc::clone(&self.component));
         let port = found.get(self.port.bdf()).ok_or("no port leads to it")?;
@@ -308,7 +311,7 @@ impl HotPlug {
         Ok(())
     }
 
-    /// Gives power, waits for the link, finds what is there, and starts its driver.
+    /// Switches power on, waits for the link, enumerates the card, and starts its driver.
     async fn turn_on(&mut self) -> Result<(), DriverError> {
         self.port.power_on().await?;
         let timeout = self.host.cpu.now() + LINK_TIMEOUT;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Logs of a simulated host: hot-plug events and failures. [`ObservedProgram`] adds them to a host program.
+//! Logs of a simulated host: hot-plug events and failures. [`ObservedProgram`] adds a log of them to a host program.
 
 use crate::cpu::AsyncProgram;
 use crate::{HostInput, HostOutput, HostProgram};
@@ -52,21 +52,21 @@ impl Failures {
         }
     }
 
-    /// Returns all failures in the order of time; `None` if nothing has failed.
+    /// Returns all failures, the earliest first; `None` if nothing has failed.
     pub(super) fn text(&self) -> Option<String> {
         let lines = self.0.borrow();
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
 }
 
-/// A host program whose configuration requests are counted as they leave. If it waits without progress, it reports the failures so
-/// far.
+/// A host program whose configuration requests are counted as they leave. If the program waits without progress, it
+/// reports the failures so far.
 pub struct ObservedProgram {
     /// The program.
     pub program: AsyncProgram,
     /// Failures of its slots.
     pub failures: Failures,
-    /// Configuration requests so far.
+    /// Number of configuration requests so far.
     pub config_requests: Rc<Cell<u64>>,
 }
 

@@ -12,9 +12,9 @@ use tlp::Duration;
 /// How a component has lost a port above it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Loss {
-    /// The port is gone. When it is back, the task that serves the port above starts the component again.
+    /// The port is gone. When the port is back, the task that serves the port above starts the component again.
     Temporary,
-    /// The port is gone for good, for this reason.
+    /// The port will not return. This is the reason.
     Permanent(String),
 }
 
@@ -25,12 +25,12 @@ pub(super) struct LossSignal(Rc<State>);
 #[derive(Default)]
 struct State {
     loss: RefCell<Option<Loss>>,
-    /// Each waker once; bounded by the number of tasks of the host.
+    /// Contains each waker once, so its length is at most the number of tasks of the host.
     waiting: RefCell<Vec<Waker>>,
 }
 
 impl LossSignal {
-    /// Signals a loss; only the first one counts.
+    /// Signals a loss. Only the first signal has an effect.
     pub(super) fn set(&self, loss: Loss) {
         self.0.loss.borrow_mut().get_or_insert(loss);
         let waiting = std::mem::take(&mut *self.0.waiting.borrow_mut());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The operating system of a simulated host. [`boot()`] enumerates, runs the driver of each device, and serves hot-plug capable
-//! slots. It knows the hierarchy only through configuration registers and interrupts.
+//! The operating system of a simulated host. [`boot()`] enumerates, runs the driver of each device, and serves hot-plug
+//! capable slots. The operating system sees the hierarchy only through configuration registers and interrupts.
 //!
 //! - `component`: a slot or a switch, and its driver; [`driver`]: types of drivers.
 //! - `boot`: starts everything; `hot_plug`: the hot-plug driver; `slot_port`: registers of its port.

@@ -86,7 +86,7 @@ impl Services {
         Services { cpu: cpu.clone(), hierarchy, options, served, components: RefCell::default() }
     }
 
-    /// Returns true if it monitors ports whose links may go down.
+    /// Returns true if the host monitors ports whose links may go down.
     pub(super) fn listens(&self) -> bool {
         self.options.links_go_down || !self.served.is_empty()
     }
@@ -95,7 +95,7 @@ impl Services {
         self.options.log.note(self.cpu.now(), name, what);
     }
 
-    /// Registers a component. Its task learns through `signal` that a port above it is gone.
+    /// Registers a component. Its task learns through `signal` if a port above it is lost.
     pub(super) fn enter(&self, component: &Component, signal: &LossSignal) {
         let mut components = self.components.borrow_mut();
         components.retain(|(path, _)| *path != component.path);

@@ -70,7 +70,7 @@ pub(super) struct LoggedErrors {
     pub(super) source: Bdf,
     /// The errors, as one line.
     pub(super) line: String,
-    /// True if Surprise Down is one of them.
+    /// True if Surprise Down is one of these errors.
     pub(super) surprise_down: bool,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct SlotPort {
     vector: u16,
     /// DW number of its PCI Express capability.
     pcie: u16,
-    /// DW number of its AER capability, for a root port that has one.
+    /// DW number of the AER capability of a root port; `None` if it has no AER.
     root_aer: Option<u16>,
 }
 
@@ -194,8 +194,8 @@ impl SlotPort {
         self.control(INDICATORS, indicators(attention, power)).await
     }
 
-    /// Takes the uncorrectable errors that have reached a root port, one line per source, and clears them there
-    /// and at their source. Empty for other ports, and if registers do not answer.
+    /// Returns the uncorrectable errors that have reached a root port, one line per source. Clears them in the root
+    /// port and at their source. Empty for other ports, and if registers do not answer.
     pub(super) async fn take_errors(&self) -> Vec<LoggedErrors> {
         let Some(at) = self.root_aer else { return Vec::new() };
         let mut lines = Vec::new();

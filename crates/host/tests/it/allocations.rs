@@ -36,7 +36,7 @@ async fn device(io: Io) {
 }
 
 #[test]
-fn a_device_with_persistent_tasks_allocates_nothing() {
+fn device_with_persistent_tasks_allocates_nothing() {
     let pool = PayloadPool::new();
     let mut device = AsyncDevice::with_pool(pool.clone(), device);
     let span = Span::covering(0, 4).unwrap();

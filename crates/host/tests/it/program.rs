@@ -106,7 +106,7 @@ fn join_waits_for_both_and_select_for_the_first() {
 }
 
 #[test]
-fn sleeping_until_the_past_does_not_wait_and_until_never_waits_for_ever() {
+fn sleep_until_past_returns_at_once_and_until_never_does_not_return() {
     let seen = run(async |cpu, log| {
         cpu.sleep(ps(10)).await;
         cpu.sleep_until(Time::from_ps(5)).await;
@@ -255,7 +255,7 @@ fn interrupts_before_the_wait_are_counted_by_vector() {
 }
 
 #[test]
-fn the_end_of_the_program_drops_its_tasks() {
+fn program_end_drops_its_tasks() {
     let held = Rc::new(());
     let inner = Rc::clone(&held);
     let mut host = Host::new(move |cpu: Cpu| async move {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Synthetic kernels at various places in memory, intact and damaged.
+//! Tests the search and the walks on synthetic kernels at various places in memory. Some of them are damaged.
 
 use crate::checks_introspect as checks;
 use crate::checks_introspect::machine::{Kind, Machine, PID_OF_CODE, Plan};
@@ -97,7 +97,7 @@ fn takes_type_information_from_file() {
     assert!(matches!(find(&mut machine, with(16), &mut |_| {}), Err(Error::NoKernel { btfs: 0, .. })));
 }
 
-/// A list of tasks that loops or leads elsewhere is an error after all attempts.
+/// A list of tasks that loops, or that leads to other memory, is an error after all attempts.
 #[test]
 fn rejects_inconsistent_task_list() {
     let tasks = checks::plain().tasks;

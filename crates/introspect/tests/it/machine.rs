@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A machine with the parts of a kernel that the crate reads, built from the specifications. It uses nothing of the code under test
-//! except its public traits and types.
+//! A machine with the parts of a kernel that the crate reads, built from the specifications. It uses only public
+//! traits and types of the code under test.
 
 use riser_introspect::{Answer, Memory};
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ impl Members {
     }
 }
 
-/// `sizeof(struct page)`, and the flag that BTF calls `PG_uptodate`.
+/// `sizeof(struct page)`. The next constant is the number of the flag that BTF calls `PG_uptodate`.
 const PAGE_STRUCT_BYTES: u64 = 64;
 const UP_TO_DATE: u64 = 1 << 2;
 /// Page number in the file of the code's first page.
@@ -101,7 +101,7 @@ pub(crate) struct Machine {
     pub(crate) tasks: Vec<u64>,
 }
 
-/// The process with code. Plans do not set it.
+/// PID of the process with code. It is the same in all plans.
 pub(crate) const PID_OF_CODE: i32 = 1;
 
 impl Machine {
@@ -244,7 +244,7 @@ impl Machine {
         self.write_word(mapping + head, link(top) | 2);
         self.write(top + members.of("xa_node", "shift"), &[6]);
         let slots = members.of("xa_node", "slots");
-        // `vmemmap_base`, at a distance from the direct map that is otherwise unused.
+        // `vmemmap_base`, at a distance from the direct map that no other part of the machine uses.
         let pages = plan.direct + (1 << 44);
         let (mut leaves, mut tables) = (BTreeMap::new(), BTreeMap::new());
         for (number, (frame, is_whole)) in self.cached.clone() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The basis of results: how reliably the figures of the host's profile are known that a result depends on.
+//! The basis of results: how reliably the figures of the host's profile that affect a result are known.
 
 use super::HOSTS;
 use crate::schema::{Host, IommuPages};
@@ -7,7 +7,7 @@ use fabric::TransactionKind;
 use plug::file::Folder;
 use plug::profile::Basis;
 
-/// A property of a host that results show. Each depends on its own set of figures.
+/// A property of a host that results show. Each aspect depends on its own set of figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Aspect {
     /// Latency of a device's read.
@@ -120,7 +120,7 @@ impl HostBasis {
         }))
     }
 
-    /// Returns the basis of one aspect.
+    /// Returns the basis of this aspect.
     #[must_use]
     pub const fn get(&self, aspect: Aspect) -> Basis {
         self.0[aspect as usize]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The profile file of a host: its figures, each with its source. `fabric` implements them.
+//! The profile file of a host: its figures, each with its source. `fabric` implements these properties.
 
 use super::HOSTS;
 use super::host_parts::{
@@ -27,10 +27,10 @@ pub struct HostFile {
     pub version: u32,
     /// `host`.
     pub kind: HostKind,
-    /// Description of the machine, one line.
+    /// Description of the machine, in one line.
     pub description: String,
     /// Generation of the links with which the figures were measured. For links of another generation, riser reports the
-    /// figures as extrapolated. Without it, they hold for any.
+    /// figures as extrapolated. Without it, the figures hold for any generation.
     #[serde(rename = "gen")]
     pub generation: Option<Figure<Gen>>,
     /// Generation of the links of the figures that `riser fit` kept from another server's profile, if it differs.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The optional tables of a host profile, for parts beyond a root complex with fixed latencies. `fabric::profile` implements
-//! them.
+//! The optional tables of a host profile, for parts beyond a root complex with fixed latencies. `fabric::profile`
+//! implements these parts.
 
 use fabric::profile::{
     CompletionProfile, DramBanks, DramProfile, IommuProfile, LlcProfile, NumaProfile, PageWalkCache,
@@ -19,16 +19,17 @@ use tlp::{Duration, Mps};
 pub struct LlcTable {
     /// Capacity in bytes: at least 64 sets of 64 B lines.
     pub capacity_bytes: Figure<u64>,
-    /// Ways of each set.
+    /// Number of ways of each set.
     pub ways: Figure<u32>,
-    /// Ways in which writes of devices allocate (DDIO): at least one less than `ways`. Lines of cores use the others.
+    /// Ways in which writes of devices allocate (DDIO): at least one less than `ways`. Lines of cores use the other
+    /// ways.
     pub ddio_ways: Figure<u32>,
     /// Extra latency of a read of a line that a core wrote, compared with one that a device wrote.
     pub core_snoop_latency_ps: Figure<Picoseconds>,
     /// Lines that devices read from memory are allocated in the cache. Default: false.
     pub read_allocate: Option<Figure<bool>>,
-    /// Extra time until a write of a whole line that misses is visible: it evicts another line, which is first written to
-    /// memory.
+    /// Extra time until a write of a whole line is visible, if the line misses: the write evicts another line, which is
+    /// first written to memory.
     pub eviction_latency_ps: Figure<Picoseconds>,
 }
 
@@ -36,8 +37,8 @@ pub struct LlcTable {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DramTable {
-    /// Extra latency of a read from memory compared with a cache hit. Also the extra time until a partial write of a missing
-    /// line is visible.
+    /// Extra latency of a read from memory compared with a cache hit. This is also the extra time until a partial write is
+    /// visible, if its line misses.
     pub latency_ps: Figure<Picoseconds>,
     /// Banks, if lines of one bank are served one after another.
     pub banks: Option<BanksTable>,
@@ -69,7 +70,7 @@ pub struct NumaTable {
     pub remote_snoop_latency_ps: Figure<Picoseconds>,
     /// Extra latency of a read of the other socket's memory whose line is not in the local cache.
     pub remote_memory_latency_ps: Figure<Picoseconds>,
-    /// Extra time until a write is visible that evicts a line of the other socket's memory.
+    /// Extra time until a write is visible, if it evicts a line of the other socket's memory.
     pub remote_eviction_latency_ps: Figure<Picoseconds>,
 }
 
@@ -91,8 +92,9 @@ pub struct IommuTable {
     pub hit_latency_ps: Figure<Picoseconds>,
     /// Latency of a page walk.
     pub page_walk_latency_ps: Figure<Picoseconds>,
-    /// Number of concurrent page walks, 1 to 64. If all walkers are busy, the next walk and all later requests of its root
-    /// port wait until these walks have ended and the requests translated by then have been served by memory.
+    /// Number of concurrent page walks, 1 to 64. If all walkers are busy, the next walk and all later requests of its
+    /// root port wait. Such requests wait until these walks have ended, and until memory has served the requests that
+    /// were translated by then.
     pub walkers: Figure<u32>,
     /// A cache of upper levels of page tables.
     pub page_walk_cache: Option<PageWalkCacheTable>,
@@ -119,7 +121,8 @@ pub struct CompletionsTable {
     /// Reads of at least eight lines that follow another such read at their root port get completions of Max_Payload_Size
     /// regardless of `unit_bytes`.
     pub streaming: Figure<bool>,
-    /// Reads of at least this many bytes, 1 to 4096, always get completions of Max_Payload_Size. Default: no such rule.
+    /// Reads of at least this many bytes, 1 to 4096, always get completions of Max_Payload_Size. Default: there is no
+    /// such rule.
     pub whole_from_bytes: Option<Figure<u32>>,
     /// A read that starts within a line gets the rest of that line in a separate completion. Default: false.
     pub first_line_alone: Option<Figure<bool>>,
@@ -151,7 +154,7 @@ pub struct LatencyRow {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PowerTable {
-    /// Idle time after which it sleeps.
+    /// Idle time after which the server enters this state.
     pub idle_ps: Figure<Picoseconds>,
     /// Wake-up latencies.
     pub wake: Vec<LatencyRow>,
@@ -309,7 +312,7 @@ impl LatencyRow {
 }
 
 impl PowerTable {
-    /// Checks the sleep states: a deeper one has a longer idle time. Each has a table of wake-up latencies.
+    /// Checks the sleep states: a deeper state has a longer idle time. Each has a table of wake-up latencies.
     pub(super) fn check_all(path: &Path, key: &str, depths: &[PowerTable]) -> Result<(), ProfileError> {
         let idle = |depth: &PowerTable| depth.idle_ps.value.0;
         if let Some(pair) = depths.windows(2).find(|pair| idle(&pair[0]) >= idle(&pair[1])) {

@@ -22,7 +22,7 @@ fn refused(text: &str) -> FileErrors {
 }
 
 #[test]
-fn reports_errors_with_place_and_legal_values() {
+fn reports_errors_with_place_and_valid_values() {
     let memory = |more: &str| lab("memory", more);
     let nic = |more: &str| lab("simple-nic", more);
     let bench = |more: &str| lab("pcie-bench", more);
@@ -36,7 +36,7 @@ fn reports_errors_with_place_and_legal_values() {
     let many = format!("version = 1\n{}", (0..32).map(slot).collect::<String>());
     let long = "x".repeat(65);
     let nested = format!("a = {}", "[".repeat(50_000));
-    // The text; line and column, (0, 0) for errors of the file as a whole; parts of the message.
+    // The text; line and column ((0, 0) for errors of the file as a whole); parts of the message.
     let rows: Vec<(String, (usize, usize), &[&str])> = vec![
         // The file.
         ("".into(), (0, 0), &["empty file", "`version = 1`", "[[slot]]"]),
@@ -105,11 +105,11 @@ fn reports_errors_with_place_and_legal_values() {
         (memory("[[link.vc]]\nid = 1\n[[link.vc]]\nid = 1\n"), (5, 1), &["second table of VC1", "each has one"]),
         (memory("[[link.vc]]\nid = 1\ntcs = [8]\n"), (5, 1), &["traffic classes of VC1", "0 to 7"]),
         (memory("[[link.vc]]\nid = 1\ntcs = []\n"), (5, 1), &["VC1 without traffic classes", "leave its table out"]),
-        (memory("[[link.vc]]\nid = 1\ntcs = [0, 1]\n[[link.vc]]\nid = 0\ntcs = [2]\n"), (5, 1), &["TC0 on VC1", "always on VC0"]),
+        (memory("[[link.vc]]\nid = 1\ntcs = [0, 1]\n[[link.vc]]\nid = 0\ntcs = [2]\n"), (5, 1), &["TC0 on VC1", "expected on VC0"]),
         (
             memory("[[link.vc]]\nid = 1\ntcs = [1, 2]\n[[link.vc]]\nid = 2\ntcs = [2]\n"),
             (5, 1),
-            &["TC2 on VC1 and VC2", "one channel at most"],
+            &["TC2 on VC1 and VC2", "at most one channel"],
         ),
         (memory("[[slot.link.vc]]\nid = 1\nphases = 129\n"), (5, 1), &["129 phases of VC1", "1 to 128"]),
         (
@@ -147,7 +147,7 @@ fn reports_errors_with_place_and_legal_values() {
         ),
         (memory("[link]\nreplay_buffer_tlps = 2048\n"), (6, 22), &["replay buffer of 2048 TLPs", "1 to 2047"]),
         (memory("[link]\nretrain_ns = 24_000_001\n"), (6, 14), &["retrain_ns of 24000001", "0 to 24000000"]),
-        // Keys that have no effect because of others.
+        // Keys that have no effect because of other keys.
         (memory("[[slot.link.vc]]\nid = 1\nphases = 8\n"), (5, 1), &["link of slot `a`, 8 phases of VC1", "only with vc_arbitration = \"weighted\""]),
         (memory("[[link.vc]]\nid = 0\nphases = 32\n"), (5, 1), &["link of every slot, 32 phases of VC0", "legal only with vc_arbitration = \"weighted\""]),
         (
@@ -591,7 +591,7 @@ fn rejects_impossible_outages() {
 /// Non-posted data credits: the minimum depends on the receiver (`PCIe 5.0 Table 2-45`; ECN "Deferrable Memory Write"). Rows:
 /// the device, keys of its link, the error message.
 #[test]
-fn non_posted_credits_are_as_many_as_the_receiver_takes() {
+fn non_posted_credits_match_the_receiver() {
     let rows = [
         ("memory", "device_credits = { non_posted_data = 1 }", None),
         ("memory", "root_credits = { non_posted_data = 2 }", None),
@@ -622,7 +622,8 @@ fn non_posted_credits_are_as_many_as_the_receiver_takes() {
     }
 }
 
-/// Eight switches of 31 ports need 8 x 33 buses, more than 8 bits can number. The error names the first switch without one.
+/// Eight switches of 31 ports need 8 x 33 buses, more than 8 bits can number. The error names the first switch without
+/// a bus number.
 #[test]
 fn rejects_tree_beyond_255_buses() {
     let switches = |n: u32| -> String {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Labs as `riser check` draws them, in the words of the lab file.
+//! Labs in the form in which `riser check` draws them, in the words of the lab file.
 
 use riser_lab::{draw, parse};
 use std::path::Path;

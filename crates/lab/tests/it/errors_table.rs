@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! End-to-end error tests, one for each row of `docs/reference/errors.md`: a fault on a link of an enumerated hierarchy,
-//! then the registers of the function that detects it, the root port's registers and interrupt, and the requester's result.
-//! Each test runs with the settings after reset, with masks cleared, with all errors masked, and with the other severity.
+//! End-to-end error tests, one for each row of `docs/reference/errors.md`. Each test injects a fault on a link of an
+//! enumerated hierarchy. Then it checks the registers of the function that detects the error, the root port's registers
+//! and interrupt, and the requester's result. Each test runs with the settings after reset, with masks cleared, with
+//! all errors masked, and with the other severity.
 
 use crate::errors_rig::*;
 use config::ext::aer;
@@ -18,23 +19,23 @@ use Kind::{Advisory, Correctable, Fatal, NonFatal};
 enum Kind {
     /// Bit of Correctable Error Status.
     Correctable,
-    /// Bit of Uncorrectable Error Status; fatal.
+    /// Bit of Uncorrectable Error Status; the error is fatal.
     Fatal,
-    /// Bit of Uncorrectable Error Status; not fatal.
+    /// Bit of Uncorrectable Error Status; the error is not fatal.
     NonFatal,
-    /// Bit of Uncorrectable Error Status; not fatal, and one of the cases of `§6.2.3.2.4`.
+    /// Bit of Uncorrectable Error Status; the error is not fatal, and is one of the cases of `§6.2.3.2.4`.
     Advisory,
 }
 
 /// A row of the table.
 struct Row {
-    /// The function that detects it.
+    /// The function that detects the error.
     at: Bdf,
     kind: Kind,
     /// Bit of the error.
     bit: u32,
     faults: Vec<Fault>,
-    /// Settings that make it an error.
+    /// Settings that make the event an error.
     set_up: fn(Lab) -> Act,
     act: fn(Lab) -> Act,
     /// Result at the requester.
@@ -348,7 +349,7 @@ fn times_out_at_root(variant: Variant, lab: &Lab, seen: Seen) -> Seen {
     }
 }
 
-/// It reaches the root port, which drops it and receives this error before the one of the port below.
+/// The TLP reaches the root port, which drops it and receives this error before the error of the port below.
 fn dropped_at_root(variant: Variant, _: &Lab, seen: Seen) -> Seen {
     let told = match variant {
         Variant::Default => None,
@@ -577,7 +578,7 @@ rows! {
         Fatal,
         17,
         |lab| Box::pin(async move {
-            // An UpdateFC with too many credits, then more TLPs than there is room for.
+            // An UpdateFC with too many credits; then more TLPs than the buffer has room for.
             lab.cpu.write_u32(lab.bar(A, at::PLAIN), 5).await.unwrap();
             lab.cpu.sleep(Duration::from_us(60)).await;
             lab.cpu.write_u64(lab.bar(A, at::BUSY), 30_000).await.unwrap();
@@ -834,7 +835,7 @@ fn secondary_bus_reset() {
         lab.cpu.sleep(Duration::from_us(100)).await;
         let after = (lab.read(A, 4).await, lab.read(A, 1).await & 7, lab.read(A, mask).await);
         assert_eq!(after, (0, 0, 1 << 12), "BAR, Command; the mask is sticky");
-        // Intended, so it is not reported as Surprise Down.
+        // The reset is intended, so it is not reported as Surprise Down.
         assert_eq!(lab.read(DOWN_A, lab.aer(DOWN_A, aer::UNCORRECTABLE_STATUS)).await & 1 << 5, 0);
         lab.write(A, 4, 0xf, bar).await;
         lab.write(A, 1, 0b0011, 0x0006).await;
@@ -904,7 +905,7 @@ fn page_has_a_row_for_each_test_and_a_test_for_each_row() {
 
 /// Checks bit and severity of each row against the page.
 #[test]
-fn page_matches_rows() {
+fn page_has_bit_and_severity_of_each_row() {
     let page = page_rows();
     for (name, make) in ROWS {
         let (row, cells) = (make(), &page[name]);

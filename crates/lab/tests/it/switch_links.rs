@@ -4,8 +4,8 @@
 use crate::errors_rig::*;
 use tlp::Duration;
 
-/// Target Link Speed of a downstream port (`PCIe 5.0 §7.5.3.19`): the rate at which the link below comes back from Recovery, which Retrain
-/// Link (bit 5 of Link Control) sends it through. Each row: Target Link Speed, Current Link Speed.
+/// Target Link Speed of a downstream port (`PCIe 5.0 §7.5.3.19`): the rate of the link below after Recovery. Retrain
+/// Link (bit 5 of Link Control) starts Recovery. Each row: Target Link Speed, Current Link Speed.
 #[test]
 fn a_link_below_a_switch_retrains_at_the_target_link_speed() {
     run(&[], |lab| async move {

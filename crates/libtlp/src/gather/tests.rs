@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tests reads with completions that match and that do not. Uses no socket.
+//! Tests reads whose completions match, and reads whose completions do not match. Uses no socket.
 
 #[path = "../../../../fuzz/checks_gather.rs"]
 mod checks;
@@ -104,7 +104,7 @@ fn completion_with_a_wrong_length_is_a_stray() {
     assert_eq!(Gather::new(read).take(&long, Some(&mut out)), Taken::Stray(Some(length)));
 }
 
-/// Completion Status (`PCIe 5.0 Table 2-34`) to errno, as in `libtlp.h`.
+/// Each Completion Status (`PCIe 5.0 Table 2-34`) gives the errno that `libtlp.h` specifies.
 #[test]
 fn statuses_become_errno() {
     let read = read(0x1000, 8);
@@ -124,9 +124,9 @@ fn statuses_become_errno() {
     assert_eq!(Gather::new(read).take(&poisoned, Some(&mut [0; 8])), Taken::Failed(Errno::EIO));
 }
 
-/// The second half is refused: the first may still arrive.
+/// The second half of the read is refused. The first half may still arrive.
 #[test]
-fn refusal_of_the_rest_leaves_earlier_completions_outstanding() {
+fn refused_completion_does_not_end_wait_for_earlier_ones() {
     let read = read(0x1000, 256);
     let mut gather = Gather::new(read);
     let refusal =
@@ -137,7 +137,7 @@ fn refusal_of_the_rest_leaves_earlier_completions_outstanding() {
     assert!(gather.is_whole());
 }
 
-/// Seeds of the fuzz target whose read ends without a failure.
+/// For each seed of the fuzz target: whether its read ends without a failure.
 #[test]
 fn seeds_end_as_expected() {
     let found: Vec<_> = testkit::seeds("libtlp_gather")
@@ -147,14 +147,14 @@ fn seeds_end_as_expected() {
     let expected = [
         ("aborted", false),
         ("doubled", true),
-        // Its last completion is a success without data.
+        // The last completion is successful, but has no data.
         ("foreign", false),
         ("missing", false),
         ("mps_512", true),
         ("one_byte", true),
         ("overtaken", true),
         ("refused", false),
-        // One of its spoiled completions is a refusal.
+        // One of the altered completions is a refusal.
         ("spoiled", false),
         ("unaligned", true),
         ("whole", true),
@@ -165,9 +165,9 @@ fn seeds_end_as_expected() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// In any order, and with any number of copies, the bytes are those of memory.
+    /// Completions may arrive in any order and several times. The read bytes equal those of memory.
     #[test]
-    fn any_order_and_duplicates_give_the_bytes_of_memory(
+    fn reads_are_exact_if_completions_are_reordered_or_duplicated(
         address in 0x1000_u64..0x2000, len in 1_u32..=4096, order in proptest::collection::vec(any::<u16>(), 0..300),
     ) {
         let len = len.min(4096 - (address & 0xfff) as u32);
@@ -184,7 +184,8 @@ proptest! {
         prop_assert_eq!(out, expected);
     }
 
-    /// Any bytes, also after a matching header, never panic and never complete a read that they do not answer.
+    /// Arbitrary bytes, also after a matching header, cause no panic, and do not complete a read that they do not
+    /// answer.
     #[test]
     fn arbitrary_bytes_have_no_effect(
         address in 0x1000_u64..0x1100, len in 1_u32..=512, flips in proptest::collection::vec((0_usize..16, any::<u8>()), 0..4),
@@ -205,7 +206,7 @@ proptest! {
 
     /// Checks the fuzz target's properties for any script.
     #[test]
-    fn properties_hold_for_any_script(
+    fn random_scripts_pass_fuzz_checks(
         read in any::<[u8; 5]>(), steps in proptest::collection::vec((any::<u8>(), 0_u8..70, any::<u8>()), 0..80),
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
     ) {

@@ -3,9 +3,9 @@
 
 use super::*;
 
-/// Address, count: First DW BE, Last DW BE, Length (`PCIe 5.0 §2.2.5`).
+/// Rows: address and count; First DW BE, Last DW BE and Length (`PCIe 5.0 §2.2.5`).
 #[test]
-fn byte_enables_and_length() {
+fn byte_enables_and_length_follow_address_and_count() {
     let rows = [
         (0x1000, 4, (0xf, 0x0, 1)),
         (0x1000, 1, (0x1, 0x0, 1)),
@@ -27,9 +27,9 @@ fn byte_enables_and_length() {
     }
 }
 
-/// Header bytes: address, data length, start of the data.
+/// Rows: header bytes; address, data length and start of the data.
 #[test]
-fn requests() {
+fn request_header_gives_address_and_position_of_data() {
     let mr = |dw0: u32, be: u8, address: &[u32]| {
         let mut bytes = dw0.to_be_bytes().to_vec();
         bytes.extend([0x1b, 0, 3, be]);
@@ -45,7 +45,7 @@ fn requests() {
         (mr(0x0000_0001, 0x05, &[0x1000]), (0x1000, 3, 12)),
         // MRd with 4 DW.
         (mr(0x2000_0001, 0x0f, &[1, 0xffff_fffc]), (0x1_ffff_fffc, 4, 16)),
-        // MWr of one byte in lane 2; of no byte; the bits of Processing Hints are not part of the
+        // MWr of one byte in lane 2; MWr of no byte. The bits of Processing Hints are not part of the
         // address.
         (mr(0x4000_0001, 0x04, &[0x2000]), (0x2002, 1, 14)),
         (mr(0x4000_0001, 0x00, &[0x2000]), (0x2000, 0, 12)),
@@ -61,9 +61,9 @@ fn requests() {
     }
 }
 
-/// Length, Byte Count, Lower Address: bytes of data, and start of the data.
+/// Rows: Length, Byte Count and Lower Address; number of data bytes, and start of the data.
 #[test]
-fn completions() {
+fn completion_header_gives_position_of_data() {
     for (length, count, lower, expected) in [
         (1, 4, 0x00, (4, 12)),
         (1, 2, 0x01, (2, 13)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compares the C compiler's layout of every structure with Rust's, and with the wire. Skips with a message if there is
-//! no C compiler.
+//! Checks that the layout of every structure is equal in C, in Rust and on the wire. Without a C
+//! compiler, the tests are skipped and print a message.
 
 use super::*;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use std::mem::{offset_of, size_of};
 use std::path::Path;
 use std::process::Command;
 
-/// Returns the lines that `tests/c/layout.c` prints, for Rust's structures.
+/// Returns the lines that `tests/c/layout.c` prints, but for the structures in Rust.
 fn of_rust() -> String {
     let mut out = String::new();
     macro_rules! layout {
@@ -74,7 +74,7 @@ tlp_cpl_hdr.lowaddr 11
 ";
 
 #[test]
-fn header_and_library_agree() {
+fn structures_have_same_layout_in_header_and_library() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let out = std::env::temp_dir().join(format!("riser-libtlp-layout-{}", std::process::id()));
     let compiled = Command::new("cc")
@@ -88,7 +88,7 @@ fn header_and_library_agree() {
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     let printed = Command::new(&out).output();
     std::fs::remove_file(&out).unwrap();
-    // fstdw 0xc, lstdw 0x3: the byte is Last DW BE, then First DW BE.
+    // fstdw 0xc, lstdw 0x3. In the byte, Last DW BE comes first, then First DW BE.
     let rest = format!(
         "byte_enables 60\nconstants {} {} 1000 {ISSUED_BY_LIBTLP} {ISSUED_BY_ADAPTER}\n",
         crate::dma::TIMEOUT.as_millis(),

@@ -65,10 +65,10 @@ int main(int argc, char **argv)
 	inet_pton(AF_INET, argv[2], &nt.local_addr);
 	nt.requester = strtoul(argv[3], NULL, 16);
 	nt.tag = strtoul(argv[4], NULL, 0);
-	/* The direction is the value left by memset. */
+	/* The direction is 0, as after memset. */
 	answer(nettlp_init(&nt), NULL);
 	while (fgets(line, sizeof(line), stdin)) {
-		/* Exactly as large as requested, so that the sanitizer detects an access beyond it. */
+		/* The buffer is exactly as large as requested, so that the sanitizer detects accesses beyond its end. */
 		if (sscanf(line, "reada %lx %lu %lu", &addr, &count, &limit) == 3) {
 			unsigned char *buf = malloc(count ? count : 1);
 			answer(dma_read_aligned(&nt, addr, buf, count, limit), buf);

@@ -3,7 +3,7 @@
  * Sends arbitrary bytes to every function that reads from the network, and to every function that reads a header. A
  * thread acts as the peer: it answers with noise, and with correct answers that have flipped bits or are truncated.
  *   garbage OWN OTHER SEED ROUNDS
- * Bounded by ROUNDS; equal SEEDs give equal datagrams.
+ * Ends after ROUNDS rounds. Equal SEEDs give equal datagrams.
  */
 #include <errno.h>
 #include <poll.h>
@@ -35,7 +35,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* Opens the peer's socket; `connected`: to the same port of the program. */
+/* Opens the peer's socket. With `connected`, connects it to the same port of the program. */
 static int peer_socket(int port, int connected)
 {
 	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = other};
@@ -49,7 +49,7 @@ static int peer_socket(int port, int connected)
 	return fd;
 }
 
-/* Writes noise, or `right` with flipped bits or truncated; returns its length, at most `room`. */
+/* Writes noise, or `right` with flipped bits, or `right` truncated. Returns the length, at most `room`. */
 static size_t foreign(uint64_t *state, const unsigned char *right, size_t len, unsigned char *out, size_t room)
 {
 	size_t n;
@@ -58,7 +58,7 @@ static size_t foreign(uint64_t *state, const unsigned char *right, size_t len, u
 		n = next(state) % (next(state) % 8 == 0 ? room : 64);
 		for (size_t i = 0; i < n; i++)
 			out[i] = next(state);
-		/* Often a first byte of a known type. */
+		/* The first byte often belongs to a known type. */
 		if (n > 6 && next(state) % 2) {
 			static const unsigned char known[] = {0x00, 0x20, 0x40, 0x60, 0x0a, 0x4a, 0x01, 0x8e, 0x74};
 			out[6] = known[next(state) % sizeof(known)];
@@ -78,7 +78,7 @@ struct peer {
 	int stop;
 };
 
-/* Answers each datagram with arbitrary ones, then with one that ends the wait. */
+/* Answers each datagram with arbitrary datagrams, and then with a datagram that ends the wait. */
 static void *play(void *arg)
 {
 	struct peer *p = arg;
@@ -244,13 +244,13 @@ static void *flood(void *arg)
 		right[9] = n % 20;
 		size_t bytes = foreign(&state, right, sizeof(right), out, sizeof(out));
 		send(fds[n % 2], out, bytes, 0);
-		/* Slow enough that the last one finds room. */
+		/* The rate is so low that there is room for the last datagram. */
 		if (n % 64 == 0)
 			usleep(100);
 	}
 	last[6 + 8] = 0xcd;
 	last[6 + 9] = 0xab;
-	/* Repeat it until it was received, as fds[2] tells. */
+	/* Repeat the last datagram until it was received. fds[2] tells this. */
 	while (!__atomic_load_n(&fds[2], __ATOMIC_SEQ_CST)) {
 		send(fds[0], last, sizeof(last), 0);
 		usleep(1000);
@@ -323,7 +323,7 @@ static void headers(void)
 	uint64_t state = next(&seed);
 
 	for (int n = 0; n < rounds * 100; n++) {
-		/* Exactly as long as its first byte declares. */
+		/* The header is exactly as long as its first byte declares. */
 		unsigned char first = next(&state);
 		unsigned char *header = malloc(first & 0x20 ? 16 : 12);
 		for (int i = 0; i < (first & 0x20 ? 16 : 12); i++)

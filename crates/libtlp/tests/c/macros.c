@@ -134,7 +134,7 @@ static void one_bit_at_a_time(void)
 	IS(tlp_tclass(tclass), 2);
 }
 
-/* Upstream's constants that programs use by name; 0 is the value left by memset. */
+/* Upstream's constants that programs use by name. 0 is the value after memset. */
 static void constants(void)
 {
 	enum dma_direction dir = DMA_ISSUED_BY_ADAPTER;
@@ -152,7 +152,10 @@ static void constants(void)
 	IS(TLP_ATTR_RELAX_MASK | TLP_ATTR_NOSNP_MASK, TLP_ATTR_MASK);
 }
 
-/* Opens contexts of both directions, one left by memset, on addresses used only by this process. */
+/*
+ * Opens contexts of both directions, on addresses that only this process uses. In one context, memset has set the
+ * direction.
+ */
 static void open_them(void)
 {
 	struct nettlp nt;

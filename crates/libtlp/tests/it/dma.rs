@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DMA reads and writes of a C program, under the sanitizers, with a peer that answers correctly, wrongly, late or not
-//! at all. Does not measure time.
+//! DMA reads and writes of a C program, under the sanitizers, with a peer that answers correctly, incorrectly, late or
+//! never. Does not measure time.
 
 use crate::common::{
     Calls, GNU99, Peer, completion, completions, contents, hex, is_read, memory, program, refusal, tlp_of,
@@ -20,7 +20,7 @@ fn pair(net: u8) -> Option<(Calls, Peer)> {
     Some((Calls::start(&program, other, own, TAG), peer))
 }
 
-/// Answers the reads of a call of `total` bytes, each through `answer`, and returns their addresses and lengths.
+/// Answers each read of a call of `total` bytes with `answer`, and returns the addresses and lengths of the reads.
 fn serve(peer: &Peer, total: u32, mut answer: impl FnMut(&MemoryRequest)) -> Vec<(u64, u32)> {
     let (mut seen, mut sum) = (Vec::new(), 0);
     while sum < total {
@@ -142,7 +142,8 @@ fn stray_reason_names_rule_value_and_tlp() {
     calls.end();
 }
 
-/// In upstream's LibTLP, the completion of a read that timed out answered the next one, and all later data was wrong.
+/// In upstream's LibTLP, the completion of a read that timed out is taken for the answer to the next read, and all
+/// later data is wrong.
 #[test]
 fn late_completion_never_answers_the_next_read() {
     let Some((mut calls, peer)) = pair(5) else { return };
@@ -152,7 +153,7 @@ fn late_completion_never_answers_the_next_read() {
         let (late, _) = peer.request();
         assert_eq!(calls.answer(), "-1 ETIME");
         calls.ask("read 2000 128");
-        // The tag rests until these have arrived; in halves, the second first.
+        // The tag rests until these completions have arrived. They are two halves, and the second half arrives first.
         peer.send(&tlp_of(completion(&late, 64, 64), 0x2040, stale));
         let first = Completion { length_dw: Some(16), ..completion(&late, 0, 64) };
         peer.send(&tlp_of(first, 0x2000, stale));
@@ -163,7 +164,7 @@ fn late_completion_never_answers_the_next_read() {
     calls.end();
 }
 
-/// A duplicated answer waits on the socket when the next read begins.
+/// When the next read begins, a duplicated answer already waits on the socket.
 #[test]
 fn duplicated_completion_never_answers_the_next_read() {
     let Some((mut calls, peer)) = pair(6) else { return };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The headers, compiled by C and C++ compilers; the examples and the harness, run under the sanitizers. Prints
-//! a message if it skips because there is no compiler.
+//! Compiles the headers with C and C++ compilers, and runs the examples and the test programs under the sanitizers.
+//! Without a compiler, the tests are skipped and print a message.
 
 use crate::common;
 use crate::common::{GNU99, Peer, completions, contents, here, hex, is_read, program, tlp_of};
@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 use testkit::c::{compiler, library};
 
-/// Returns own and other address of a test.
+/// Returns the own and the other address of a test.
 fn addresses(net: u8) -> (Ipv4Addr, Ipv4Addr) {
     (Ipv4Addr::new(127, 14, net, 1), Ipv4Addr::new(127, 14, net, 2))
 }
@@ -50,7 +50,7 @@ fn examples_read_and_write() {
         let peer = Peer::new(other, own, 0x3005);
         let (request, _) = peer.request();
         completions(&request).iter().for_each(|tlp| peer.send(tlp));
-        // Then the write; the read after it returns its bytes.
+        // Then the write follows. The read after it returns the written bytes.
         let (written, data) = peer.request();
         let (back, _) = peer.request();
         assert!(!is_read(&written) && is_read(&back) && written.span == back.span);
@@ -75,9 +75,9 @@ fn examples_read_and_write() {
     assert_eq!(run(&read, &["-r", "nowhere"]).status.code(), Some(2));
 }
 
-/// `crates/cli/tests/it/upstream.rs` runs them with an adapter.
+/// `crates/cli/tests/it/upstream.rs` runs these examples with an adapter.
 #[test]
-fn examples_that_need_an_adapter_describe_themselves() {
+fn examples_that_need_an_adapter_print_help_and_argument_errors() {
     let Some(cc) = compiler("cc") else { return };
     let adapter = ["-r", "127.14.26.2"];
     for (source, args, says) in [
@@ -157,7 +157,7 @@ fn pseudo_memory_answers_until_interrupted() {
                 offset += cut;
             }
         }
-        // The byte after the end.
+        // A read of the byte after the end.
         host.send(&request_bytes(request(MemoryOp::Read, tag, 0xfe00_1000, 1), &[]));
         let Body::Completion(c) = Repr::parse(&host.tlp()).unwrap().repr.body else { panic!() };
         assert_eq!((c.status, c.length_dw), (Status::UnsupportedRequest, None));
@@ -214,7 +214,7 @@ fn messaging_sends_three_requests() {
     assert_eq!(text(&output), "nettlp_msg_get_bar4_start: Connection refused\n");
 }
 
-/// Returns an answer of a configuration space whose byte n is n; old adapters pad their answers to 18 bytes.
+/// Returns an answer of a configuration space whose byte n has the value n. Old adapters pad their answers to 18 bytes.
 fn config_answer(question: &[u8], padded: bool) -> Option<Vec<u8>> {
     let dw = question[1];
     let mut reply = vec![question[0], dw, dw * 4 + 3, dw * 4 + 2, dw * 4 + 1, dw * 4];
@@ -243,7 +243,7 @@ fn configuration_works_on_the_current_and_on_the_old_port() {
 }
 
 #[test]
-fn arbitrary_bytes_at_every_entry_point() {
+fn arbitrary_bytes_cause_no_error_at_any_entry_point() {
     let Some(cc) = compiler("cc") else { return };
     let (own, other) = addresses(25);
     let program = program(cc, "tests/c/garbage.c", GNU99);
@@ -253,7 +253,7 @@ fn arbitrary_bytes_at_every_entry_point() {
     }
 }
 
-/// The installed library: pkg-config finds it, and a program runs with the shared library.
+/// pkg-config finds the installed library, and a program runs with the shared library.
 #[test]
 fn pkg_config_finds_an_installed_library() {
     let Some(cc) = compiler("cc") else { return };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A link that goes down and comes up again (`PCIe 5.0 §2.9.1`, §3.2.1): the state that both layers drop, and the TLPs
-//! that they hand back. The owner decides what happens to those.
+//! that they hand back. The owner decides the fate of these TLPs.
 
 use super::Port;
 use crate::config::FlowControlMode;
@@ -16,9 +16,9 @@ use tlp::{Class, TcSet, Time, Tlp, Vc};
 
 /// A TLP that a port held when its link went down.
 ///
-/// Its owner decides what follows: a root port or a downstream port of a switch answers a request that was never sent
-/// with Unsupported Request; non-posted requests that were sent are left to their requesters' Completion Timeout; all
-/// other TLPs are discarded (`PCIe 5.0 §2.9.1`).
+/// Its owner handles it. A root port or a downstream port of a switch answers a request that was never sent with
+/// Unsupported Request. Non-posted requests that were sent end by their requesters' Completion Timeout. All other TLPs
+/// are discarded (`PCIe 5.0 §2.9.1`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lost {
     /// The TLP.
@@ -30,13 +30,13 @@ pub struct Lost {
 
 impl Port {
     /// Takes the link down (DL_Down): everything that both ends agreed on is forgotten, from sequence numbers to
-    /// credits, and all timers stop. Until [`bring_up`](Self::bring_up) nothing is sent, nothing is received, and there
-    /// is [no room](Self::room). Call it at both ends, and drop the frames between them.
+    /// credits, and all timers stop. Until [`bring_up`](Self::bring_up) the port sends and receives nothing, and there
+    /// is [no room](Self::room). Call this at both ends, and drop the frames between them.
     ///
-    /// Hands back the TLPs that were queued or not acknowledged, oldest first: first those that were sent, then the
-    /// rest, channel by channel. TLPs handed up before stay with their owner; their credits may still be returned, and
-    /// are then not counted. `surprise`: the change was not requested. On a link that is already down, the call has no
-    /// effect.
+    /// Hands back the TLPs that were queued or not acknowledged, oldest first: first all that were sent, then the
+    /// others, channel by channel. TLPs that were passed to the owner before stay there. Their credits may still be
+    /// returned, but do not count then. `surprise`: the change was not requested. On a link that is already down, the
+    /// call has no effect.
     #[cold]
     pub fn take_down(&mut self, now: Time, surprise: bool) -> Vec<Lost> {
         if self.down {
@@ -75,12 +75,13 @@ impl Port {
         self.down
     }
 
-    /// Whether this end has received the TLP that the other end sent with `sequence` and holds unacknowledged.
+    /// Returns whether this end has received the TLP that the other end sent with `sequence` and still holds
+    /// unacknowledged.
     pub fn has_received(&self, sequence: u16) -> bool {
         self.receiver.is_duplicate(Sequence::from_bits(sequence))
     }
 
-    /// Notes that the owner has dropped all TLPs handed up before the link went down, and will return no credits for them.
+    /// Notes that the owner has dropped all TLPs from before the link went down, and will return no credits for them.
     pub fn forget_received(&mut self) {
         self.stale = 0;
         self.stale_by_kind = Box::default();
@@ -95,7 +96,8 @@ impl Port {
         self.notices.link(Notice::Up { rate, width });
     }
 
-    /// Whether credits that are returned now belong to a TLP from before the link went down: those go first, in order.
+    /// Returns whether credits that are returned now belong to a TLP from before the link went down. Such credits are
+    /// returned first, in order.
     #[cold]
     pub(super) fn is_stale(&mut self, channel: usize, class: Class) -> bool {
         let stale = self.stale_by_kind.get_mut(channel).map(|kinds| &mut kinds[class.index()]);
@@ -106,7 +108,7 @@ impl Port {
         true
     }
 
-    /// Counts the TLPs that owners hold, including those from before earlier downs.
+    /// Counts the TLPs that owners hold, including TLPs from before earlier downs.
     fn keep_stale(&mut self) {
         if self.buffer.is_some() {
             return;

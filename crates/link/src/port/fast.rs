@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fast path of a port without [`Rare`] features: one channel, which is up, and all credits since the link last
-//! came up. Each step either does what the general path would do, or changes nothing and returns false.
+//! The fast path of a port without [`Rare`] features: one channel, which is up, and no credits from before the link
+//! last came up. Each step either has the same effect as the general path, or has no effect and returns false.
 
 use super::{Port, pending};
 use crate::rare::Rare;
@@ -18,7 +18,7 @@ pub struct SentTlp<'a> {
     pub start: Time,
     /// When its last symbol has been sent.
     pub end: Time,
-    /// How long it has waited for credits at the head of its queue.
+    /// Time for which the TLP has waited for credits at the head of its queue.
     pub credit_wait: Duration,
     /// Bytes of its data, in whole DWs.
     pub data_bytes: u32,
@@ -40,7 +40,7 @@ impl Port {
         self.rare.set(features, on);
     }
 
-    /// Updates the features that the port itself knows. Called whenever one may have changed.
+    /// Updates the features that the port itself knows. Called whenever a feature may have changed.
     #[cold]
     pub(super) fn note_rare(&mut self) {
         let several = self.channels.len() != 1 || !self.arbiter.serves_only_vc0();
@@ -56,8 +56,8 @@ impl Port {
         self.store.get(self.replay.get(Sequence::from_bits(sequence))?)
     }
 
-    /// Like [`lend_tlp`](Self::lend_tlp), to change the TLP's account. Also returns the times of its first transmission, which are kept if the account is
-    /// [deferred](Account::DEFERRED).
+    /// Like [`lend_tlp`](Self::lend_tlp), to change the TLP's account. Also returns the times of its first
+    /// transmission, which are stored if the account is [deferred](Account::DEFERRED).
     #[inline(always)]
     pub fn lend_sent(&mut self, sequence: u16) -> Option<(&mut Tlp, &TransmitTimes)> {
         let sequence = Sequence::from_bits(sequence);
@@ -70,14 +70,14 @@ impl Port {
         self.rare.is_empty() && self.pending == 0 && self.sendable != 0 && now >= self.wire.free_at()
     }
 
-    /// Whether the wire is taken at `now` and the queues of all `classes`, bits by [`Class::index`], are full: the port then
-    /// neither sends nor takes TLPs of these classes.
+    /// Returns whether the wire is busy at `now` and the queues of all `classes`, bits by [`Class::index`], are full.
+    /// The port then neither sends nor accepts TLPs of these classes.
     #[inline(always)]
     pub fn is_busy(&self, now: Time, classes: u8) -> bool {
         now < self.wire.free_at() && classes & self.open_classes == 0
     }
 
-    /// Accepts a TLP that has arrived if it is the next one, well-formed, of TC0, and has its credits.
+    /// Accepts an arrived TLP if it is the next one, well-formed, of TC0, and has its credits.
     #[inline(always)]
     pub(super) fn receive_fast(&mut self, now: Time, sequence: u16, tlp: &Tlp) -> bool {
         self.rare.is_empty()
@@ -118,7 +118,8 @@ impl Port {
         self.pending |= u64::from(tell) << pending::UPDATE_FC_SHIFT;
     }
 
-    /// Selects the next TLP to send if TLPs of at most one class wait, the first has its credits, and nothing stalls.
+    /// Selects the next TLP to send if TLPs of at most one class wait, the first has its credits, and no head is
+    /// stalled.
     #[inline(always)]
     fn select_fast(&mut self) -> bool {
         let [channel] = &mut self.channels[..] else { return false };
@@ -155,7 +156,7 @@ impl Port {
         }
     }
 
-    /// Keeps the times of a TLP that is sent, if its account is [deferred](Account::DEFERRED).
+    /// Stores the times of a sent TLP, if its account is [deferred](Account::DEFERRED).
     #[inline(always)]
     pub(super) fn note_times(
         &mut self,
@@ -170,7 +171,7 @@ impl Port {
         }
     }
 
-    /// Sends the next new TLP. Call it only if [`may_transmit_fast`](Self::may_transmit_fast) is true.
+    /// Sends the next new TLP. Call this only if [`may_transmit_fast`](Self::may_transmit_fast) returns true.
     #[inline(always)]
     pub fn transmit_fast(&mut self, now: Time) -> Option<SentTlp<'_>> {
         let [channel] = &mut self.channels[..] else { return None };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The receive half of a port: how it handles a frame that arrives. It never panics on input from the other end.
+//! The receive half of a port, which handles arriving frames. It never panics on input from the other end.
 
 use super::{Counters, Port, pending};
 use crate::frame::{Damage, Frame, SentFrame};
@@ -14,7 +14,7 @@ use tlp::{
     Time, Tlp, Vc, Violation,
 };
 
-/// Returns the rule that the bytes of a malformed TLP break; their form does not depend on the limits.
+/// Returns the rule that the bytes of a malformed TLP break. This does not depend on the limits.
 #[cold]
 fn form(tlp: &Tlp) -> Violation {
     let limits =
@@ -47,7 +47,7 @@ impl Port {
         false
     }
 
-    /// Handles a TLP that was lost on arrival: schedules one Nak until a good TLP arrives.
+    /// Handles a TLP that was lost on arrival: schedules a Nak, unless one was sent since the last good TLP.
     fn nak_lost_tlp(&mut self) {
         if self.channels[0].init.state() >= State::FcInit2 && self.receiver.want_nak() {
             self.pending |= pending::NAK;
@@ -74,8 +74,8 @@ impl Port {
     }
 
     /// Handles a TLP with a good LCRC whose bytes form no TLP; `header` is the part of them for the Header Log. The
-    /// sender used the credits of `sent`, the TLP that it intended. Returns true if it was new and in order: it is
-    /// dropped, acknowledged, and its credits are returned.
+    /// sender used the credits of `sent`, the intended TLP. Returns true if the TLP was new and in order. Then it is
+    /// dropped and acknowledged, and its credits are returned.
     #[cold]
     pub fn receive_malformed(&mut self, now: Time, sequence: u16, sent: &Tlp, header: [u32; 4]) -> bool {
         let accepted = self.receive_tlp(now, sequence, sent);
@@ -92,7 +92,7 @@ impl Port {
         accepted
     }
 
-    /// Refuses a TLP whose bytes were sent with a broken rule. Returns true, as it goes no further.
+    /// Refuses a TLP whose bytes were sent with a broken rule. Returns true, because the TLP is dropped.
     #[cold]
     fn lose_malformed(&mut self, now: Time, tlp: &Tlp) -> bool {
         self.refuse(|c| &mut c.malformed_tlps, now, form(tlp), Head::of(tlp));
@@ -100,8 +100,8 @@ impl Port {
         true
     }
 
-    /// Handles a frame that has arrived whole and was lost in a buffer of the port: an Uncorrectable Internal Error. A
-    /// TLP is acknowledged, and its credits are returned.
+    /// Handles a complete frame that was lost in a buffer of the port: an Uncorrectable Internal Error. A TLP is
+    /// acknowledged, and its credits are returned.
     #[cold]
     pub fn receive_into_broken_buffer(&mut self, now: Time, frame: Frame<&Tlp>) {
         match frame {
@@ -123,7 +123,7 @@ impl Port {
         }
     }
 
-    /// A TLP that has arrived goes no further.
+    /// A TLP in the frame is lost.
     fn lose(&mut self, now: Time, tlp: &Tlp, why: Notice) {
         self.notices.error(why);
         self.refused = true;
@@ -177,7 +177,7 @@ impl Port {
     }
 
     /// Returns whether there is room for the TLP on a link without flow control. A TLP without room is silently
-    /// dropped, and so are those after it.
+    /// dropped, and so are the TLPs after it.
     #[cold]
     fn has_buffer_for(&mut self, now: Time, sequence: Sequence, tlp: &Tlp) -> bool {
         let Some(buffer) = &mut self.buffer else { return true };
@@ -204,14 +204,14 @@ impl Port {
         self.refuse(|c| &mut c.out_of_sequence, now, why, Head::of(tlp));
     }
 
-    /// Counts a TLP that the receiver refuses, and keeps the reason.
+    /// Counts a TLP that the receiver refuses, and stores the reason.
     #[cold]
     fn refuse(&mut self, counter: fn(&mut Counters) -> &mut u64, now: Time, why: Violation, tlp: Head) {
         *counter(&mut self.counters) += 1;
         self.refusals.record(now, None, why, tlp);
     }
 
-    /// Takes a TLP as an InitFC2: it shows that the other end uses the channel.
+    /// Treats a TLP like an InitFC2, because it proves that the other end uses the channel.
     #[cold]
     fn hear_tlp(&mut self, now: Time, channel: usize) {
         self.channels[channel].init.receive_tlp();
@@ -241,7 +241,8 @@ impl Port {
         true
     }
 
-    /// Handles a Receiver Overflow: the TLP is discarded, and returns no credits since it had none (`PCIe 5.0 §2.6.1.2`).
+    /// Handles a Receiver Overflow: the TLP is discarded. It had no credits, so none are returned (`PCIe 5.0
+    /// §2.6.1.2`).
     #[cold]
     fn overflow(&mut self, now: Time, tlp: &Tlp) {
         let why = Violation::new(RuleId::Credits, tlp.data_credits().into());
@@ -262,7 +263,8 @@ impl Port {
     }
 
     /// Refuses a TLP whose Traffic Class no channel in use carries: it is malformed (`PCIe 5.0 §2.5.2`). If the class
-    /// is not mapped at all, the sender used credits of VC0; they are returned, since the TLP was never in the buffer.
+    /// is not mapped at all, the sender used credits of VC0. They are returned, because the TLP was never in the
+    /// buffer.
     #[cold]
     fn refuse_unmapped(&mut self, now: Time, tlp: &Tlp) -> bool {
         let why = Violation::new(RuleId::TcMapped, tlp.repr.tc.bits().into());
@@ -331,7 +333,7 @@ impl Port {
         }
         let channel = &mut self.channels[index];
         match channel.init.state() {
-            // VC0 ignores it before the link is up.
+            // VC0 ignores an UpdateFC before the link is up.
             State::Inactive if index == 0 => return,
             State::Inactive | State::FcInit1 | State::FcInit2 => {
                 if channel.init.receive(fc.kind, fc.class) {
@@ -393,7 +395,8 @@ impl Port {
         }
     }
 
-    /// DL_Active is reached: starts the other channels, as if software enabled them at once (`PCIe 5.0 §3.4`).
+    /// Handles the transition to DL_Active: starts the other channels, as if software enabled them immediately (`PCIe
+    /// 5.0 §3.4`).
     fn start_other_channels(&mut self) {
         for index in 1..self.channels.len() {
             if self.channels[index].is_in_use() {

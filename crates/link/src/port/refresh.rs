@@ -12,9 +12,9 @@ impl Port {
     /// The interval in which credits are reported again (`PCIe 5.0 §2.6.1.2`).
     pub const REFRESH: Duration = REFRESH;
 
-    /// Returns whether this port only repeats values known to `other`, the other end of its link, while it is called
-    /// only for its timer and no frame is in flight to either. True also for a port whose link is down, which does
-    /// nothing at all.
+    /// Returns true if this port would only repeat values that `other`, the other end of its link, knows already. Valid
+    /// while only its timer calls it, and no frame is in flight in either direction. Also true for a port whose link is
+    /// down, which sends no frames.
     pub fn only_refreshes(&self, other: &Port) -> bool {
         let timers = self.receiver.deadline().min(self.replay.deadline()).min(self.init_at);
         let at_rest = self.pending == 0 && self.notices.is_empty() && self.retrains_until.is_none();
@@ -25,7 +25,7 @@ impl Port {
             && self.updates.refreshed().all(|kind| self.is_known(kind, other))
     }
 
-    /// Whether `other` learns nothing from an UpdateFC of `kind`.
+    /// Returns whether `other` already knows the values of an UpdateFC of `kind`.
     fn is_known(&self, kind: usize, other: &Port) -> bool {
         let (index, class) = (kind / Class::ALL.len(), kind % Class::ALL.len());
         other.channels.get(index).is_some_and(|channel| {
@@ -33,8 +33,8 @@ impl Port {
         })
     }
 
-    /// Returns how many intervals pass from now, `most` at most, in which each UpdateFC goes onto the wire when it is
-    /// due: none waits for an SKP ordered set or another UpdateFC. Call it only for a port that [only
+    /// Returns the number of intervals from now, `most` at most, in which each UpdateFC goes onto the wire when it is
+    /// due, without waiting for an SKP ordered set or another UpdateFC. Call this only for a port that [only
     /// refreshes](Self::only_refreshes).
     pub fn refreshes_ahead(&self, most: u64) -> u64 {
         let (mut wire, mut counters) = (self.wire.clone(), Counters::default());
@@ -42,7 +42,7 @@ impl Port {
     }
 
     /// Skips `intervals`, a number returned by [`refreshes_ahead`](Self::refreshes_ahead): afterwards the port is in
-    /// its state at their end. Returns the number of UpdateFCs sent in them; they change nothing at the other end.
+    /// its state at their end. Returns the number of UpdateFCs sent in them, which have no effect at the other end.
     pub fn skip_refreshes(&mut self, intervals: u64) -> u64 {
         self.deadline_moved = true;
         let times = self.updates.refreshes();

@@ -9,7 +9,7 @@ use tlp::{Class, Dllp, Duration, FlowControlKind, Time};
 
 impl Port {
     /// Selects the next TLP of `channel`. Called whenever its queues' heads, its credits or its state have changed.
-    // Compiled once for both crates that call it.
+    // Not inlined: compiled once for both calling crates.
     #[inline(never)]
     pub(super) fn select(&mut self, index: usize) {
         let channel = &mut self.channels[index];
@@ -106,7 +106,7 @@ impl Port {
         Some(Sent { frame: Frame::Dllp(dllp), start, end, wait: None })
     }
 
-    // A Nak also acknowledges, as an Ack would.
+    // A Nak also acknowledges, like an Ack.
     fn transmit_nak(&mut self, now: Time) -> Option<Sent> {
         self.pending &= !(pending::NAK | pending::ACK);
         self.counters.dllps.nak += 1;

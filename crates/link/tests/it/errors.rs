@@ -99,7 +99,7 @@ fn a_replay_that_is_damaged_again_waits_for_the_timer() {
 
 /// A lost Ack: REPLAY_TIMER (24,000 symbol times from the end of the TLP), a duplicate, and its Ack.
 #[test]
-fn a_lost_ack_ends_in_a_duplicate() {
+fn lost_ack_causes_a_duplicate() {
     let mut lost = false;
     let mut world = script(1, |_, _, frame: &Frame| {
         let ack = matches!(frame, Frame::Dllp(Dllp::Ack { .. }));
@@ -132,7 +132,7 @@ fn the_replay_timer_takes_24000_symbol_times() {
     while link.port(0).counters().replay_timeouts == 0 {
         assert!(link.step(&mut world, at(100)));
     }
-    // To the picosecond; the start of the frame stands rounded down in `now`.
+    // Exact to the picosecond. `now` has the start of the frame, rounded down.
     assert!(link.now.as_ps().abs_diff(end + 24_000 * 16_250 / 16) <= 1);
 }
 
@@ -152,7 +152,7 @@ fn replay_num_rolls_over_into_retraining() {
     assert!(first > four_timers + 4_000_000, "the timers and 4 us of retraining: {first}");
 }
 
-/// Progress between them sets REPLAY_NUM back: six TLPs that each need a replay do not make the link retrain.
+/// Progress resets REPLAY_NUM, so six TLPs that each need a replay do not make the link retrain.
 #[test]
 fn progress_resets_replay_num() {
     let mut config = config();
@@ -167,9 +167,10 @@ fn progress_resets_replay_num() {
     assert_eq!((tx.replay_timeouts, tx.replayed_tlps, tx.replay_num_rollovers), (6, 6, 0));
 }
 
-/// One header credit, and its first UpdateFC lost: the refresh of `PCIe 5.0 §2.6.1.2` brings it within 30 us.
+/// There is one header credit, and its first UpdateFC is lost. The refresh of `PCIe 5.0 §2.6.1.2` returns the credit
+/// within 30 us.
 #[test]
-fn a_lost_update_fc_is_healed_by_the_refresh() {
+fn periodic_refresh_replaces_a_lost_update_fc() {
     let mut lost = false;
     let mut world = script(2, |side, _, frame: &Frame| {
         let update =
@@ -189,7 +190,7 @@ fn a_lost_update_fc_is_healed_by_the_refresh() {
     assert!(tx.credit_stall_ps[0].abs_diff(gap.as_ps()) < 200_000, "{} ps", tx.credit_stall_ps[0]);
 }
 
-/// Whichever InitFC is lost, both ends come up.
+/// Both ends come up although any one InitFC is lost.
 #[test]
 fn initialization_survives_lost_dllps() {
     for side in 0..2 {
@@ -206,7 +207,7 @@ fn initialization_survives_lost_dllps() {
 }
 
 #[test]
-fn an_undisturbed_start_takes_two_triples() {
+fn error_free_initialization_takes_two_triples() {
     let link = run(config(), &mut script(0, |_, _, _: &Frame| Fate::Intact), at(20));
     for side in 0..2 {
         let c = link.port(side).counters();
@@ -216,7 +217,7 @@ fn an_undisturbed_start_takes_two_triples() {
 
 /// An idle link: one UpdateFC of each finite class every 30 us, SKPs by the clock, and a state line that reports idle.
 #[test]
-fn idle_costs_only_the_refresh() {
+fn idle_link_sends_only_the_refresh() {
     let link = run(config(), &mut script(0, |_, _, _: &Frame| Fate::Intact), at(1000));
     let c = link.port(0).counters();
     assert_eq!((c.dllps.update_fc, c.dllps.ack), (2 * 33, 0));
@@ -224,7 +225,7 @@ fn idle_costs_only_the_refresh() {
     assert_eq!(link.port(0).state_line(), "idle");
 }
 
-/// Sequence numbers go round twice with a frame in 37 damaged or lost, on a link so fast that many are in flight.
+/// Sequence numbers wrap twice while a frame in 37 is damaged or lost, on a fast link with many frames in flight.
 #[test]
 fn sequence_numbers_wrap_under_errors() {
     let mut world = script(10_000, |_, nth, _: &Frame| match nth % 37 {
@@ -239,7 +240,7 @@ fn sequence_numbers_wrap_under_errors() {
     assert_eq!((tx.tlps, tx.data_link_protocol_errors, rx.receiver_overflows), (10_000, 0, 0));
 }
 
-/// A replay buffer of one TLP: each waits for the Ack of the one before.
+/// A replay buffer of one TLP: each TLP waits for the Ack of the previous one.
 #[test]
 fn a_full_replay_buffer_stops_the_sender() {
     let mut world = script(10, |_, _, _: &Frame| Fate::Intact);
@@ -274,8 +275,8 @@ fn active_port(config: PortConfig) -> Port {
 }
 
 /// In FC_INIT2 a TLP arrives before this end's InitFC2s are sent, and leaves the buffer at once. The InitFC2s repeat
-/// the values of InitFC1, since the other end ignores them. The returned credits go with an UpdateFC, as soon as one is
-/// permitted and not 30 us later.
+/// the values of InitFC1, since the other end ignores them. An UpdateFC reports the returned credits as soon as it is
+/// permitted, not 30 us later.
 #[test]
 fn credits_returned_before_dl_active_are_reported() {
     let mut port = Port::new(config());
@@ -339,7 +340,7 @@ fn a_sender_beyond_its_credits_is_counted() {
 
 /// An Ack of a TLP that was never sent (`PCIe 5.0 §3.6.2.2`), and credits of channels that do not exist.
 #[test]
-fn foreign_dllps_do_no_harm() {
+fn unknown_dllps_are_ignored() {
     let mut port = active_port(config());
     for dllp in [
         Dllp::Ack { sequence: 5 },
@@ -359,7 +360,7 @@ fn foreign_dllps_do_no_harm() {
 }
 
 #[test]
-fn state_lines_name_what_is_missing() {
+fn state_lines_name_missing_dllps_and_credits() {
     let mut port = Port::new(config());
     assert_eq!(port.state_line(), "link not started");
     port.start(Time::ZERO);

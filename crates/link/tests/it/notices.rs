@@ -24,7 +24,7 @@ fn drain(port: &mut Port) -> Vec<Notice> {
     std::iter::from_fn(|| port.poll_notice()).collect()
 }
 
-/// Has the port send everything that it can, and discards it.
+/// Lets the port send all that it can, and discards the frames.
 fn talk(port: &mut Port) {
     while let Some(ready) = port.transmit_ready_at() {
         if port.poll_transmit(ready).is_none() {
@@ -162,7 +162,7 @@ fn each_error_is_reported_under_its_specification_name() {
             },
             &[Notice::ReplayTimeout, Notice::ReplayRollover],
         ),
-        // Two were advertised and none is used: 129 would leave 129 unused, 127 are allowed.
+        // Two credits were advertised and none are used. A limit of 129 would leave 129 unused, but 127 are allowed.
         (
             "§2.6.1: too many headers",
             |p| hear(p, at(1), update(Class::Posted, 129, 32)),
@@ -237,7 +237,7 @@ fn an_unmapped_traffic_class_is_malformed() {
 
 /// With infinite credits the fields of an UpdateFC are zero (`PCIe 5.0 §2.6.1`).
 #[test]
-fn infinite_credits_do_not_change() {
+fn infinite_credits_reject_finite_updates() {
     let mut port = Port::new(config(Rate::Gt8));
     port.start(Time::ZERO);
     for kind in [FlowControlKind::InitFc1, FlowControlKind::InitFc2] {
@@ -257,8 +257,8 @@ fn infinite_credits_do_not_change() {
     assert_eq!(drain(&mut port), [Notice::FlowControlProtocol]);
 }
 
-/// A framing error sends a link with 128b/130b encoding into Recovery (`PCIe 5.0 §4.2.2.3.3`); one with 8b/10b goes on.
-/// Either way the TLP is replayed.
+/// A framing error sends a link with 128b/130b encoding into Recovery (`PCIe 5.0 §4.2.2.3.3`); a link with 8b/10b
+/// encoding continues. Either way the TLP is replayed.
 #[test]
 fn broken_framing_retrains_links_with_128b130b() {
     for (rate, retrains) in [(Rate::Gt5, false), (Rate::Gt8, true)] {
@@ -298,10 +298,10 @@ impl World for Writes {
     }
 }
 
-/// `PCIe 5.0 §2.9.1`, §3.2.1: TLPs that were queued or in flight are handed back; nothing moves while the link is down;
-/// it comes up with sequence number 0 and all credits, at the rate of its configuration.
+/// `PCIe 5.0 §2.9.1`, §3.2.1: TLPs that were queued or in flight are handed back, and the link moves no TLP while it is
+/// down. It comes up with sequence number 0 and all credits, at the rate of its configuration.
 #[test]
-fn a_link_goes_down_and_comes_up() {
+fn link_goes_down_and_comes_up() {
     let mut world = Writes::default();
     let mut link = Joined::new([config(Rate::Gt8), config(Rate::Gt8)], Duration::from_ns(20));
     while world.arrived.len() < 5 {
@@ -341,7 +341,7 @@ fn a_link_goes_down_and_comes_up() {
 
 /// Frames that arrive while the link is down are ignored, and cause no errors.
 #[test]
-fn port_of_a_link_that_is_down_receives_nothing() {
+fn port_of_a_down_link_receives_no_tlp() {
     let mut port = active();
     assert_eq!(port.take_down(at(1), false), []);
     hear(&mut port, at(1), Dllp::Ack { sequence: 5 });
@@ -357,7 +357,7 @@ fn port_of_a_link_that_is_down_receives_nothing() {
     assert!(port.handle_frame(at(3), tlp(0).as_ref()), "sequence numbers restart");
 }
 
-/// Credits of TLPs from before the link went down no longer count; those of later ones do.
+/// Credits of TLPs from before the link went down no longer count. Credits of later TLPs count.
 #[test]
 fn credits_from_before_link_down_are_not_counted_again() {
     let mut port = active();
@@ -386,7 +386,7 @@ fn credits_from_before_link_down_are_not_counted_again() {
     }
 }
 
-/// A change of speed is reported; a link that comes up again has its configured speed.
+/// A change of speed is reported. A link that comes up again has its configured speed.
 #[test]
 fn speed_change_is_reported() {
     let mut port = active();
@@ -429,7 +429,7 @@ fn tlp_beyond_all_credits_is_reported() {
 /// A TLP without credits waits from the time when the wire is free for it. This holds whether it was queued before the
 /// credits were known or after, and even if the port is not polled for a frame in between.
 #[test]
-fn stall_begins_when_the_wire_is_free() {
+fn stall_time_starts_when_the_wire_is_free() {
     let needs_more = || write(0, 0x100, 528, Attributes::empty());
     let update = FlowControl::new(FlowControlKind::UpdateFc, Class::Posted, Vc::VC0, 2, 33);
     let stalled = |port: &mut Port| {

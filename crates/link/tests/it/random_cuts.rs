@@ -33,7 +33,7 @@ impl Traffic {
         assert_eq!(self.ends[from].insert(id, end), None, "{id} ends twice: {end:?}");
     }
 
-    /// Notes the TLPs that each side handed back; TLPs that the other end has are not lost.
+    /// Records the TLPs that each side handed back. A TLP that the other end has received is not lost.
     fn hand_back(&mut self, lost: &[Vec<(Tlp, Option<u16>, bool)>; 2]) {
         for (from, lost) in lost.iter().enumerate() {
             for (tlp, sequence, received) in lost {
@@ -158,7 +158,7 @@ proptest! {
             assert_counters_add_up(link.port(side), &config);
             let c = *link.port(side).counters();
             prop_assert_eq!(c.link_downs, downs);
-            // The TLPs of one epoch disturb no other, neither by credits nor by sequence numbers.
+            // TLPs of one epoch do not affect the credits and sequence numbers of another.
             let errors = (c.receiver_overflows, c.flow_control_protocol_errors, c.data_link_protocol_errors);
             prop_assert_eq!(errors, (0, 0, 0));
             let told: Vec<Notice> = std::iter::from_fn(|| link.port_mut(side).poll_notice()).collect();

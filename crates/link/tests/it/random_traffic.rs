@@ -58,7 +58,7 @@ impl Traffic {
 
 impl World for Traffic {
     fn next(&mut self, side: usize, class: Class) -> Option<Tlp> {
-        // Not always at once, so that queues both drain and fill.
+        // TLPs are not always offered immediately, so that queues both drain and fill.
         if self.rng.below(4) == 0 {
             return None;
         }
@@ -122,7 +122,8 @@ fn links() -> impl Strategy<Value = [PortConfig; 2]> {
     (rate, width, mps).prop_flat_map(|(r, w, m)| [config(r, w, m), config(r, w, m)])
 }
 
-/// Each Traffic Class on a channel drawn, all that are in use served; scaled flow control at either end or none.
+/// Each Traffic Class uses a random channel, and all used channels are served. Scaled flow control is at either end,
+/// both or none.
 fn with_channels() -> impl Strategy<Value = [PortConfig; 2]> {
     let map = prop::array::uniform7(0..8u8).prop_map(|channels| {
         let mut classes = [TcSet::NONE; 8];
@@ -151,7 +152,7 @@ fn with_channels() -> impl Strategy<Value = [PortConfig; 2]> {
     })
 }
 
-/// No pair of TLPs on one channel has changed places illegally (`PCIe 5.0 Table 2-40`).
+/// No TLP has passed another one of its channel against the rules (`PCIe 5.0 Table 2-40`).
 fn assert_order(issued: &[Tlp], arrived: &[Tlp], map: &TcVcMap) {
     let mut place = vec![0; arrived.len()];
     for (at, tlp) in arrived.iter().enumerate() {
@@ -183,7 +184,7 @@ fn check(configs: [PortConfig; 2], mut traffic: Traffic, tlps: u16, propagation:
     let mut link = Joined::new(configs.clone(), propagation);
     let mut steps = 0_u64;
     while !(traffic.is_done(tlps) && (0..2).all(|side| link.port(side).state_line() == "idle")) {
-        // The traffic may offer nothing now and something at the next step, so a quiet link is no end.
+        // The traffic may offer no TLP now and one at the next step, so a quiet link does not end the test.
         link.step(&mut traffic, link.now + Duration::from_ns(1_000_000));
         steps += 1;
         assert!(steps < 2_000_000, "no end, {}", link.states());
@@ -212,7 +213,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_clean_link(configs in links(), seed: u64, flight_ns in 0_u64..2000, drain_ns in 0_u64..3000) {
+    fn clean_link_delivers_all_tlps_in_order(configs in links(), seed: u64, flight_ns in 0_u64..2000, drain_ns in 0_u64..3000) {
         let mut traffic = Traffic::new(seed, 100, configs[0].mps);
         traffic.drain_ns = drain_ns;
         check(configs, traffic, 100, Duration::from_ns(flight_ns));
@@ -220,7 +221,7 @@ proptest! {
 
     /// One error in 2^16 bits: a 256 B TLP in about thirty.
     #[test]
-    fn rare_errors(configs in links(), seed: u64, flight_ns in 0_u64..200) {
+    fn rare_errors_lose_no_tlp(configs in links(), seed: u64, flight_ns in 0_u64..200) {
         let mut traffic = Traffic::new(seed, 100, configs[0].mps);
         traffic.bit_error_rate = 1 << 48;
         check(configs, traffic, 100, Duration::from_ns(flight_ns));
@@ -228,7 +229,7 @@ proptest! {
 
     /// Channels, scales and arbitration of any kind, with an error in 2^16 bits.
     #[test]
-    fn channels(configs in with_channels(), seed: u64, flight_ns in 0_u64..500, drain_ns in 0_u64..2000) {
+    fn channels_lose_no_tlp(configs in with_channels(), seed: u64, flight_ns in 0_u64..500, drain_ns in 0_u64..2000) {
         let mut traffic = Traffic::new(seed, 100, configs[0].mps).of_all_classes();
         traffic.bit_error_rate = if seed % 2 == 0 { 1 << 48 } else { 0 };
         traffic.drain_ns = drain_ns;
@@ -237,7 +238,7 @@ proptest! {
 
     /// Without flow control, buffers of a few TLPs that drain slowly.
     #[test]
-    fn without_flow_control(configs in links(), seed: u64, buffer_tlps in 1_u16..8, drain_ns in 0_u64..2000) {
+    fn dropped_tlps_are_replayed_without_flow_control(configs in links(), seed: u64, buffer_tlps in 1_u16..8, drain_ns in 0_u64..2000) {
         let mut traffic = Traffic::new(seed, 60, configs[0].mps);
         traffic.drain_ns = drain_ns;
         let configs = configs.map(|c| {
@@ -246,9 +247,9 @@ proptest! {
         check(configs, traffic, 60, Duration::from_ns(2));
     }
 
-    /// Frames of a thousand bits: half of them bad. Frames that vanish altogether: one in sixteen.
+    /// Half of the frames of a thousand bits are damaged. One frame in sixteen is lost.
     #[test]
-    fn heavy_errors(configs in links(), seed: u64, flight_ns in 0_u64..200, drain_ns in 0_u64..300) {
+    fn heavy_errors_lose_no_tlp(configs in links(), seed: u64, flight_ns in 0_u64..200, drain_ns in 0_u64..300) {
         let mut traffic = Traffic::new(seed, 50, Mps::new(128).unwrap());
         traffic.bit_error_rate = u64::MAX / 2000;
         traffic.loss = 16;

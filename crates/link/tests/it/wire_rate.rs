@@ -28,8 +28,8 @@ fn config(rate: Rate, lanes: u8, mps: u32) -> PortConfig {
     PortConfig::new(rate, Width::new(lanes).unwrap(), Mps::new(mps).unwrap())
 }
 
-/// Returns the payload rate of side 0 in Gb/s, over at least `sets` SKP intervals, measured from end to end of a frame;
-/// and the rate that follows from its counters.
+/// Returns the payload rate of side 0 in Gb/s, and the rate that follows from its counters. It measures over at least
+/// `sets` SKP intervals, from the end of one frame to the end of another.
 fn rates(config: &PortConfig, len: u32, sides: usize, sets: u64) -> (f64, f64) {
     let mut link = Joined::new([config.clone(), config.clone()], Duration::from_ns(5));
     let mut writes = writes(len, sides);
@@ -51,8 +51,8 @@ fn rates(config: &PortConfig, len: u32, sides: usize, sets: u64) -> (f64, f64) {
     (payload * 8000.0 / end.since(start).as_ps() as f64, raw * (1.0 - share) * payload / frames as f64)
 }
 
-/// Within 0.1 % of raw x (1 - SKP share) x payload / wire bytes, in both directions loaded, so that Acks and UpdateFCs
-/// share the wire.
+/// Within 0.1 % of raw x (1 - SKP share) x payload / wire bytes, with both directions loaded, so that Acks and
+/// UpdateFCs share the wire.
 #[test]
 fn saturated_link_rate_follows_from_its_wire_bytes() {
     for rate in Rate::ALL {
@@ -120,7 +120,7 @@ fn starvation_is_credits_per_round_trip() {
     assert!((whole / 57.46 - 1.0).abs() < 0.002, "{whole}");
 }
 
-/// Time stands in the counters: a starved sender is either busy or stalled.
+/// The counters cover all time: a starved sender is either busy or stalled.
 #[test]
 fn stall_time_fills_what_the_wire_leaves() {
     let config = PortConfig {

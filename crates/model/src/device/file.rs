@@ -25,7 +25,7 @@ const INTERRUPT_BYTES: u32 = 4;
 pub struct DescriptionError {
     /// Byte range of the fault in the text, if it has one.
     pub span: Option<Range<usize>>,
-    /// The fault, and what was expected.
+    /// The fault, and the text that was expected.
     pub message: String,
 }
 
@@ -212,8 +212,8 @@ const fn kind(name: KindName) -> Kind {
     }
 }
 
-/// Returns the length. Interrupts have one length, which may be omitted; all other transactions
-/// need one.
+/// Returns the length. Interrupts have only one possible length, which may be omitted; all other transactions need a
+/// length.
 fn length(
     kind: Kind,
     given: Option<Spanned<LengthValue>>,

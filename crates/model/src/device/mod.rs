@@ -8,11 +8,11 @@
 //!
 //! - The exact form splits each transaction into TLPs as requesters and completers must, and adds DLLPs for the traffic of
 //!   the other direction ([`crate::exact()`] has the same rule).
-//! - The published form uses equations 1 to 3 of the paper, charges a fixed share for DLLPs, and keeps a slip of the public
-//!   NIC models: it omits the header of a read request if the description says so.
+//! - The published form uses equations 1 to 3 of the paper, charges a fixed share for DLLPs, and keeps a mistake of the
+//!   public NIC models: it omits the header of a read request if the description says so.
 //!
-//! Sizes of packets include the FCS (IEEE 802.3 §3.2.8). The exact form moves packets without it, as NICs do. The published
-//! form moves it too.
+//! Sizes of packets include the FCS (IEEE 802.3 §3.2.8). The exact form moves packets without the FCS, like NICs. The
+//! published form also moves the FCS.
 //!
 //! The model does not cover latency, or the number of transactions that must be in flight to reach the result.
 
@@ -57,7 +57,7 @@ pub enum Side {
 pub enum Length {
     /// This many bytes, for any packet.
     Bytes(u32),
-    /// The packet as it crosses PCI Express: without its FCS, except in the published form.
+    /// The packet in the form in which it crosses PCI Express: without its FCS, except in the published form.
     Packet,
 }
 
@@ -66,7 +66,7 @@ pub enum Length {
 pub struct Transaction {
     /// Its purpose, in words.
     pub what: String,
-    /// The packets that it serves.
+    /// The packets that the transaction serves.
     pub side: Side,
     /// Requester and direction.
     pub kind: Kind,
@@ -74,14 +74,14 @@ pub struct Transaction {
     pub length: Length,
     /// Its start after a 4 KiB boundary, in bytes.
     pub offset_bytes: u32,
-    /// Address width of its requests, if it differs from that of the link: x86 sends message-signalled interrupts to
-    /// 0xfee0_0000.
+    /// Address width of the transaction's requests, if it differs from the link's address width: x86 sends
+    /// message-signalled interrupts to 0xfee0_0000.
     pub addressing: Option<Addressing>,
     /// This many of them ...
     pub count: u32,
     /// ... per this many packets.
     pub per: u32,
-    /// In the published form, omit the header of the read request, a slip of the public NIC models.
+    /// In the published form, omit the header of the read request, a mistake of the public NIC models.
     pub published_omits_header: bool,
     /// Source: section of the paper, data sheet, or assumption.
     pub source: String,
@@ -92,7 +92,7 @@ pub struct Transaction {
 pub struct Description {
     /// Description in one line.
     pub description: String,
-    /// Its transactions; at least one.
+    /// The device's transactions; at least one.
     pub transactions: Vec<Transaction>,
 }
 
@@ -151,14 +151,16 @@ impl Packeting {
 impl Description {
     /// Parses a description from the text of its TOML file. `docs/reference/model.md` lists the keys.
     ///
-    /// # Errors The text is not TOML, or a key or value is invalid. The error names the fault and its place in the text.
+    /// # Errors
+    /// The text is not TOML, or a key or value is invalid. The error names the fault and its place in the text.
     pub fn parse(text: &str) -> Result<Description, DescriptionError> {
         file::parse(text)
     }
 
     /// Returns the rate of packets of `size_bytes`, including the FCS, that the link allows.
     ///
-    /// # Errors The size is invalid, or no transaction serves these packets. In the published form also: a transaction has an
+    /// # Errors
+    /// The size is invalid, or no transaction serves these packets. In the published form also: a transaction has an
     /// offset, or the link is in FLIT mode.
     pub fn throughput(
         &self,
@@ -176,7 +178,7 @@ impl Description {
             Form::Exact => wire::fit(params, &traffic, None),
             Form::Published => published_fit(params, &traffic)?,
         };
-        // Without TLPs there is no limit.
+        // If there are no TLPs, there is no limit.
         if !fit.units_per_s.is_finite() {
             return Err(ModelError::NoTransactions);
         }
@@ -191,10 +193,11 @@ impl Description {
         })
     }
 
-    /// Returns the smallest of `sizes`, which must rise, such that it and all larger ones reach the rate of an Ethernet of
-    /// `gbps`.
+    /// Returns the smallest of `sizes`, which must rise, such that this size and all larger sizes reach the rate of an
+    /// Ethernet of `gbps`.
     ///
-    /// # Errors As [`Description::throughput`].
+    /// # Errors
+    /// As [`Description::throughput`].
     pub fn holds_ethernet_from(
         &self,
         params: &Params,

@@ -4,7 +4,7 @@
 /// A shipped description.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shipped {
-    /// Name to select it by.
+    /// Name by which it is selected.
     pub name: &'static str,
     /// Title in charts, from pcie-bench's Figure 1.
     pub title: &'static str,

@@ -33,7 +33,7 @@ fn close(got: f64, want: f64) {
 }
 
 /// TLP bytes per pair of packets (up, down), published, calculated by hand from the equations. The payload rate is 57.884766
-/// times the size divided by the larger one. MWr and MRd cost 24 B, CplD 20 B. The freelist's MRd is free, a slip of the
+/// times the size divided by the larger one. MWr and MRd cost 24 B, CplD 20 B. The freelist's MRd is free, a mistake of the
 /// public models. The whole packet is moved, including the FCS.
 #[test]
 fn published_form_agrees_with_sums_by_hand() {
@@ -102,10 +102,10 @@ fn throughput_drops_after_each_multiple_of_mps() {
     close(drop(512), 1.0 - 584.0 / 633.0);
 }
 
-/// §2: "Such a device would only achieve 40 Gb/s line rate throughput for Ethernet frames larger than 512B". By hand: with
-/// one MRd and two MWrs, `57.884766 s / (240 + s) = 40 s / (s + 20)` at 472.0; with two and three, 288 instead of 240, at
-/// 579.4. In the published form, 512 B reaches line rate only because of the slip (752 B up). Without it, 57.884766 * 512 /
-/// 776 is 38.19, and the Ethernet carries 38.50.
+/// §2: "Such a device would only achieve 40 Gb/s line rate throughput for Ethernet frames larger than 512B". By hand:
+/// with one MRd and two MWrs, `57.884766 s / (240 + s) = 40 s / (s + 20)` at 472.0; with two and three, 288 instead of
+/// 240, at 579.4. In the published form, 512 B reaches line rate only because of the mistake (752 B up). Without this, the
+/// rate is 57.884766 * 512 / 776 = 38.19, and the Ethernet carries 38.50.
 #[test]
 fn simple_nic_reaches_line_rate_above_512_bytes() {
     let reached = |form, size| both("simple", form, size).throughput_gbps >= ethernet_gbps(40.0, size);
@@ -153,7 +153,8 @@ fn curves_are_in_the_papers_order() {
     }
 }
 
-/// IEEE 802.3 §3.2.8: the shortest frame with FCS has 64 B. With preamble and gap it takes 84 B; 1500 B take 1520.
+/// IEEE 802.3 §3.2.8: the shortest frame with FCS has 64 B. With preamble and gap the smallest frame takes 84 B, and
+/// 1500 B take 1520 B.
 #[test]
 fn ethernet_rate_includes_preamble_and_gap() {
     close(ethernet_gbps(10.0, 64), 7.619_048);
@@ -187,7 +188,7 @@ fn packets_without_descriptors_equal_transfers() {
 /// Register accesses go in the other direction. 8 B written at Gen6 x1 (MWr header 16 B in a flit) is 24 B down per packet,
 /// and a register read's CplD is 16 B up. 64 * 236/256 = 59 Gb/s for TLPs.
 #[test]
-fn register_accesses_go_down() {
+fn register_accesses_use_downstream_bandwidth() {
     let entry = |kind: &str| {
         format!(
             "version = 1\nkind = \"packet-device\"\ndescription = \"x\"\n[[transactions]]\nwhat = \"w\"\n\
@@ -210,7 +211,7 @@ fn register_accesses_go_down() {
 
 /// A transaction per 2^20 packets: 28 B up, so the link carries 2^20 packets in the time of 28 B (and of some DLLPs).
 #[test]
-fn rare_transactions_share_the_link() {
+fn throughput_includes_rare_transactions() {
     let mut device = nic("simple");
     device.transactions.retain(|t| t.side == Side::Tx && t.kind == Kind::Interrupt);
     device.transactions[0].per = 1 << 20;
@@ -306,7 +307,7 @@ fn rejects_invalid_files() {
 
 /// The series of Figure 1, for review.
 #[test]
-fn figure_1() {
+fn figure_1_matches_snapshot() {
     let mut table = String::from("Gb/s at Gen3 x8, MPS 256, MRRS 512, 64-bit addresses\n");
     table += "form       size  effective   ethernet     simple     kernel       dpdk\n";
     for form in [Form::Published, Form::Exact] {

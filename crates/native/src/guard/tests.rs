@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every kind of input reaches a library as the header defines, and so does every kind of output in return. Needs a C compiler; the
-//! tests print a line and pass without one.
+//! Every kind of input reaches a library in the form that the header defines, and every kind of output reaches the
+//! endpoint. The tests need a C compiler. Without one, they print a line and pass.
 
 use super::*;
 use crate::loader::Loaded;

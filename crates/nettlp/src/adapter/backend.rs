@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Interface between an adapter and its backend: memory, or the slot of a lab. A backend receives only well-formed, allowed TLPs.
+//! Interface between an adapter and its backend, which is memory or the slot of a lab. A backend receives only TLPs
+//! that are well-formed and allowed.
 
 use crate::carrier::SendError;
 use crate::completer::Full;
@@ -10,7 +11,7 @@ use std::net::SocketAddr;
 use tlp::rules::{Head, Refusal};
 use tlp::{Prefixes, Repr, Tag, Time};
 
-/// Path between the adapter and a peer. A completion takes the path of its request.
+/// Path between the adapter and a peer. A completion is sent on the path of its request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Way {
     /// The adapter's UDP port; [`PORT_SESSION`] for a session.
@@ -20,7 +21,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// Returns true if it is a session: reliable, in order, with credits.
+    /// Returns true if the path is a session: reliable, in order, with credits.
     pub const fn is_session(&self) -> bool {
         self.port == PORT_SESSION
     }
@@ -31,8 +32,8 @@ impl Way {
 pub struct Received<'a> {
     /// The path on which it arrived.
     pub way: Way,
-    /// Its header. If the data of a write arrived incomplete (LibTLP sends 3 bytes when it writes 1 or 2), the byte enables cover only
-    /// bytes that arrived.
+    /// Its header. If the data of a write arrived incomplete, the byte enables cover only bytes that arrived. (LibTLP
+    /// sends 3 bytes when it writes 1 or 2.)
     pub repr: &'a Repr,
     /// Its TLP prefixes.
     pub prefixes: &'a Prefixes,
@@ -43,7 +44,7 @@ pub struct Received<'a> {
 }
 
 impl Received<'_> {
-    /// Returns its prefixes and header, for the report of a refusal.
+    /// Returns the prefixes and the header of the TLP, for the report of a refusal.
     #[must_use]
     pub fn head(&self) -> Head {
         Head::new(self.prefixes, self.repr)
@@ -52,8 +53,8 @@ impl Received<'_> {
 
 /// Output through which a [`Backend`] sends TLPs to peers.
 pub trait Outbox {
-    /// Returns how many TLPs [`send`](Self::send) accepts now on this path: the credits of a session, or the room in the queue of a
-    /// socket. Returns 0 if the session has ended.
+    /// Returns how many TLPs [`send`](Self::send) accepts now on this path. The credits of a session, or the room
+    /// in the queue of a socket, limit this number. Returns 0 if the session has ended.
     fn room(&self, way: Way) -> usize;
 
     /// Queues a TLP of `len` bytes, which `fill` writes. The caller does not write the NetTLP header.
@@ -62,26 +63,29 @@ pub trait Outbox {
     /// If there is no room, or the TLP is too long. `fill` is not called then.
     fn send(&mut self, way: Way, len: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<(), SendError>;
 
-    /// Returns the path to the peer that serves the host's requests, for a request with `tag`: its session if it has one, otherwise the
-    /// port of the scheme. Returns `None` if there is no such peer.
+    /// Returns the path for a request of the host with `tag`, to the peer that serves these requests. The path is
+    /// the session of this peer if it has one, otherwise the port of the scheme. Returns `None` if there is no such
+    /// peer.
     fn device(&self, tag: Tag) -> Option<Way>;
 }
 
-/// Serves the TLPs that an adapter receives. No function blocks: answers that take time are sent later, from [`advance`](Self::advance).
+/// Serves the TLPs that an adapter receives. No function blocks: [`advance`](Self::advance) later sends the answers
+/// that take time.
 pub trait Backend {
-    /// Returns true if [`handle`](Self::handle) accepts TLPs. While it returns false, sockets are not read and their kernel buffers
-    /// fill. A batch that was already read is still delivered, so keep room for one.
+    /// Returns true if [`handle`](Self::handle) accepts TLPs. While it returns false, the adapter does not read its
+    /// sockets, and their kernel buffers fill. A batch that was already read is still delivered, so keep room for
+    /// one batch.
     fn is_ready(&self) -> bool {
         true
     }
 
-    /// Returns true if it answers reads across a 4 KiB boundary. No PCI Express device may send them (`PCIe 5.0 §2.2.7`), but LibTLP
-    /// does. If false, they are refused with UR.
+    /// Returns true if the backend answers reads across a 4 KiB boundary. No PCI Express device may send such reads
+    /// (`PCIe 5.0 §2.2.7`), but LibTLP does. If the function returns false, the adapter refuses them with UR.
     fn reads_across_4k(&self) -> bool {
         false
     }
 
-    /// Returns the reasons why it refused TLPs, one of each kind.
+    /// Returns the reasons why the backend refused TLPs, one reason of each kind.
     fn refusals(&self) -> Vec<Refusal> {
         Vec::new()
     }
@@ -91,7 +95,7 @@ pub trait Backend {
         self.refusals().len()
     }
 
-    /// Returns what it dropped, and why.
+    /// Returns what the backend dropped, with reasons.
     fn drops(&self) -> Drops {
         Drops::default()
     }
@@ -99,8 +103,8 @@ pub trait Backend {
     /// Handles a TLP from a peer: a request of the device, or the answer to a request of the host.
     ///
     /// # Errors
-    /// [`Full`] if it cannot handle the TLP now, for example because its answers would not fit in `out`. A session then keeps the TLP
-    /// and withholds credits; a datagram is dropped and counted.
+    /// [`Full`] if the backend cannot handle the TLP now, for example because the answers do not fit in `out`. A
+    /// session then keeps the TLP and withholds credits. On the ports, the datagram is dropped and counted.
     fn handle(&mut self, now: Time, tlp: &Received<'_>, out: &mut dyn Outbox) -> Result<(), Full>;
 
     /// Sends what is due at `now`: completions and requests of the host. Called after each batch, when
@@ -114,7 +118,8 @@ pub trait Backend {
         None
     }
 
-    /// Answers a messaging request. `None`: the request is unknown; no reply is sent, and the peer's wait times out.
+    /// Answers a messaging request. Returns `None` if the request is unknown: no reply is then sent, and the peer
+    /// times out.
     fn message(&mut self, now: Time, request: Request) -> Option<Reply>;
 
     /// Reads register `register_dw`, 0 to 1023, of the adapter's configuration space.
@@ -126,6 +131,6 @@ pub trait Backend {
     /// Reads one of the adapter's own registers. An absent register reads as 0.
     fn register_read(&mut self, register_dw: u8) -> u32;
 
-    /// Writes one of the adapter's own registers; read-only ones stay.
+    /// Writes one of the adapter's own registers. Read-only registers do not change.
     fn register_write(&mut self, register_dw: u8, value: u32);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counters of an adapter: one set per peer that a rule names, and one for all other senders. Their size does not
-//! depend on traffic.
+//! Counters of an adapter: one set for each peer that a rule names, and one set for all other senders. Traffic does not
+//! change their size.
 
 use std::net::IpAddr;
 
@@ -27,11 +27,11 @@ device::counters! {
         refused_reads,
         /// Writes outside the peer's windows or directions, dropped.
         refused_writes,
-        /// Dropped datagrams that held no valid TLP or message.
+        /// Dropped datagrams that contained neither a valid TLP nor a valid message.
         malformed,
         /// Dropped TLPs with a wrong digest.
         digest_wrong,
-        /// Malformed TLPs that only LibTLP sends, accepted with their intended meaning.
+        /// Malformed TLPs that only LibTLP sends, and that the adapter accepted with their intended meaning.
         mended,
         /// Datagrams dropped because there was no room for them or their answers. Always 0 for sessions.
         no_room,
@@ -57,7 +57,7 @@ device::counters! {
 /// Datagrams from addresses that no rule names. All are dropped, except messaging requests from 127.0.0.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Strangers {
-    /// Dropped datagrams, without those that the kernel's filter dropped.
+    /// Dropped datagrams. Excludes datagrams that the kernel's filter dropped.
     pub datagrams: u64,
     /// Bytes of these datagrams.
     pub bytes: u64,

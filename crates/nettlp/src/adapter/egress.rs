@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Output of an adapter: writes the NetTLP header of each TLP, and chooses the path to the peer that serves the host's
-//! requests. Never queues.
+//! Output of an adapter. Writes the NetTLP header of each TLP, and selects the path to the peer that serves the host's
+//! requests. Has no queue.
 
 use super::backend::{Outbox, Way};
 use crate::carrier::SendError;
@@ -36,11 +36,11 @@ pub trait Datagrams {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Device {
     pub(super) address: IpAddr,
-    /// UDP port of the session that the peer announced; `None` before the first announcement.
+    /// UDP port of the session that the peer announced. `None` before the first announcement.
     pub(super) session: Option<u16>,
 }
 
-/// Sequence count of an adapter, and what it sent while it handled one TLP.
+/// Sequence count of an adapter, and counts of the TLPs that it sent while it handled one TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Tally {
     pub(super) sequence: u16,
@@ -89,7 +89,7 @@ impl Outbox for Egress<'_> {
 pub(super) struct Back<'a, 'b> {
     pub(super) out: &'a mut (dyn Outbox + 'b),
     pub(super) way: Way,
-    /// Completions that the sockets rejected although they had reported room.
+    /// Number of completions that the sockets rejected although they had reported room.
     pub(super) lost: u64,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! State machine of the adapter: datagrams in, datagrams out, time as an argument. Its memory does not grow with what peers
-//! send.
+//! State machine of the adapter: datagrams in, datagrams out, time as an argument. Traffic of
+//! peers does not increase its use of memory.
 
 use super::backend::{Backend, Outbox, Received, Way};
 use super::counters::{PeerCounters, Strangers};
@@ -25,13 +25,13 @@ use tlp::{Access, Bdf, Body, MemoryOp, Repr, RuleId, Span, Status, Time, Violati
 /// Configuration of an adapter.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Peers that it serves.
+    /// Peers that the adapter serves.
     pub allow: AllowList,
-    /// Completer ID of its refusals.
+    /// Completer ID in the completions that refuse requests.
     pub id: Bdf,
-    /// The peer that serves the host's requests. Like every peer, it needs a rule.
+    /// The peer that serves the host's requests. Like every peer, it must have a rule in `allow`.
     pub device: Option<IpAddr>,
-    /// Ports of the host's requests, used if that peer has no session.
+    /// Ports of the host's requests, used if the device has no session.
     pub scheme: PortScheme,
 }
 
@@ -71,7 +71,7 @@ impl<B> Adapter<B> {
         }
     }
 
-    /// Replaces the backend by the result of `other`.
+    /// Replaces the backend by the result of `other`, which receives the old backend.
     pub fn map<C>(self, other: impl FnOnce(B) -> C) -> Adapter<C> {
         let Adapter { settings, backend, peers, last, strangers, device, tally, refusals, drops } = self;
         Adapter { settings, backend: other(backend), peers, last, strangers, device, tally, refusals, drops }
@@ -89,12 +89,13 @@ impl<B> Adapter<B> {
 }
 
 impl<B: Backend> Adapter<B> {
-    /// Returns the refused TLPs of peers, one of each kind: first those of the adapter, then those of its backend.
+    /// Returns the refused TLPs of peers, one TLP of each kind: first the refusals of the adapter, then those of
+    /// its backend.
     pub fn refusals(&self) -> Vec<Refusal> {
         self.refusals.kinds().iter().copied().chain(self.backend.refusals()).collect()
     }
 
-    /// Returns what it and its backend dropped, and why.
+    /// Returns what the adapter and its backend dropped, with reasons.
     pub fn drops(&self) -> Drops {
         let mut drops = self.drops;
         drops.extend_from(&self.backend.drops(), None);
@@ -107,10 +108,10 @@ impl<B: Backend> Adapter<B> {
     }
 
     /// Handles a datagram that arrived at `port` from `from`. Answers go to `out`. For a session (`port` is
-    /// [`PORT_SESSION`]) it is a TLP after six bytes that are ignored.
+    /// [`PORT_SESSION`]) the datagram is a TLP after six bytes, which are ignored.
     ///
-    /// Returns false if it was not accepted: a session must then offer it again later. Any other datagram is dropped and
-    /// counted.
+    /// Returns false if the adapter did not accept the datagram. A session must then offer it again later. Any other
+    /// datagram is dropped and counted.
     pub fn handle(
         &mut self,
         now: Time,
@@ -173,7 +174,7 @@ impl<B: Backend> Adapter<B> {
         self.backend.poll_timeout()
     }
 
-    /// Returns true if it accepts TLPs. While false, do not read the sockets.
+    /// Returns true if the adapter accepts TLPs. While it returns false, do not read the sockets.
     pub fn is_ready(&self) -> bool {
         self.backend.is_ready()
     }
@@ -194,8 +195,9 @@ impl<B: Backend> Adapter<B> {
     }
 
     /// Handles a datagram from an address that no rule names. LibTLP sends messaging requests from the address that the
-    /// kernel chooses. On the loopback that is 127.0.0.1, whatever address its TLPs use. A process that can send from
-    /// there can send from every loopback address.
+    /// kernel chooses. On the loopback this is always 127.0.0.1, even if the TLPs use another address. Serving
+    /// 127.0.0.1 gives no process more access, because a process that can send from there can send from every
+    /// loopback address.
     fn stranger(&mut self, now: Time, way: Way, bytes: &[u8], out: &mut dyn Datagrams) {
         let from = way.peer.ip();
         let asks = way.port == PORT_MESSAGING && from.to_canonical() == Ipv4Addr::LOCALHOST;
@@ -232,7 +234,7 @@ impl<B: Backend> Adapter<B> {
             }
             (Ok(()), None) => {
                 counters.malformed += 1;
-                // A malformed TLP is a refusal, which names the rule.
+                // The refusal of a malformed TLP already names the rule.
                 if tlp.is_none() {
                     self.drops.record_datagram(now, DropReason::Malformed, Some(way.peer), bytes);
                 }
@@ -255,8 +257,9 @@ impl<B: Backend> Adapter<B> {
         incoming.ok()
     }
 
-    /// Sends the host's requests to the session that announced itself as the device. The device's address may have other
-    /// sessions, of programs that only read and write. Those receive no requests.
+    /// If the TLP announces a session as the device, sends the host's requests to that session from now on. The
+    /// device's address may have other sessions, of programs that only read and write. These sessions receive no
+    /// requests.
     fn follow(&mut self, way: Way, repr: &Repr) {
         if way.is_session()
             && is_announcement(repr)
@@ -293,7 +296,7 @@ impl<B: Backend> Adapter<B> {
         self.backend.handle(now, &received, &mut egress)?;
         count(repr, counters);
         if let Some((repr, data)) = incoming.second_write() {
-            // The first part is done and cannot be undone. No session sends such a write.
+            // The first part has been executed and cannot be undone. No session sends such a write.
             let received = Received { way, repr: &repr, prefixes, data, behind_bytes: 0 };
             self.backend.handle(now, &received, &mut egress)?;
             count(&repr, counters);
@@ -347,7 +350,7 @@ impl<B: Backend> Adapter<B> {
     }
 }
 
-/// Returns the counter for the outcome of a datagram without a TLP.
+/// Selects the counter for the outcome of a datagram without a TLP.
 type Count = fn(&mut PeerCounters) -> &mut u64;
 type Done = Result<Count, Count>;
 
@@ -363,7 +366,7 @@ fn answer(way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> Result<(), Count> 
 /// Returns true if the rules allow a TLP. Completions and messages have no address: every served peer may send them.
 fn is_allowed(allow: &AllowList, peer: Peer, repr: &Repr, rest: Option<Span>) -> bool {
     let reach = |span: Span| {
-        // The whole range from the first byte to the last, including any gap.
+        // The check covers the whole range from the first byte to the last, including any gap.
         let last = rest.unwrap_or(span);
         (span.first_byte(), last.first_byte() - span.first_byte() + u64::from(last.byte_count()))
     };

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory as the backend of an adapter, without a host: a function with its own registers, and an [`Image`] that starts at address
-//! 0. Never issues a request.
+//! Memory as the backend of an adapter, without a host: a PCI Express function with its own registers, and an
+//! [`Image`] that starts at address 0. Never issues a request.
 //!
 //! Configuration (UDP ports 0x5001, 0x4001) shows this function: a type 0 header, vendor 3776h, device 8022h, class FF0000h; BAR0
 //! 4 KiB (adapter registers), BAR2 4 KiB (MSI-X table and Pending Bit Array), BAR4 16 MiB at F000_0000h; Power Management, MSI-X
 //! with 16 vectors, PCI Express, Advanced Error Reporting. Memory Space and Bus Master are enabled.
 //!
-//! Writes change the registers as the register definitions say. Only one of them has an effect: without Bus Master Enable, DMA is
-//! refused, because a root complex would never see it.
+//! Writes change the registers as the register definitions say. Only one bit has an effect beyond its register:
+//! while Bus Master Enable is clear, DMA is refused, because it would never reach a root complex.
 
 use super::backend::{Backend, Outbox, Received};
 use super::egress::Back;
@@ -86,7 +86,7 @@ impl Function {
         self.id
     }
 
-    // Ignores poisoning: no holder of the lock can panic in the middle of a change.
+    // Ignores that the lock is poisoned: no thread can panic in the middle of a change.
     fn with<T>(&self, does: impl FnOnce(&mut State) -> T) -> T {
         does(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -104,7 +104,7 @@ device::counters! {
     }
 }
 
-/// Memory backend of an adapter. Each thread has one; [`Image`] and [`Function`] are shared.
+/// Memory backend of an adapter. Each thread has its own backend. All threads share the [`Image`] and the [`Function`].
 #[derive(Debug)]
 pub struct MemoryBackend {
     image: Arc<Image>,
@@ -115,8 +115,8 @@ pub struct MemoryBackend {
 }
 
 impl MemoryBackend {
-    /// Creates a backend that answers from `image`, in completions of up to `mps`, split at 64 B boundaries as a root complex may
-    /// do.
+    /// Creates a backend that answers from `image`, in completions of up to `mps`, split at 64 B boundaries like
+    /// those of a root complex.
     pub fn new(image: Arc<Image>, function: Arc<Function>, mps: Mps) -> MemoryBackend {
         let completer = Completer::new(function.id(), mps, Rcb::default());
         let (counters, drops) = (MemoryCounters::default(), Drops::default());
@@ -133,7 +133,7 @@ impl MemoryBackend {
         self.completer.counters
     }
 
-    /// Returns its own counters.
+    /// Returns the counters of the backend itself.
     pub const fn counters(&self) -> MemoryCounters {
         self.counters
     }

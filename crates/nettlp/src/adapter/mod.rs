@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A NetTLP adapter without an FPGA, sans-IO: many peers, both port schemes, sessions; the backend is memory or a
-//! lab.
+//! A NetTLP adapter without an FPGA, sans-IO. Serves many peers, both port schemes, and sessions. The backend is
+//! memory or a lab.
 //!
 //! - [`Adapter`]: the state machine: datagrams in, datagrams out.
 //! - [`Backend`]: receives complete, allowed TLPs and sends through an [`Outbox`].

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The adapter's own registers. Writing them does not change where datagrams go; the values only read back.
+//! The adapter's own registers. Writes only change the values that later reads return. They do not change where
+//! datagrams are sent.
 
 use crate::wire::registers as wire;
 use capture::encap::{PORT_DEVICE, PORT_HOST};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Transfers into and out of the caller's buffers, many at once. Never waits; the client does.
+//! Transfers into and out of the caller's buffers, many at once. Never waits; the client waits.
 
 use crate::requester::Buffers;
 
@@ -23,7 +23,7 @@ pub enum Transfer<'a> {
 }
 
 impl Transfer<'_> {
-    /// Returns its length in bytes.
+    /// Returns the length of the transfer in bytes.
     pub fn len(&self) -> usize {
         match self {
             Transfer::Read { data, .. } => data.len(),
@@ -31,7 +31,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// Returns true if it has no bytes.
+    /// Returns true if the transfer has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

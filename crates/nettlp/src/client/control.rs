@@ -108,7 +108,7 @@ impl Messaging {
         })
     }
 
-    // Replies differ in length, so they cannot be confused.
+    // The replies to different requests differ in length, so they cannot be confused.
     fn ask<T>(
         &mut self,
         request: Request,
@@ -124,7 +124,7 @@ impl Messaging {
 /// UDP port of configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ConfigPort {
-    /// 0x5001: adapters since v0.22, and riser's.
+    /// 0x5001: adapters since v0.22, and adapters of riser.
     #[default]
     New,
     /// 0x4001: adapters up to v0.21.
@@ -179,7 +179,7 @@ impl Config {
     }
 
     /// Writes the bytes of `byte_enables` (bits 3:0, bit 0 the lowest byte) of register `register_dw`. A write has no
-    /// answer: only a read shows that it arrived.
+    /// answer. Only a later read shows whether the write arrived.
     ///
     /// # Errors
     /// If the datagram could not be sent, or there is no such register.
@@ -218,7 +218,7 @@ impl ConfigRegister {
         })
     }
 
-    /// Returns its largest value.
+    /// Returns the largest value of the register.
     pub const fn max(&self) -> u32 {
         self.mask
     }

@@ -8,7 +8,7 @@ use introspect::{Answer, Memory};
 use thiserror::Error;
 use tlp::Duration;
 
-/// Bytes of one transfer: an interrupted read is kept in this unit.
+/// Bytes of one transfer. An interrupted read returns a multiple of this size.
 const TRANSFER_BYTES: usize = 64 << 10;
 /// Timeout for the acknowledgement of the last writes.
 const SETTLE: Duration = Duration::from_ms(5000);
@@ -20,7 +20,7 @@ pub enum WriteStep {
     Send,
     /// The peer's acknowledgement is awaited.
     Acknowledge,
-    /// All is acknowledged. The bytes are read back if that was requested.
+    /// All writes are acknowledged. If requested, the bytes are read back.
     ReadBack,
 }
 
@@ -30,7 +30,7 @@ pub enum WriteError {
     /// The client failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The byte at this address was read back as the second value, not the third.
+    /// The byte at this address should have the third value, but was read back as the second value.
     #[error(
         "byte {0:#x} is {1:#04x} after {2:#04x} was written: writes are refused there, were lost, or another writer changed it"
     )]
@@ -63,8 +63,8 @@ impl<C: Carrier, K: Clock> Client<C, K> {
         }
     }
 
-    /// Writes `data` from `address` on, and waits for the acknowledgement of a session. With `verify` reads the bytes back and compares
-    /// them. `step` is the current step.
+    /// Writes `data` from `address` on, and waits for the acknowledgement of a session. With `verify`, reads the
+    /// bytes back and compares them. Writes the current step to `step`.
     ///
     /// # Errors
     /// The client fails, or the bytes differ.
@@ -83,7 +83,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
         if !verify {
             return Ok(());
         }
-        // Over ports reads may pass writes, except this one: the first read uses the tag of all writes.
+        // Over ports, reads may pass writes. This read may not, because it uses the first tag, as all writes do.
         self.read(address, &mut [0])?;
         let mut found = vec![0; data.len()];
         self.read(address, &mut found)?;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! LibTLP: a [`Requester`] on a [`Carrier`] with a clock.
 //!
-//! - Blocking: [`Client::read`], [`Client::write`], and [`Client::transfer`] for many at once, pipelined over the tags.
-//! - Turn by turn: [`Client::turn`] sends, receives and runs timers once, for callers with their own loop.
+//! - Blocking: [`Client::read`], [`Client::write`], and [`Client::transfer`] for many requests at once, pipelined
+//!   over the tags.
+//! - One turn at a time: [`Client::turn`] sends, receives and runs timers once, for callers with their own loop.
 //! - `async`: [`Client::block_on`] runs a program of any number of futures on this thread.
 //! - [`control`]: messaging and configuration, which do not use TLPs.
-//! - [`Callbacks`]: TLPs from the peer: MRd, MWr, Cpl, CplD, others; in a session [`Client::announce`] requests them.
+//! - [`Callbacks`]: TLPs from the peer: MRd, MWr, Cpl, CplD, others. In a session, [`Client::announce`] makes the
+//!   peer send
+//!   them.
 //!
 //! ```no_run
 //! use riser_nettlp::client::{Client, control::Messaging};
@@ -23,8 +26,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Every wait is bounded: a read by `(retries + 1) * timeout` and the rest times of tags, a write by what the carrier
-//! allows. A client belongs to one thread. For several threads create several, each with its own tags or session.
+//! Every wait is bounded. A read waits at most `(retries + 1) * timeout` and the rest times of tags. A write waits
+//! at most as long as the carrier allows. A client belongs to one thread. For several threads, create several
+//! clients, each with its own tags or session.
 
 mod batch;
 pub mod control;
@@ -55,7 +59,7 @@ pub enum ClientError {
     /// Network error. `ConnectionRefused`: no program listens at the peer; `ConnectionReset`: the session has ended.
     #[error("{}", network(.0))]
     Io(#[from] io::Error),
-    /// The request was answered with an error, or not at all.
+    /// The answer to the request was an error, or there was no answer.
     #[error(transparent)]
     Fault(#[from] Fault),
     /// The request was rejected.
@@ -103,7 +107,7 @@ pub enum Waiting {
 
 // Longest sleep if no timer is due earlier.
 const LONGEST_WAIT: Duration = Duration::from_ms(100);
-// An acknowledgement does not end a carrier's wait, so waits are short.
+// The arrival of an acknowledgement does not end the wait of a carrier, so each wait is short.
 const SETTLE_WAIT: Duration = Duration::from_ms(1);
 
 /// See the [module](self).
@@ -131,13 +135,13 @@ impl<C: Carrier, K: Clock> Client<C, K> {
         Client { carrier, clock, requester, waiting, replies, stop: None }
     }
 
-    /// Sets how it waits.
+    /// Sets how the client waits.
     pub fn set_waiting(&mut self, waiting: Waiting) {
         self.waiting = waiting;
     }
 
     /// Makes blocking calls end with [`ClientError::Stopped`] within 100 ms after `flag` is set, for example by a signal
-    /// handler. Requests in progress are given up then. A signal without the flag no longer ends a wait.
+    /// handler. Requests in progress are given up then. A signal that does not set the flag no longer ends a wait.
     pub fn stop_with(&mut self, flag: Arc<AtomicBool>) {
         self.stop = Some(flag);
     }
@@ -147,7 +151,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
         self.requester.counters()
     }
 
-    /// Returns why completions were refused and requests failed, one of each kind.
+    /// Returns the reasons why completions were refused and requests failed, one reason of each kind.
     pub fn refusals(&self) -> &[Refusal] {
         self.requester.refusals()
     }
@@ -178,9 +182,9 @@ impl<C: Carrier, K: Clock> Client<C, K> {
         self.clock.now()
     }
 
-    /// If this is a session, tells the adapter that it serves the host's requests, through [`Callbacks`]. Of several
-    /// sessions from one address, the last that announced itself receives them. Over ports nothing is needed. Does not
-    /// block.
+    /// In a session, tells the adapter that this session serves the host's requests, through [`Callbacks`]. If several
+    /// sessions from one address announce themselves, the last one receives the requests. Over ports, has no
+    /// effect. Does not block.
     ///
     /// # Errors
     /// If the carrier has no room, or the network fails.
@@ -198,7 +202,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
     }
 
     /// Writes `data` from `address`. Blocks until the last TLP was passed to the network. In a session,
-    /// [`settle`](Self::settle) waits until the peer has acknowledged all.
+    /// [`settle`](Self::settle) waits until the peer has acknowledged all TLPs.
     ///
     /// # Errors
     /// If the network or the carrier fails.
@@ -206,8 +210,8 @@ impl<C: Carrier, K: Clock> Client<C, K> {
         self.one(Transfer::Write { address, data })
     }
 
-    /// Executes all transfers, as many at once as there are tags, and calls `ended` for each with its index and result. They
-    /// are sent in order, and end in any order. Blocks.
+    /// Executes all transfers, as many at once as there are tags, and calls `ended` for each with its index and result.
+    /// Transfers are sent in order, and end in any order. Blocks.
     ///
     /// # Errors
     /// If the network fails, a transfer is invalid, or the caller's flag is set. All unfinished transfers are then given up.
@@ -240,7 +244,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
     /// acknowledged it.
     ///
     /// # Errors
-    /// [`ClientError::Unsettled`] if that does not happen in time, or an error of the network.
+    /// [`ClientError::Unsettled`] if this takes longer than `longest`, or an error of the network.
     pub fn settle(&mut self, longest: Duration) -> Result<(), ClientError> {
         let end = self.clock.now() + longest;
         while !self.carrier.is_idle() {
@@ -254,12 +258,12 @@ impl<C: Carrier, K: Clock> Client<C, K> {
         Ok(())
     }
 
-    /// Runs one turn: runs timers, sends what may be sent, and receives one batch. Waits for the batch at most `longest`,
+    /// Runs one turn: runs expired timers, sends TLPs, and receives one batch. Waits for the batch at most `longest`,
     /// and never beyond the next timer. Returns the number of received TLPs. Finished requests are then in
     /// [`Requester::poll_done`].
     ///
     /// # Errors
-    /// Errors of the network. All requests are then given up, and their ends discarded.
+    /// Errors of the network. All requests are then given up, and their results discarded.
     pub fn turn(
         &mut self,
         buffers: &mut impl Buffers,
@@ -351,7 +355,8 @@ impl<C: Carrier, K: Clock> Client<C, K> {
         callbacks: &mut impl Callbacks,
     ) -> Result<usize, ClientError> {
         let Client { carrier, clock, requester, replies, stop, .. } = self;
-        // The clock is read once per batch, after the wait: no tag may start to rest before its completion arrived.
+        // The clock is read once per batch, after the wait, so that no tag starts to rest before its completion has
+        // arrived.
         let mut now = None;
         let received = carrier.receive(wait, |arrival: Arrival<'_>| {
             let now = *now.get_or_insert_with(|| clock.now());
@@ -361,7 +366,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
             }
         });
         match received {
-            // The flag decides whether this is the end.
+            // The flag decides whether the call ends.
             Err(error) if error.kind() == io::ErrorKind::Interrupted && stop.is_some() => Ok(0),
             received => Ok(received?),
         }

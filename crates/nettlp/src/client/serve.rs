@@ -12,7 +12,7 @@ use tlp::{Body, MemoryOp, Parsed, Repr, Tag};
 /// A TLP passed to a callback.
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming<'a> {
-    /// Issuer of the request that it is, or that it answers.
+    /// Issuer of the request. The request is the TLP itself, or the request that the TLP answers.
     pub origin: Origin,
     /// Header, and the position of the data in `tlp`.
     pub parsed: &'a Parsed,
@@ -21,7 +21,7 @@ pub struct Incoming<'a> {
 }
 
 impl Incoming<'_> {
-    /// Returns its data in whole DWs; empty if it has none.
+    /// Returns the data of the TLP in whole DWs. Empty if the TLP has no data.
     pub fn data(&self) -> &[u8] {
         &self.tlp[self.parsed.data.clone()]
     }
@@ -41,12 +41,12 @@ pub trait Callbacks {
         replies.unserved += 1;
     }
 
-    /// Cpl. It is a stray: completions of this client's requests do not arrive here.
+    /// Cpl that answers no request. Completions of this client's requests do not reach this callback.
     fn cpl(&mut self, tlp: &Incoming<'_>, replies: &mut Replies) {
         let _ = (tlp, replies);
     }
 
-    /// CplD: a stray.
+    /// CplD that answers no request.
     fn cpld(&mut self, tlp: &Incoming<'_>, replies: &mut Replies) {
         let _ = (tlp, replies);
     }
@@ -75,7 +75,7 @@ pub(super) fn call(callbacks: &mut impl Callbacks, incoming: &Incoming<'_>, repl
 /// Maximum number of bytes of queued replies; [`Replies::push`] rejects more.
 pub const REPLY_BYTES: usize = 4 << 20;
 
-/// Error of a full reply queue: push again from a later callback.
+/// Error: the reply queue is full. Push the reply again from a later callback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{REPLY_BYTES} bytes of replies are queued, the maximum")]
 pub struct RepliesFull;
@@ -100,7 +100,8 @@ impl Replies {
         self.queue.is_empty()
     }
 
-    /// Queues a TLP; `data` holds whole DWs. `origin` is the issuer of the request that it is, or that it answers.
+    /// Queues a TLP; `data` holds whole DWs. `origin` is the issuer of the request, which is the TLP itself or the
+    /// request that the TLP answers.
     ///
     /// # Errors
     /// If the queue is full.
@@ -131,7 +132,7 @@ impl Replies {
         self.unserved
     }
 
-    /// Sends as many replies as the carrier accepts. Those that it can never send are dropped and counted.
+    /// Sends as many replies as the carrier accepts. Replies that the carrier can never send are dropped and counted.
     pub(super) fn send(&mut self, carrier: &mut impl Carrier) {
         while let Some(Reply { origin, tag, len }) = self.queue.front() {
             let bytes = &self.bytes;

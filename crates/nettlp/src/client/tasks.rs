@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Futures over one client: each task reads and writes as if it were alone, while the client runs turns in between.
+//! Futures over one client: each task reads and writes as if it were the only task.
 //!
 //! Single-threaded and without an external executor: [`Client::block_on`] polls the program when one of its requests has
-//! ended, and runs the client in between. Combinators with their own wakers work, because every request wakes its own future.
+//! ended. Between the polls, it runs turns of the client. Combinators with their own wakers work, because every
+//! request wakes its own future.
 
 use super::{Callbacks, Client, ClientError, Clock, LONGEST_WAIT};
 use crate::carrier::Carrier;
@@ -26,18 +27,18 @@ struct Call {
     answer: oneshot::Sender<Answer>,
 }
 
-/// Calls of a program, by token.
+/// Reads and writes of a program, by token.
 #[derive(Default)]
 struct Calls {
     table: Slab<Call>,
-    /// Calls not yet passed to the requester.
+    /// Tokens of the reads and writes that were not yet passed to the requester.
     asked: VecDeque<usize>,
 }
 
 impl Calls {
     fn end(&mut self, place: usize, result: Result<(), ClientError>) {
         let Some(Call { data, answer, .. }) = self.table.try_remove(place) else { return };
-        // If its future was dropped, the result is not needed.
+        // The send fails if the future was dropped. The result is not needed then.
         let _ = answer.send(result.map(|()| data));
     }
 }
@@ -110,7 +111,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
             if flag.0.swap(false, Ordering::Relaxed)
                 && let Poll::Ready(output) = program.as_mut().poll(&mut Context::from_waker(&waker))
             {
-                // Calls whose futures were dropped need no result.
+                // The results of reads and writes whose futures were dropped are not needed.
                 self.give_up();
                 return Ok(output);
             }

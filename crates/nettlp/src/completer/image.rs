@@ -68,7 +68,8 @@ impl Image {
         Image::new(metadata.len(), source)
     }
 
-    /// Copies the first `bytes` bytes of a file, or all. Writes do not reach the file. Zeroes follow the file's bytes.
+    /// Copies the first `bytes` bytes of a file, or the whole file. If the file is shorter than `bytes`, zeroes
+    /// follow its bytes. Writes do not change the file.
     ///
     /// # Errors
     /// Errors of reading the file, and those of [`zeroes`](Self::zeroes).
@@ -96,17 +97,17 @@ impl Image {
         Ok(Image { bytes, chunks, source })
     }
 
-    /// Returns its size in bytes.
+    /// Returns the size of the image in bytes.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Returns true if it can be written.
+    /// Returns true if the image can be written.
     pub const fn is_writable(&self) -> bool {
         !matches!(self.source, Source::ReadOnly(_))
     }
 
-    /// Returns true if all of `bytes` bytes from `address` are within it.
+    /// Returns true if all of `bytes` bytes from `address` are within the image.
     pub const fn holds(&self, address: u64, bytes: u64) -> bool {
         address < self.bytes && bytes <= self.bytes - address
     }
@@ -148,7 +149,7 @@ impl Image {
             Source::Zeroes => Chunk::zeroes(),
             Source::ReadOnly(file) | Source::WriteBack(file) => self.read_chunk(file, index)?,
         };
-        // Another thread may have been faster; its chunk is used then.
+        // If another thread was faster, its chunk is used.
         Ok(slot.get_or_init(|| chunk))
     }
 
@@ -195,7 +196,7 @@ impl Chunk {
     }
 }
 
-/// Replaces the bytes of a word from `lead`, and leaves the others unchanged for other threads.
+/// Replaces the bytes of a word from byte `lead` on. The other bytes, which other threads may use, do not change.
 fn merge(word: &AtomicU64, lead: usize, data: &[u8]) {
     let (mut value, mut mask) = ([0; WORD], [0; WORD]);
     value[lead..lead + data.len()].copy_from_slice(data);
@@ -206,7 +207,8 @@ fn merge(word: &AtomicU64, lead: usize, data: &[u8]) {
     let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, merged);
 }
 
-/// Splits `bytes` bytes from `address` into blocks of `SIZE` bytes: index of the block, offset in it, range of the bytes.
+/// Splits `bytes` bytes from `address` into blocks of `SIZE` bytes. Gives the index of each block, the offset in
+/// the block, and the range of the bytes.
 fn pieces<const SIZE: usize>(
     address: u64,
     bytes: usize,
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn shrunk_file_fails_only_reads() {
+    fn read_beyond_end_of_shrunk_file_fails() {
         let path = scratch("shrinks", &[1; 2 * CHUNK]);
         let mut image = Arc::new(Image::file(&path, false).unwrap());
         assert_eq!(read(&mut image, 0, 8), [1; 8]);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parses a peer's bytes as a TLP, and corrects known mistakes of upstream's software. Accepts no others than those in the table below.
+//! Parses a peer's bytes as a TLP, and corrects known mistakes of upstream's software. Corrects only the mistakes
+//! in the table below.
 //!
 //! Malformed TLPs of LibTLP, and their interpretation:
 //!
 //! | sent | interpreted as |
 //! |---|---|
-//! | a write of 1 or 2 bytes with 3 bytes of data | a write of the last bytes: padding comes first, whatever the lanes |
-//! | another write of one DW with 1 to 3 bytes of data | a write of the enabled bytes that are present; if exactly as many bytes as are enabled are present, a write of these |
+//! | a write of 1 or 2 bytes with 3 bytes of data | a write of the last bytes: padding comes first, in whichever lanes the bytes are |
+//! | another write of one DW with 1 to 3 bytes of data | a write of the enabled bytes that are present. If the number of bytes equals the number of enabled bytes, a write of all these bytes |
 //! | Length 1024 with the bit above the field set, which is Address Type 01b | Length 1024, untranslated |
 //! | a request across a 4 KiB boundary, without a hole there | two requests, the second in [`Incoming::rest`] |
 
@@ -27,9 +28,9 @@ pub struct Incoming<'a> {
     pub data: &'a [u8],
     /// The part after the 4 KiB boundary that the request crosses, with the data of a write; `repr` ends at the boundary.
     pub rest: Option<(Span, &'a [u8])>,
-    /// True if it was malformed and has been corrected.
+    /// True if the TLP was malformed and has been corrected.
     pub is_mended: bool,
-    /// True if it has a wrong digest.
+    /// True if the TLP has a wrong digest.
     pub is_digest_wrong: bool,
 }
 
@@ -37,7 +38,7 @@ impl<'a> Incoming<'a> {
     /// Parses the TLP in `bytes`; `scratch` holds the data of a write that arrived incomplete.
     ///
     /// # Errors
-    /// If it is malformed, and not one of upstream's known mistakes.
+    /// If the TLP is malformed, except for upstream's known mistakes.
     pub fn parse(bytes: &'a [u8], scratch: &'a mut [u8; 4]) -> Result<Incoming<'a>, ParseError> {
         match Repr::parse(bytes) {
             Ok(parsed) => Ok(Incoming::legal(parsed, bytes)),
@@ -105,7 +106,8 @@ fn wrong_digest(tlp: &[u8]) -> Option<Violation> {
     Some(Violation::expecting(RuleId::Ecrc, u32::from_be_bytes(*digest).into(), crc::ecrc(before).into()))
 }
 
-/// Returns true for an apparent translation request of 4 KiB. No peer sends one, so the bit belongs to Length.
+/// Returns true for an apparent translation request of 4 KiB. No peer sends such a request, so the bit belongs to
+/// Length.
 fn is_long_untranslated(repr: &Repr) -> bool {
     let Body::Memory(m) = &repr.body else { return false };
     repr.at == AddressType::TranslationRequest && m.span.length_dw() == 1024
@@ -128,8 +130,9 @@ fn short_write<'a>(bytes: &'a [u8], scratch: &'a mut [u8; 4]) -> Option<Incoming
     Some(Incoming { repr, prefixes, data: scratch, rest: None, is_mended: true, is_digest_wrong: false })
 }
 
-/// Returns the number of padding bytes before the data of a one-DW write of which only `came` payload bytes arrived. Upstream's LibTLP writes one for each of
-/// the first three lanes that is not enabled: with First DW BE 0001b, 0010b and 0011b the payload has three bytes. The data is last, and its position does not
+/// Returns the number of padding bytes before the data of a one-DW write of which only `came` payload bytes
+/// arrived. Upstream's LibTLP writes one padding byte for each of the first three lanes that is not enabled. So
+/// with First DW BE 0001b, 0010b and 0011b the payload has three bytes. The data is last, and its position does not
 /// depend on the lanes.
 pub fn padding_of_short_write(span: Span, came: usize) -> usize {
     let bytes = span.byte_count() as usize;
@@ -159,8 +162,8 @@ fn cut_at_4k(bytes: &[u8]) -> Option<Incoming<'_>> {
     Some(Incoming { repr, prefixes, data, rest, is_mended: true, is_digest_wrong: false })
 }
 
-/// Returns the spans before and after the boundary; `None` if the byte enables are illegal too. A request that crosses a boundary has no hole there (`PCIe 5.0
-/// §2.2.5`), so both spans together are contiguous.
+/// Returns the spans before and after the boundary. Returns `None` if the byte enables are illegal too. The bytes
+/// at the boundary are always enabled (`PCIe 5.0 §2.2.5`), so both spans together are contiguous.
 fn cut_span(header: &Header<'_>) -> Option<(Span, Span)> {
     let (address, first_be) = (header.address(), header.get(field::FIRST_BE) as u8);
     let last_be = header.get(field::LAST_BE) as u8;
@@ -198,7 +201,7 @@ mod tests {
     #[test]
     fn incomplete_write_writes_the_received_bytes() {
         for (first_be, data, lanes, at) in [
-            // Three bytes, as LibTLP sends for one or two: the data is last, whatever its lanes.
+            // Three bytes, as LibTLP sends for one or two bytes: the data is last, in whichever lanes it is.
             (0b0001, &[0, 0, 0xa][..], 0b0001, [0xa, 0, 0, 0]),
             (0b0010, &[0, 0, 0xa], 0b0010, [0, 0xa, 0, 0]),
             (0b0011, &[0, 0xa, 0xb], 0b0011, [0xa, 0xb, 0, 0]),
@@ -207,7 +210,7 @@ mod tests {
             // With three or four enabled bytes each byte is in its lane.
             (0b1101, &[1, 2, 3], 0b0101, [1, 2, 3, 0]),
             (0b1111, &[1, 2, 3], 0b0111, [1, 2, 3, 0]),
-            // As many bytes as are enabled: exactly these.
+            // As many bytes as are enabled: they are the enabled bytes.
             (0b1000, &[0xa], 0b1000, [0, 0, 0, 0xa]),
             (0b0110, &[0xa, 0xb], 0b0110, [0, 0xa, 0xb, 0]),
             (0b1110, &[1, 2, 3], 0b1110, [0, 1, 2, 3]),
@@ -225,20 +228,20 @@ mod tests {
 
     // Length 1024 as 0x400: Length 0 with Address Type 01b.
     #[test]
-    fn length_of_1024_spills_into_the_address_type() {
+    fn length_of_1024_in_address_type_is_corrected() {
         let mrd = [0x00, 0, 0x04, 0, 0x1a, 0, 3, 0xff, 0, 0, 0x10, 0];
         let mut scratch = [0; 4];
         let incoming = Incoming::parse(&mrd, &mut scratch).unwrap();
         let Body::Memory(m) = incoming.repr.body else { panic!("no memory request") };
         assert_eq!((incoming.repr.at, m.span.length_dw()), (AddressType::Untranslated, 1024));
-        // A translation request of two DWs stays one.
+        // A translation request of two DWs is not changed.
         let ats = [0x00, 0, 0x04, 2, 0x1a, 0, 3, 0xff, 0, 0, 0x10, 0];
         let incoming = Incoming::parse(&ats, &mut scratch).unwrap();
         assert_eq!((incoming.repr.at, incoming.is_mended), (AddressType::TranslationRequest, false));
     }
 
-    /// Byte enables that are illegal for a request of two DWs that is not QW-aligned: holes at the boundary, or none enabled on one side (`PCIe 5.0 §2.2.5`).
-    /// Their ends do not tell where they write.
+    /// Byte enables that are illegal for a request of two DWs that is not QW-aligned: holes at the boundary, or no
+    /// byte enabled on one side (`PCIe 5.0 §2.2.5`). The ends of such a request do not tell which bytes it writes.
     #[test]
     fn rejects_request_across_4_kib_with_a_hole_there() {
         for (enables, is_taken) in [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Answers memory requests from memory: as an adapter answers a peer's DMA, and `psmem` a host's MMIO. Sans-IO. Never waits, never
-//! allocates for a request, and never answers posted requests.
+//! Answers memory requests from memory. An adapter uses it for a peer's DMA, and `psmem` for a host's MMIO.
+//! Sans-IO. Never waits, never allocates for a request, and never answers posted requests.
 //!
 //! - [`Completer`]: requests in, completions out.
 //! - [`Memory`]: the memory that it reads and writes; [`Image`] is one that threads share.
@@ -8,12 +8,12 @@
 //!
 //! | request | answer |
 //! |---|---|
-//! | MRd | CplD, split at Max_Payload_Size and Read Completion Boundary (`PCIe 5.0 §2.3.1.1`), none of 1024 DW ([`completion_piece`]) |
+//! | MRd | CplD, split at Max_Payload_Size and Read Completion Boundary (`PCIe 5.0 §2.3.1.1`), each of less than 1024 DW ([`completion_piece`]) |
 //! | MRd outside the memory | Cpl, UR; if the memory fails, CA |
 //! | MWr | none; poisoned writes, and writes outside the memory or to read-only memory, are dropped and counted |
 //! | IORd, IOWr, CfgRd, CfgWr, AtomicOps, MRdLk, DMWr, translation requests | Cpl (CplLk), UR |
 //! | Msg, MsgD | none; counted |
-//! | Cpl, CplD | none; strays, counted |
+//! | Cpl, CplD | none; counted as strays |
 
 mod image;
 mod incoming;
@@ -31,24 +31,25 @@ use tlp::{
     split,
 };
 
-/// Maximum number of completions of one read: 4 KiB at the smallest Max_Payload_Size, plus one for its alignment.
+/// Maximum number of completions of one read: 4 KiB at the smallest Max_Payload_Size, plus one if the address is
+/// not aligned.
 pub const COMPLETIONS_MAX: usize = 4096 / 128 + 1;
 
 /// Size of a completion header in bytes.
 const HEADER_LEN: usize = 12;
 
-/// Error of a TLP that was not handled because there is no room for its answers. It had no effect.
+/// Error: the TLP was not handled, because there is no room for its answers. The TLP had no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Full;
 
 /// Reason why memory cannot execute an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// Some of the addresses are outside it.
+    /// Some of the addresses are outside the memory.
     OutOfRange,
-    /// It is read-only.
+    /// The memory is read-only.
     ReadOnly,
-    /// Its backing store failed.
+    /// The backing store of the memory failed.
     Failed,
 }
 
@@ -57,7 +58,7 @@ pub trait Memory {
     /// Checks that all of `bytes` bytes, 1 to 4096, from `address` can be read, or written.
     ///
     /// # Errors
-    /// If they cannot; never [`Fault::Failed`].
+    /// The reason why they cannot be accessed; never [`Fault::Failed`].
     fn check(&self, address: u64, bytes: u64, is_write: bool) -> Result<(), Fault>;
 
     /// Prepares `bytes` bytes for reading; [`check`](Self::check) has allowed it.
@@ -81,10 +82,10 @@ pub trait Memory {
 
 /// Output for the completions of a [`Completer`].
 pub trait Completions {
-    /// Returns how many completions it accepts now.
+    /// Returns how many completions the output accepts now.
     fn room(&self) -> usize;
 
-    /// Sends a TLP of `len` bytes, which `fill` writes. Called only as often as there is room.
+    /// Sends a TLP of `len` bytes, which `fill` writes. Called at most [`room`](Self::room) times.
     fn send(&mut self, len: usize, fill: &mut dyn FnMut(&mut [u8]));
 }
 
@@ -129,7 +130,7 @@ pub struct Completer {
     pub mps: Mps,
     /// Boundary at which completions of one read may be split.
     pub rcb: Rcb,
-    /// Counters of its work.
+    /// Counts of handled requests.
     pub counters: CompleterCounters,
     refusals: Refusals,
     now: Time,
@@ -142,7 +143,8 @@ impl Completer {
         Completer { id, mps, rcb, counters, refusals, now }
     }
 
-    /// Executes a TLP, and answers it. `data` holds its whole DWs as on the wire; it is empty for a read.
+    /// Executes a TLP, and answers it. `data` holds the data of the TLP in whole DWs as on the wire, and is empty
+    /// for a read.
     ///
     /// # Errors
     /// [`Full`] if `out` has no room for all answers: up to [`COMPLETIONS_MAX`].
@@ -156,8 +158,8 @@ impl Completer {
         self.handle_across(repr, data, 0, memory, out)
     }
 
-    /// Executes a TLP like [`handle`](Self::handle), for a read of `behind_bytes` more than `repr` says, after the 4 KiB boundary at
-    /// which `repr` ends: in total at most 4096.
+    /// Executes a TLP like [`handle`](Self::handle). If the TLP is a read, it also requests `behind_bytes` bytes
+    /// after the 4 KiB boundary at which `repr` ends. The read has at most 4096 bytes in total.
     ///
     /// # Errors
     /// Those of [`handle`](Self::handle).
@@ -201,7 +203,7 @@ impl Completer {
     /// Answers a non-posted request with a completion without data. Other TLPs are not answered.
     ///
     /// # Errors
-    /// [`Full`] if there is no room for it.
+    /// [`Full`] if there is no room for the completion.
     pub fn refuse(&mut self, repr: &Repr, status: Status, out: &mut dyn Completions) -> Result<(), Full> {
         let Some(completion) = refusal(self.id, repr, status) else { return Ok(()) };
         if out.room() == 0 {
@@ -292,12 +294,12 @@ impl Completer {
         self.refusals.record(self.now, None, why, tlp);
     }
 
-    /// Sets the time of the next TLPs, for refusals.
+    /// Sets the time that the refusals of the next TLPs report.
     pub fn set_time(&mut self, now: Time) {
         self.now = now;
     }
 
-    /// Returns why TLPs were refused or dropped, one of each kind.
+    /// Returns the reasons why TLPs were refused or dropped, one reason of each kind.
     pub fn refusals(&self) -> &[Refusal] {
         self.refusals.kinds()
     }
@@ -319,8 +321,9 @@ fn store(span: Span, data: &[u8], memory: &mut impl Memory) -> Result<u32, Fault
     Ok(written)
 }
 
-/// Returns the data size of the next completion of a read, like [`split::completion_piece`], but at most 1023 DW: upstream's programs
-/// read Length 0, which means 1024 DW, as no data. Only a Max_Payload_Size of 4096 allows so much.
+/// Returns the data size of the next completion of a read, like [`split::completion_piece`], but at most 1023 DW.
+/// Upstream's programs read Length 0, which means 1024 DW, as no data. Only a Max_Payload_Size of 4096 allows a
+/// completion of 1024 DW.
 pub fn completion_piece(address: u64, remaining: u32, mps: Mps, rcb: Rcb) -> u32 {
     const MOST: u64 = 1023 * 4;
     let piece = split::completion_piece(address, remaining, mps, rcb);
@@ -331,7 +334,7 @@ pub fn completion_piece(address: u64, remaining: u32, mps: Mps, rcb: Rcb) -> u32
     (cut - address) as u32
 }
 
-/// Returns the completions of a read: the rest before each, and its size in bytes.
+/// Returns the completions of a read. Gives for each the bytes that remain before it, and its size in bytes.
 fn cut(mut rest: Awaited, mps: Mps, rcb: Rcb) -> impl Iterator<Item = (Awaited, u32)> {
     std::iter::from_fn(move || {
         let before = rest;

@@ -29,7 +29,7 @@ impl Completions for Sent {
 const PEER: Bdf = Bdf::from_bits(0x1a00);
 const SELF: Bdf = Bdf::from_bits(0x0100);
 
-/// Returns the byte stored at an address: never zero, and equal only at addresses a multiple of 251 apart.
+/// Returns the byte stored at an address: never zero, and equal only at addresses whose distance is a multiple of 251.
 fn byte(address: u64) -> u8 {
     (address % 251) as u8 + 1
 }
@@ -57,7 +57,7 @@ fn answers(completer: &mut Completer, repr: &Repr, data: &[u8], memory: &mut Arc
     sent.tlps
 }
 
-// PCIe 5.0 §2.2.9, §2.3.1.1; literal bytes by hand.
+// PCIe 5.0 §2.2.9, §2.3.1.1. The literal bytes were written by hand.
 #[test]
 fn splits_completions_with_byte_count_and_lower_address() {
     let mut image = memory(8192);
@@ -99,7 +99,7 @@ fn splits_completions_with_byte_count_and_lower_address() {
 }
 
 #[test]
-fn refuses_or_counts_other_tlps_than_memory_reads() {
+fn refuses_or_counts_tlps_other_than_memory_reads() {
     let mut image = memory(4096);
     let io = IoRequest { op: Access::Read, requester: PEER, tag: Tag::from_bits(7), address: 0, first_be: 1 };
     let mut ats = request(MemoryOp::Read, Span::covering(0, 8).unwrap());
@@ -163,7 +163,7 @@ fn counts_rejected_writes() {
 }
 
 #[test]
-fn handles_nothing_without_room_for_all_completions() {
+fn handles_no_read_without_room_for_all_completions() {
     let mut image = memory(8192);
     let mut completer = completer(128, 64);
     // 512 bytes starting 4 bytes after a boundary: 124, 3 x 128, 4.

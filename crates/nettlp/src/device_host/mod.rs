@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs a riser [`Device`](device::Device) as device software. The device that can be plugged into a slot of the fabric answers
-//! a remote adapter's MMIO instead, and accesses the memory of the adapter's host.
+//! Runs a riser [`Device`](device::Device) as device software. Instead of being plugged into a slot of the fabric,
+//! the device answers the MMIO of a remote adapter, and accesses the memory of the adapter's host.
 //!
 //! ```text
 //!   host ── adapter's BAR4 ──▶ Carrier ──▶ Endpoint ── requests ──▶ Device
 //!   memory, interrupts   ◀──          ◀──          ◀── DMA, interrupts
 //! ```
 //!
-//! The endpoint is preset as if it had been enumerated: it has the adapter's bus, device and function, and one BAR of the device
-//! is at the address of the adapter's BAR4. The adapter's MSI-X table, which messaging returns, gives the address and data of
-//! each vector. So devices with MSI, with MSI-X or with neither all work.
+//! The endpoint is preset as if it had been enumerated. It has the adapter's bus, device and function, and one BAR
+//! of the device has the address of the adapter's BAR4. The adapter's MSI-X table, which messaging returns, gives
+//! the address and data of each vector. So devices with MSI, devices with MSI-X, and devices without both work.
 //!
 //! If the carrier can lose datagrams, a [`Requester`](crate::requester::Requester) issues the memory reads. A lost read is
-//! retried three times within the endpoint's completion timeout, under other tags. Used tags rest until no late completion can
-//! arrive, so a stale completion is never taken for an answer. A lost write is not repeated. Neither is a lost AtomicOp, which
-//! must not execute twice; it ends with the completion timeout.
+//! retried three times within the endpoint's completion timeout, under other tags. Used tags rest (stay unused)
+//! until no late completion can arrive, so a stale completion is never taken for an answer. A lost write is not
+//! sent again. A lost AtomicOp is not sent again either, because it must not execute twice. It ends with the
+//! completion timeout.
 //!
-//! Sans-IO: [`DeviceHost::receive`] lets the carrier wait, and [`DeviceHost::advance`] receives the time.
+//! Sans-IO: only the carrier waits, in [`DeviceHost::receive`]. [`DeviceHost::advance`] receives the time as an
+//! argument.
 
 mod reads;
 mod vectors;
@@ -40,8 +42,8 @@ use tlp::rules::{Head, Refusal, Refusals};
 use tlp::{Bdf, Class, Data, Mps, PayloadPool, RuleId, TcSet, Time, Tlp, Violation};
 use vectors::Interrupts;
 
-/// Limit of received TLPs that the device has not taken yet. At the limit no more are received: a session withholds credits, and
-/// datagrams wait in the sockets' buffers.
+/// Maximum number of received TLPs that the device has not taken yet. At this number, the host receives no more
+/// TLPs: a session withholds credits, and datagrams wait in the buffers of the sockets.
 pub const MAX_UNTAKEN: usize = 512;
 
 /// Location of the device in the adapter's host, as returned by messaging.
@@ -49,9 +51,9 @@ pub const MAX_UNTAKEN: usize = 512;
 pub struct Place {
     /// The adapter's bus, device and function.
     pub id: Bdf,
-    /// Start address of its BAR4.
+    /// Start address of the adapter's BAR4.
     pub address: u64,
-    /// Its MSI-X table.
+    /// MSI-X table of the adapter.
     pub vectors: [MsixEntry; MSIX_ENTRIES],
 }
 
@@ -62,15 +64,17 @@ pub struct Settings {
     pub bar: u8,
     /// Maximum size of a write: Max_Payload_Size of the adapter's path. Adapters use 256 B.
     pub mps: Mps,
-    /// Limits of the endpoint. Its requests use tags from 0, at most as many as the carrier has. If datagrams can be lost, they
-    /// use at most half of the tags, and its reads use the others.
+    /// Limits of the endpoint. The requests of the endpoint use tags from 0 on, at most as many as the carrier has.
+    /// If datagrams can be lost, they use at most half of the tags, and the reads that the requester issues use the
+    /// other half.
     pub limits: EndpointLimits,
     /// How long tags of reads rest if datagrams can be lost.
     pub rest: Rest,
 }
 
 impl Settings {
-    /// Creates settings with BAR `bar`, 256 B, 50 ms, and the rest times of a network between machines.
+    /// Creates settings with BAR `bar`, a Max_Payload_Size of 256 B, a completion timeout of 50 ms, and the rest
+    /// times of a network between machines.
     pub fn new(bar: u8) -> Settings {
         let mps = Mps::new(256).unwrap_or_default();
         Settings { bar, mps, limits: EndpointLimits::default(), rest: Rest::NETWORK }
@@ -83,12 +87,12 @@ pub enum DeviceHostError {
     /// There is no such BAR, or it is not a memory BAR.
     #[error("the device has no memory BAR {0} to map to the adapter's BAR4")]
     Bar(u8),
-    /// The address of a BAR must be a multiple of its size.
+    /// The adapter's BAR4 does not start at a multiple of the size of the BAR.
     #[error("BAR {bar} of {size:#x} bytes cannot be placed at {address:#x}; expected a multiple of its size")]
     Address {
         /// Index of the BAR.
         bar: u8,
-        /// Its size in bytes.
+        /// Size of the BAR in bytes.
         size: u64,
         /// Start address of the adapter's BAR4.
         address: u64,
@@ -110,7 +114,7 @@ pub struct DeviceHostCounters {
     pub sent: u64,
     /// Malformed datagrams received.
     pub malformed: u64,
-    /// Unexpected completions: their tag belongs to a read that was sent under another tag.
+    /// Unexpected completions. Their tag is the endpoint's tag of a read that was sent under another tag.
     pub unexpected: u64,
     /// TLPs that the carrier could not send: too long, or with a tag that has no port.
     pub not_carried: u64,
@@ -126,9 +130,9 @@ pub struct DeviceHost<C> {
     pool: PayloadPool,
     /// Received TLPs for the endpoint, not yet passed on.
     arrived: VecDeque<Tlp>,
-    /// Received completions of its reads, not yet passed on.
+    /// Received completions of reads that the requester issued, not yet passed on.
     answers: Vec<Vec<u8>>,
-    /// TLPs taken from the endpoint that the carrier rejected, one per class.
+    /// TLPs that were taken from the endpoint and that the carrier rejected, at most one per class.
     held: [Option<Tlp>; 3],
     untaken: usize,
     counters: DeviceHostCounters,
@@ -181,17 +185,17 @@ impl<C: Carrier> DeviceHost<C> {
         &self.vectors
     }
 
-    /// Returns the endpoint, for its counters.
+    /// Returns the endpoint, for access to its counters.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Returns its own counters.
+    /// Returns the counters of the device host itself.
     pub fn counters(&self) -> DeviceHostCounters {
         self.counters
     }
 
-    /// Returns why TLPs were refused and reads failed, one of each kind.
+    /// Returns the reasons why TLPs were refused and reads failed, one reason of each kind.
     pub fn refusals(&self) -> Vec<Refusal> {
         let reads = self.reads.as_ref().map_or(&[][..], Reads::refusals);
         self.endpoint
@@ -201,7 +205,8 @@ impl<C: Carrier> DeviceHost<C> {
             .collect()
     }
 
-    /// Returns the counters of its reads, if datagrams can be lost: how many were retried, timed out, or arrived late.
+    /// Returns the counters of the reads, among them how many were retried, timed out, or answered late. Returns
+    /// `None` if datagrams cannot be lost.
     pub fn read_counters(&self) -> Option<&Counters> {
         self.reads.as_ref().map(Reads::counters)
     }
@@ -211,7 +216,8 @@ impl<C: Carrier> DeviceHost<C> {
         &self.carrier
     }
 
-    /// Returns when [`advance`](Self::advance) must be called next if nothing arrives; a past time means now.
+    /// Returns when [`advance`](Self::advance) must be called next if nothing arrives. If the time is in the past,
+    /// call it now.
     pub fn poll_timeout(&self) -> Option<Time> {
         let reads = self.reads.as_ref().and_then(Reads::poll_timeout);
         [self.endpoint.poll_timeout(), reads].into_iter().flatten().min()
@@ -245,7 +251,7 @@ impl<C: Carrier> DeviceHost<C> {
         })
     }
 
-    /// Passes on what was received, runs expired timers, and sends what the device has to send.
+    /// Passes on the received TLPs, runs expired timers, and sends the TLPs of the device.
     ///
     /// # Errors
     /// Errors of the carrier.
@@ -268,8 +274,8 @@ impl<C: Carrier> DeviceHost<C> {
         self.carrier.flush()
     }
 
-    /// Passes completions of reads to the reads, and all other TLPs to the endpoint. Then passes the data of finished reads to
-    /// the endpoint.
+    /// Passes completions of reads to the requester, and all other TLPs to the endpoint. Then passes the data of
+    /// finished reads to the endpoint.
     fn hand_on(&mut self, now: Time) {
         self.counters.received += (self.arrived.len() + self.answers.len()) as u64;
         self.give(now);
@@ -293,7 +299,7 @@ impl<C: Carrier> DeviceHost<C> {
         sent
     }
 
-    /// Sends TLPs of a class while there are any, and the carrier has room.
+    /// Sends the waiting TLPs of a class while the carrier has room. Returns their number.
     fn send_class(&mut self, now: Time, class: Class) -> usize {
         let mut sent = 0;
         while self.carrier.room() > 0 {
@@ -320,8 +326,9 @@ impl<C: Carrier> DeviceHost<C> {
     }
 }
 
-/// Returns how many tags the endpoint has, counted from 0, and the tags of its reads if they are separate. The endpoint never
-/// retries under its tags, and never uses those of the reads. So a late completion never matches another request.
+/// Divides the tags of a carrier. Returns the number of tags of the endpoint, counted from 0, and the tags of the
+/// requester for reads, if there is a requester. No TLP is retried under a tag of the endpoint, and the endpoint
+/// never uses tags of the requester. So a late completion never matches another request.
 fn shares(carrier: &impl Carrier) -> Result<(u16, Option<RangeInclusive<u16>>), DeviceHostError> {
     let (first, last) = carrier.tags().into_inner();
     if first != 0 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory reads of the endpoint over a carrier that can lose datagrams. A [`Requester`] issues each read and retries it a bounded number
-//! of times, under tags that rest. The endpoint receives the data as completions of its own request. It never receives completions of a
-//! read that it has given up.
+//! of times, under tags that rest. The endpoint receives the data in completions of its own request. It never
+//! receives a completion of a read that it has given up.
 
 use crate::carrier::{Carrier, SendError};
 use crate::requester::{Buffers, Counters, Done, Fault, RequestId, Requester, Rest, Settings};
@@ -15,8 +15,8 @@ use tlp::{
     AddressType, Asked, Bdf, Body, Data, Duration, MemoryOp, Mps, PayloadPool, Rcb, Repr, Status, Time, Tlp,
 };
 
-/// How often a read TLP is retried. The first attempt, the retries, and one more attempt's time for TLPs still in flight all fit into the
-/// endpoint's completion timeout.
+/// Maximum number of retries of a read TLP. All attempts together, plus the time of one more attempt for TLPs still
+/// in flight, fit into the endpoint's completion timeout.
 const RETRIES: u8 = 3;
 
 /// A read of the endpoint.
@@ -31,7 +31,8 @@ struct Slot {
 pub(super) enum Whose {
     /// A completion with one of the tags of the reads.
     Reads,
-    /// An unexpected completion: it has the endpoint's tag of a read that was sent under another tag. Holds its Requester ID and tag.
+    /// An unexpected completion: its tag is the endpoint's tag of a read that was sent under another tag. Holds
+    /// Requester ID and tag of the completion.
     Nobody(u64),
     Endpoint,
 }
@@ -57,7 +58,7 @@ impl Buffers for Slots {
 pub(super) struct Reads {
     requester: Requester,
     slots: Slots,
-    /// Maximum data of a completion for the endpoint, which accepts completions split at any address.
+    /// Maximum data of a completion for the endpoint. The endpoint accepts completions that are split at any address.
     mps: Mps,
     /// The first of the requester's tags; lower tags belong to the endpoint.
     first_tag: u16,
@@ -95,7 +96,7 @@ impl Reads {
         read && plain && tlp.prefixes.as_slice().is_empty()
     }
 
-    /// Starts a read that it [`takes`](Self::takes).
+    /// Starts a read for which [`takes`](Self::takes) returns true.
     pub(super) fn begin(&mut self, now: Time, request: Repr) {
         let Body::Memory(memory) = &request.body else { return };
         let (address, len) = (memory.span.first_byte(), memory.span.byte_count());
@@ -103,7 +104,8 @@ impl Reads {
             self.slots.slots.push(Slot { request, id: None, since: now, data: Vec::new() });
             self.slots.slots.len() - 1
         });
-        // Fails only with thousands of reads in progress. The endpoint does not have that many tags; the read would time out.
+        // This fails only if thousands of reads are in progress, and the endpoint does not have so many tags. The
+        // read would then time out.
         let id = self.requester.read(address, u64::from(len), token as u64).ok();
         let slot = &mut self.slots.slots[token];
         (slot.request, slot.id, slot.since) = (request, id, now);
@@ -127,7 +129,7 @@ impl Reads {
         }
     }
 
-    /// Handles a completion with one of its tags.
+    /// Handles a completion whose tag belongs to the requester.
     pub(super) fn handle(&mut self, now: Time, tlp: &[u8]) {
         self.requester.handle(now, tlp, &mut self.slots);
     }
@@ -204,7 +206,8 @@ fn completions(asked: &Asked, data: &[u8], mps: Mps, pool: &PayloadPool) -> impl
     })
 }
 
-/// Returns the status that the endpoint receives for a fault; `None`: no completion, as from a silent completer.
+/// Returns the status that the endpoint receives for a fault. Returns `None` if the endpoint receives no
+/// completion, like from a completer that does not answer.
 fn status(fault: Fault) -> Option<Status> {
     match fault {
         Fault::UnsupportedRequest(_) => Some(Status::UnsupportedRequest),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Turns a device's interrupts into the memory writes that the adapter's MSI-X table specifies (`PCIe 5.0 §6.1.4`). The device
-//! decides when to raise one.
+//! decides when to raise an interrupt.
 
 use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry};
 use device::shared::Notifier;
@@ -31,8 +31,8 @@ impl Vectors {
         self.0.borrow_mut().entries = entries;
     }
 
-    /// Returns the number of raised interrupts, and of lost ones: the table has no such vector, or the host has not filled it
-    /// in.
+    /// Returns the number of raised interrupts, and the number of lost interrupts. An interrupt is lost if the
+    /// table has no such vector, or the host has not filled in the vector.
     pub fn counts(&self) -> (u64, u64) {
         let table = self.0.borrow();
         (table.raised, table.lost)
@@ -101,7 +101,7 @@ impl Device for Interrupts {
         self.device.set_notifier(notifier)
     }
 
-    /// Ignored: the vectors are those of the adapter's table, whatever the function's own configuration space contains.
+    /// Ignores the vectors of the function's own configuration space, because the adapter's table defines the vectors.
     fn set_vectors(&mut self, _vectors: u16) {}
 
     fn set_sizes(&mut self, mps: Mps, mrrs: Mrrs) {

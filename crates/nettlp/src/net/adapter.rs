@@ -34,8 +34,8 @@ pub struct Outbox {
     is_used: bool,
 }
 
-/// Callback for a datagram: receives the port of this side, the sender and the bytes, and may answer into the outbox at
-/// once. Returns true if it accepted the datagram.
+/// Callback for a datagram. Receives the port of this side, the sender and the bytes, and may put an answer into
+/// the outbox at once. Returns true if it accepted the datagram.
 type Take<'t> = dyn FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool + 't;
 
 impl Outbox {
@@ -81,11 +81,11 @@ impl Datagrams for Outbox {
     }
 }
 
-/// Up to this many datagrams per turn, the adapter assumes clients that each wait for one answer.
+/// If a turn brings at most this many datagrams, the adapter assumes that each client waits for one answer.
 const FEW: usize = 8;
 /// While the adapter waits for the next datagram of a single client, it polls all sockets in every `LOOK_EVERY`-th turn.
 const LOOK_EVERY: u32 = 4;
-/// Batches from one socket between two reads of its drop count.
+/// Number of batches from one socket between two reads of its drop count.
 const DROPS_EVERY: u32 = 64;
 
 /// Maximum time until a rejected TLP is offered again.
@@ -111,12 +111,12 @@ pub struct AdapterSockets {
     segmentation: Segmentation,
     /// True if the kernel may deliver several datagrams of the session socket as one.
     coalesced: bool,
-    /// Sockets that had datagrams last time; they are polled first.
+    /// Sockets that had datagrams in the last turn. They are polled first.
     hot: Vec<usize>,
-    /// Those of the time before.
+    /// Sockets that had datagrams in the turn before the last.
     hot_before: Vec<usize>,
     hot_batches: u32,
-    /// True if the last turn brought few datagrams, as from clients with one request at a time.
+    /// True if the last turn brought few datagrams, like from clients that send one request at a time.
     few: bool,
     /// True if each socket receives a single datagram in this turn.
     alone: bool,
@@ -136,7 +136,8 @@ impl AdapterSockets {
         let mut numbers = numbers(options)?;
         numbers.retain(|&(number, _)| is_shared_by(options.share, number));
         numbers.sort_unstable();
-        // With an IPv4-mapped IPv6 address, peers would be received in one form and filtered in the other.
+        // With an IPv4-mapped IPv6 address, datagrams would show a peer's address in one form, and the filter would
+        // expect the other form.
         let address = options.address.to_canonical();
         let ipv6 = address.is_ipv6();
         let mut ports = Vec::with_capacity(numbers.len());
@@ -177,14 +178,14 @@ impl AdapterSockets {
     /// Receives one batch, and passes each datagram to `take`: the port of this side, the sender, and the bytes. Returns the
     /// number of datagrams.
     ///
-    /// `take` may answer into the outbox at once. Answers leave with [`flush`](Self::flush), which must be called after each
-    /// batch and, for the sessions, after each wait.
+    /// `take` may put answers into the outbox at once. [`flush`](Self::flush) sends them. It must be called after
+    /// each batch and, for the sessions, after each wait.
     ///
-    /// For sessions (`port` is `PORT_SESSION`) `take` receives only TLPs, once each and in order, after the six bytes of the
-    /// NetTLP header. The session's own datagrams are handled here.
+    /// For sessions (`port` is `PORT_SESSION`), `take` receives only TLPs, after the six bytes of the NetTLP
+    /// header. Each TLP arrives once, and in order. This function handles the session's own datagrams.
     ///
     /// `take` returns true if it accepted the datagram. A session offers a rejected TLP again, before all others, and grants
-    /// no credits until it is accepted. Any other rejected datagram is lost.
+    /// no credits until that TLP is accepted. Any other rejected datagram is lost.
     ///
     /// # Errors
     /// Errors of `epoll`. Errors of single peers are counted and do not stop the adapter.
@@ -206,7 +207,7 @@ impl AdapterSockets {
     /// Sends queued datagrams, as many as the network accepts, and runs the sessions' timers.
     ///
     /// # Errors
-    /// The first error of the kernel. The datagram is counted, and all others are sent.
+    /// The first error of the kernel. Datagrams that fail are counted, and all others are sent.
     pub fn flush(&mut self) -> io::Result<()> {
         let (outbox, segmentation, counters) = (&mut self.outbox, &mut self.segmentation, &mut self.counters);
         outbox.is_used = false;
@@ -233,17 +234,17 @@ impl AdapterSockets {
         self.outbox.send(port, to, bytes)
     }
 
-    /// Returns the counters of its sockets.
+    /// Returns the counters of the sockets.
     pub fn counters(&self) -> SocketCounters {
         self.counters
     }
 
-    /// Returns the counters of its sessions; all zero if it serves no sessions.
+    /// Returns the counters of the sessions. All are zero if the adapter serves no sessions.
     pub fn session_counters(&self) -> AcceptorCounters {
         self.outbox.sessions.as_ref().map(|sessions| sessions.acceptor.counters()).unwrap_or_default()
     }
 
-    /// Returns what its sessions dropped, and why.
+    /// Returns what the sessions dropped, with reasons.
     pub fn session_drops(&self) -> Drops {
         self.outbox.sessions.as_ref().map(|sessions| sessions.acceptor.drops()).unwrap_or_default()
     }
@@ -283,7 +284,7 @@ impl AdapterSockets {
     fn until_wake(&self) -> Duration {
         let Some(sessions) = &self.outbox.sessions else { return Duration::MAX };
         let due = sessions.wake.map_or(Duration::MAX, |at| at.since(self.clock.now()));
-        // It is unknown when a rejected TLP will be accepted, so it is offered again soon.
+        // The time when a rejected TLP can be accepted is unknown, so it is offered again soon.
         if sessions.is_holding() { due.min(OFFER_AGAIN) } else { due }
     }
 
@@ -307,8 +308,9 @@ impl AdapterSockets {
         Ok(taken)
     }
 
-    /// Spins for a while if spinning paid off before. If one socket had datagrams last time, polls mostly that one;
-    /// otherwise polls all, since upstream's clients use one port per tag. With `all`, no socket comes first.
+    /// Spins for a while if spinning paid off before. If one socket had datagrams in the last turn, polls mostly
+    /// this socket. Otherwise polls all sockets, since upstream's clients use one port per tag. With `all`, polls
+    /// all sockets equally.
     fn poll_spinning(&mut self, most: Duration, all: bool, take: &mut Take<'_>) -> io::Result<usize> {
         if most == Duration::ZERO || !self.spin.is_due() {
             return Ok(0);
@@ -317,7 +319,8 @@ impl AdapterSockets {
         let before = self.hot.len();
         let alone = before == 1 && !all;
         for turn in 1_u32.. {
-            // The awaited client may share this core. With several sockets, one may be ready already.
+            // The client for which the adapter waits may need this core. With several sockets, one of them may
+            // already be ready.
             if alone || turn > 1 {
                 std::thread::yield_now();
             }
@@ -327,7 +330,7 @@ impl AdapterSockets {
             }
             let is_over = self.clock.now() >= until;
             if taken > 0 || is_over {
-                // A datagram that arrives only after others had the core for long is not worth the wait.
+                // If other threads used the core for long before the datagram arrived, spinning did not pay off.
                 self.spin.learn(taken > 0 && !is_over);
                 // Sockets that had datagrams in this turn replace those of the last turn.
                 self.hot.drain(..if taken > 0 { before } else { 0 });
@@ -352,8 +355,8 @@ impl AdapterSockets {
         Ok(events[..ready].iter().map(|event| self.drain(event.data() as usize, take)).sum())
     }
 
-    /// Receives one batch from one socket. In a session more datagrams may have arrived during the batch, and acknowledging
-    /// them together costs less; but answers do not wait for it.
+    /// Receives one batch from one socket. In a session, more datagrams may have arrived during the batch, and it
+    /// costs less to acknowledge them together. Answers are sent before that.
     fn drain(&mut self, index: usize, take: &mut Take<'_>) -> usize {
         if self.outbox.queue.is_half_full() {
             // The next batch needs room for its answers.
@@ -370,14 +373,14 @@ impl AdapterSockets {
         }
         if count > 0 {
             self.hot.push(index);
-            // Datagrams of different ports are sent one by one anyway, so these answers need not wait for those of another
-            // port.
+            // Datagrams of different ports are always sent one by one, so these answers need not wait for the
+            // answers of another port.
             self.flush_queue();
         }
         count
     }
 
-    /// Sends datagrams queued for ports. Those that the kernel rejects are counted.
+    /// Sends datagrams queued for ports. Datagrams that the kernel rejects are counted.
     fn flush_queue(&mut self) {
         let (queue, segmentation) = (&mut self.outbox.queue, &mut self.segmentation);
         let _ = batch::flush(queue, &self.ports, segmentation, &mut self.counters);
@@ -402,7 +405,7 @@ impl AdapterSockets {
         };
         let flags = MsgFlags::MSG_DONTWAIT;
         let received = if (of_session && self.coalesced) || asks {
-            // Receives the drop count, and one datagram, or several that the kernel coalesced.
+            // Receives the drop count, and one datagram or several datagrams that the kernel coalesced.
             self.buffers.receive_one(&port.socket, flags).map(|(received, bytes)| {
                 if let Some(drops) = received.drops {
                     let last = std::mem::replace(&mut watched.drops, drops);
@@ -422,7 +425,7 @@ impl AdapterSockets {
             self.buffers.receive_many(&port.socket, self.ipv6, flags, each)
         };
         self.counters.malformed_datagrams += batch.malformed;
-        // An error on an unconnected socket belongs to an earlier send; it needs no action.
+        // An error on an unconnected socket belongs to an earlier send, and needs no action.
         let count = nothing_is_zero(received).unwrap_or(0);
         self.most_of_one = self.most_of_one.max(count);
         if count > 0 {
@@ -533,7 +536,7 @@ fn sessions(options: &AdapterOptions, socket: &UdpSocket) -> Result<Sessions, Op
         manual_release: true,
     };
     let seed = random().map_err(OpenError::io("generating session ids"))?;
-    // If no randomness is available later, ids become guessable, but they stay unique.
+    // If no randomness is available later, the ids can be guessed, but they are still unique.
     let mut count = seed;
     let ids = move || {
         count = count.wrapping_add(1);

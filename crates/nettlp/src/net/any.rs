@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Connects by a session if the peer supports it, otherwise by upstream's ports.
+//! Connects by a session if the peer supports sessions, otherwise by upstream's ports.
 
 use super::SocketCounters;
 use super::session::{SessionCarrier, SessionConnectOptions};
@@ -18,12 +18,12 @@ use tlp::{Duration, Tag};
 pub struct ConnectOptions {
     /// The peer, and the ports to fall back to.
     pub tagged: TaggedOptions,
-    /// Options of the session attempt; its addresses are those of `tagged`. `None`: no session is tried.
+    /// Options of the session attempt; the addresses of `tagged` are used. `None`: no session is tried.
     pub session: Option<SessionConnectOptions>,
 }
 
 impl ConnectOptions {
-    /// Tries both, with default options.
+    /// Creates default options that try a session first, and then the ports.
     pub fn new(tagged: TaggedOptions) -> ConnectOptions {
         let session = Some(SessionConnectOptions::new(tagged.remote, tagged.local));
         ConnectOptions { tagged, session }
@@ -32,7 +32,7 @@ impl ConnectOptions {
 
 /// One of the two carriers.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "one for each thread, and seldom moved")]
+#[expect(clippy::large_enum_variant, reason = "one for each thread, and rarely moved")]
 pub enum AnyCarrier {
     /// Upstream's port scheme.
     Tagged(TaggedCarrier),
@@ -40,8 +40,8 @@ pub enum AnyCarrier {
     Session(SessionCarrier),
 }
 
-/// Opens a session. Falls back to upstream's ports if the peer refuses or does not answer for 300 ms; blocks during that
-/// time. Never falls back if a pre-shared key is set, or if the peer demands a key.
+/// Opens a session. Falls back to upstream's ports if the peer refuses or does not answer for 300 ms. Blocks during
+/// that time. Never falls back if a pre-shared key is set, or if the peer demands a key.
 ///
 /// # Errors
 /// Those of [`TaggedCarrier::connect`]; with a key, those of [`SessionCarrier::connect`].
@@ -69,17 +69,17 @@ macro_rules! either {
 }
 
 impl AnyCarrier {
-    /// Returns the counters of its sockets.
+    /// Returns the counters of the sockets.
     pub fn counters(&self) -> SocketCounters {
         either!(self, carrier => carrier.socket_counters())
     }
 
-    /// Returns a descriptor that is readable when a datagram has arrived, for callers that also wait for other events.
+    /// Returns a descriptor that is readable when a datagram has arrived, for callers that wait for other events too.
     pub fn readiness(&self) -> BorrowedFd<'_> {
         either!(self, carrier => carrier.readiness())
     }
 
-    /// Returns how long until [`receive`](Carrier::receive) must be called if nothing arrives; `None`: no limit.
+    /// Returns the time after which [`receive`](Carrier::receive) must be called if nothing arrives; `None`: no limit.
     pub fn due(&self) -> Option<Duration> {
         match self {
             AnyCarrier::Tagged(_) => None,

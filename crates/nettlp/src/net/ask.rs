@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One request in a datagram, and the datagram that answers it: messaging and configuration.
+//! Requests of messaging and configuration: each is one datagram, and its answer is one datagram.
 
 use super::socket::{self, OpenError, std_duration};
 use std::io;
@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Instant;
 use tlp::Duration;
 
-/// Maximum number of answer bytes read; all answers of NetTLP are shorter.
+/// Maximum number of bytes that are read of an answer. All answers of NetTLP are shorter.
 const ANSWER_BYTES: usize = 512;
 
 /// Maximum number of other datagrams received before an attempt ends without an answer.
@@ -22,8 +22,8 @@ pub struct AskOptions {
     pub local: Option<IpAddr>,
     /// Port of the peer.
     pub port: u16,
-    /// Send from the same port number, because a real adapter answers to no other. If that port is in use here, for
-    /// example by an adapter on the same address, another is used.
+    /// Send from the same port number, because a real adapter answers only to that port. If the port is already
+    /// used on this machine, for example by an adapter on the same address, another port is used.
     pub same_port: bool,
     /// Timeout of one attempt.
     pub timeout: Duration,
@@ -68,7 +68,7 @@ impl AskSocket {
     /// # Errors
     /// Errors of the socket.
     pub fn tell(&self, message: &[u8]) -> io::Result<()> {
-        // The error of an earlier datagram is reported at the next call; it is not an error of this one.
+        // The kernel reports the error of an earlier datagram at the next call. It is not an error of this datagram.
         let _ = self.socket.take_error()?;
         self.socket.send(message).map(drop)
     }
@@ -77,7 +77,7 @@ impl AskSocket {
     /// `attempts * timeout`.
     ///
     /// # Errors
-    /// `TimedOut` if no answer arrives in time, `ConnectionRefused` if no program listens there.
+    /// `TimedOut` if no answer arrives in time, `ConnectionRefused` if no program listens at the peer.
     pub fn ask<T>(&mut self, question: &[u8], mut accept: impl FnMut(&[u8]) -> Option<T>) -> io::Result<T> {
         for _ in 0..self.options.attempts.max(1) {
             self.tell(question)?;

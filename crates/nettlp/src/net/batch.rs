@@ -18,7 +18,7 @@ use std::os::fd::AsRawFd;
 pub(super) const BATCH: usize = 32;
 /// Size of the largest datagram: NetTLP header, TLP, authentication tag.
 pub(super) const MAX_DATAGRAM_BYTES: usize = NETTLP_LEN + MAX_TLP_BYTES + 16;
-/// One byte more than legal, to detect datagrams that are too long.
+/// Size of a receive slot: one byte more than the largest datagram, to detect longer datagrams.
 const SLOT_BYTES: usize = MAX_DATAGRAM_BYTES + 1;
 /// Maximum number of datagrams per send with segmentation offload, as accepted by kernels before 6.9.
 pub(super) const MAX_SEGMENTS: usize = 64;
@@ -26,14 +26,15 @@ pub(super) const MAX_SEGMENTS: usize = 64;
 pub(super) const MAX_RUN_BYTES: usize = 65_000;
 
 thread_local! {
-    // Not in the sockets' structures: they hold pointers, so the sockets could not move between threads. One per family, because
-    // the kernel leaves the length of the last address in them.
+    // The headers hold pointers. In the structures of the sockets, they would prevent that sockets move between
+    // threads. Each address family has its own headers, because the kernel leaves the length of the last address in
+    // them.
     static HEADERS_V4: RefCell<MultiHeaders<SockaddrStorage>> = RefCell::new(MultiHeaders::preallocate(BATCH, None));
     static HEADERS_V6: RefCell<MultiHeaders<SockaddrStorage>> = RefCell::new(MultiHeaders::preallocate(BATCH, None));
     static HEADERS_SEND: RefCell<MultiHeaders<SockaddrStorage>> = RefCell::new(MultiHeaders::preallocate(BATCH, None));
 }
 
-/// Number of single-datagram receptions between two that look for more.
+/// Number of calls that receive one datagram, between two calls that look for more datagrams.
 const SINGLES: u32 = 8;
 
 /// Receive buffers.
@@ -41,7 +42,8 @@ const SINGLES: u32 = 8;
 pub(super) struct Buffers {
     bytes: Box<[u8]>,
     control: Vec<u8>,
-    /// Single-datagram receptions left before the next one looks for more; 0: several datagrams came last time.
+    /// Number of calls that still receive one datagram before the next call looks for more; 0: several datagrams
+    /// arrived last time.
     singles: u32,
 }
 
@@ -69,8 +71,8 @@ impl Buffers {
         Buffers { bytes, control: nix::cmsg_space!(i32, u32), singles: 0 }
     }
 
-    /// Receives once, with control messages, and returns the bytes, which may be several datagrams. Returns `WouldBlock` if
-    /// nothing waits, or nothing arrived before the socket's timeout.
+    /// Receives once, with control messages, and returns the bytes, which may be several datagrams. Returns
+    /// `WouldBlock` if no datagram waits, or no datagram arrives before the socket's timeout.
     pub(super) fn receive_one(
         &mut self,
         socket: &UdpSocket,
@@ -92,8 +94,8 @@ impl Buffers {
         Ok((received, &self.bytes[..received.len]))
     }
 
-    /// Receives waiting datagrams, like [`receive_many`](Self::receive_many), or only one of them: while datagrams arrive one by
-    /// one, the call for one is cheaper.
+    /// Receives waiting datagrams, like [`receive_many`](Self::receive_many), or only one of them. The call for one
+    /// datagram is cheaper, so it is used while datagrams arrive one by one.
     pub(super) fn receive(
         &mut self,
         socket: &UdpSocket,
@@ -125,7 +127,7 @@ impl Buffers {
     }
 
     /// Receives waiting datagrams, at most [`BATCH`], without blocking and without control messages. A datagram that is too long
-    /// has length [`MAX_DATAGRAM_BYTES`] `+ 1`. Returns zero if none waits.
+    /// has length [`MAX_DATAGRAM_BYTES`] `+ 1`. Returns zero if no datagram waits.
     pub(super) fn receive_many(
         &mut self,
         socket: &UdpSocket,
@@ -161,7 +163,7 @@ pub(super) fn would_block(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Lets the kernel deliver consecutive datagrams as one. Returns true if it does.
+/// Lets the kernel deliver consecutive datagrams as one. Returns true if the kernel supports this.
 pub(super) fn receive_coalesced(socket: &UdpSocket) -> bool {
     setsockopt(socket, sockopt::UdpGroSegment, &true).is_ok()
 }
@@ -171,15 +173,15 @@ pub(super) fn report_drops(socket: &UdpSocket) -> io::Result<()> {
     Ok(setsockopt(socket, sockopt::RxqOvfl, &1)?)
 }
 
-/// Maximum length of datagrams that leave as one send of equal datagrams (`UDP_SEGMENT`). The kernel rejects lengths above the
-/// path's MTU, interfaces without checksum offload, and every send if it is too old.
+/// Maximum length of datagrams for which one system call sends several datagrams of equal length (`UDP_SEGMENT`). The kernel rejects lengths above the
+/// path's MTU, and sends on interfaces without checksum offload. Old kernels reject every such send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Segmentation {
     most_bytes: u16,
 }
 
 impl Segmentation {
-    /// On or off. A length that the kernel rejects later is not tried again.
+    /// Creates a state that uses segmentation if `wanted`. A length that the kernel rejects later is not tried again.
     pub(super) fn new(wanted: bool) -> Segmentation {
         Segmentation { most_bytes: if wanted { u16::MAX } else { 0 } }
     }
@@ -263,8 +265,9 @@ fn send_many(socket: &UdpSocket, to: Option<SocketAddr>, bytes: &[u8], segment: 
     Ok(calls)
 }
 
-/// Sends the datagrams in `queue`. Those for which the kernel has no room stay queued. Those that fail for another reason are
-/// dropped and counted; the first such error is returned after all were tried.
+/// Sends the datagrams in `queue`. If the kernel has no room for a datagram, the datagram stays queued. Datagrams
+/// that fail for another reason are dropped and counted. The first such error is returned after all datagrams were
+/// tried.
 pub(super) fn flush(
     queue: &mut SendQueue,
     sockets: &[Port],
@@ -307,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_arrive_as_datagrams_with_offload_and_without() {
+    fn merged_datagrams_arrive_separately_with_and_without_offload() {
         let receiver = UdpSocket::bind("127.11.30.1:0").unwrap();
         let sender = UdpSocket::bind("127.11.30.2:0").unwrap();
         let to = receiver.local_addr().unwrap();
@@ -315,7 +318,7 @@ mod tests {
         let bytes: Vec<u8> = (0..70 * 100 + 7).map(|index| (index / 100) as u8).collect();
         for (offload, calls) in [(true, 1), (false, 3)] {
             let (mut segmentation, mut counters) = (Segmentation::new(offload), SocketCounters::default());
-            // At most 64 per run, as returned by `front_run` and the streams.
+            // A run has at most 64 datagrams, like the runs that `front_run` and the streams return.
             let (first, rest) = bytes.split_at(if offload { 6400 } else { bytes.len() });
             send(&sender, Some(to), first, 100, &mut segmentation, &mut counters).unwrap();
             assert_eq!(counters.send_calls, calls);

@@ -20,9 +20,10 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_millis(20);
 pub struct Ceiling {
     /// Size of each datagram in bytes: NetTLP header and TLP.
     pub datagram_bytes: usize,
-    /// Sent with one call each, as with a port per tag; received in batches.
+    /// Rate if each datagram is sent with one call, as with a port per tag, and datagrams are received in batches.
     pub single_per_s: f64,
-    /// Sent and received in batches with segmentation offload, as in a session; equal to `single_per_s` if the kernel has none.
+    /// Rate if datagrams are sent and received in batches with segmentation offload, as in a session. Equal to
+    /// `single_per_s` if the kernel has no segmentation offload.
     pub batched_per_s: f64,
 }
 
@@ -61,7 +62,7 @@ fn send(socket: &UdpSocket, datagrams: &[u8], segment: usize, span: std::time::D
     let (mut segmentation, mut counters) = (Segmentation::new(true), SocketCounters::default());
     while begun.elapsed() < span {
         for _ in 0..16 {
-            // Datagrams for which the kernel has no room are lost, like any datagram can be.
+            // Datagrams for which the kernel has no room are lost, which is allowed for datagrams.
             let _ = batch::send(socket, None, datagrams, segment, &mut segmentation, &mut counters);
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Drop counts of the sockets, from `/proc/self/net/udp` and `udp6`. `SO_RXQ_OVFL` reports drops only with a later datagram,
-//! which may never arrive. Never fails: without that file the counts stay unknown.
+//! which may never arrive. Never fails: if the file cannot be read, the counts stay unknown.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -50,7 +50,7 @@ mod tests {
         assert_eq!(by_inode(false).get(&inode), Some(&0));
         let bytes = [0; 60_000];
         while by_inode(false).get(&inode) == Some(&0) {
-            // The default buffer holds only a few of these.
+            // The default buffer holds only a few of these datagrams.
             for _ in 0..16 {
                 sender.send_to(&bytes, receiver.local_addr().unwrap()).unwrap();
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Socket filter that lets the kernel drop datagrams from other networks than the peers'.
+//! Socket filter with which the kernel drops datagrams that do not come from the networks of peers.
 
 use ipnet::IpNet;
 use socket2::{SockFilter, SockRef};
@@ -20,7 +20,7 @@ const SOURCE_IPV4: u32 = NETWORK_HEADER + 12;
 const SOURCE_IPV6: u32 = NETWORK_HEADER + 8;
 
 /// Lets the kernel drop datagrams that do not come from one of `networks`, before they take room in the socket's buffer.
-/// Everything passes if `networks` is empty, or has more than [`MAX_NETWORKS`] of the socket's family.
+/// All datagrams pass if `networks` is empty, or has more than [`MAX_NETWORKS`] of the socket's family.
 pub(super) fn attach(socket: &UdpSocket, ipv6: bool, networks: &[IpNet]) -> io::Result<()> {
     let family = networks.iter().filter(|network| network.addr().is_ipv6() == ipv6);
     if networks.is_empty() || family.clone().count() > MAX_NETWORKS {

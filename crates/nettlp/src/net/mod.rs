@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sockets and the wall clock; no other part of the crate uses either. Contains no decision that a state machine could make.
+//! Sockets and the wall clock. Only this module opens sockets. The state machines make all other decisions.
 //!
 //! | this side | peer | type |
 //! |---|---|---|
@@ -8,8 +8,9 @@
 //! | device software | a riser session | [`SessionCarrier`] |
 //! | adapter | all peers on all ports, sessions included | [`AdapterSockets`] |
 //!
-//! Sockets are bound only to addresses that the caller names. All except the adapter's are connected, so the kernel drops datagrams from
-//! other senders. One thread drives one carrier. Several carriers, one per thread, share nothing.
+//! Sockets are bound only to addresses that the caller names. All sockets except the adapter's are connected, so
+//! the kernel drops datagrams from other senders. One thread drives one carrier. Several carriers, one per thread,
+//! share no data.
 
 mod adapter;
 mod any;
@@ -37,8 +38,8 @@ pub use session::{SessionCarrier, SessionConnectOptions};
 pub use socket::{Clock, OpenError};
 pub use tagged::{TaggedCarrier, TaggedOptions};
 
-/// Size of the longest TLP: 8 prefixes, a header of 4 DW, 1024 DW of payload, and an ECRC, which NetTLP does not use but a careless sender
-/// might add.
+/// Size of the longest TLP: 8 prefixes, a header of 4 DW, 1024 DW of payload, and an ECRC. NetTLP does not use the
+/// ECRC, but a sender might add it by mistake.
 pub const MAX_TLP_BYTES: usize = 8 * 4 + 16 + 4096 + 4;
 
 device::counters! {
@@ -56,8 +57,9 @@ device::counters! {
         malformed_datagrams,
         /// Datagrams that the kernel rejected, for example with destination unreachable.
         failed_sends,
-        /// Datagrams that the kernel dropped before reception, for lack of buffer space or by the filter of allowed peers; the kernel does
-        /// not distinguish the two. Updated when a later datagram is received (`SO_RXQ_OVFL`), and when an adapter ends.
+        /// Datagrams that the kernel dropped before reception, for lack of buffer space or by the filter of allowed
+        /// peers. The kernel does not distinguish these two causes. Updated when a later datagram is received
+        /// (`SO_RXQ_OVFL`), and when an adapter ends.
         kernel_drops,
     }
 }

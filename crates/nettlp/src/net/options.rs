@@ -16,15 +16,15 @@ pub struct AdapterOptions {
     pub address: IpAddr,
     /// Tags of device-issued TLPs, on port `0x3000 + tag`; upstream's clients use 0 to 255.
     pub tags: Option<RangeInclusive<u16>>,
-    /// Host-issued TLPs, on port `0x4000 + (tag & 0xf)`; `0x4001` is also the old port of configuration.
+    /// Serves host-issued TLPs, on port `0x4000 + (tag & 0xf)`. `0x4001` is also the old port of configuration.
     pub host: bool,
-    /// Messaging, on port `0x2fff`.
+    /// Serves messaging, on port `0x2fff`.
     pub messaging: bool,
-    /// Configuration, on port `0x5001`.
+    /// Serves configuration, on port `0x5001`.
     pub configuration: bool,
-    /// The adapter's own registers, on port `0x5002`.
+    /// Serves the adapter's own registers, on port `0x5002`.
     pub registers: bool,
-    /// riser sessions, on port `0x2ffd`.
+    /// Serves riser sessions, on port `0x2ffd`.
     pub sessions: bool,
     /// Index of this thread, and number of threads; `(0, 1)`: all ports. A thread opens the TLP ports whose number modulo
     /// the number of threads is its index. Each thread has its own sessions. The first thread has all other ports.
@@ -33,10 +33,11 @@ pub struct AdapterOptions {
     pub max_sessions: usize,
     /// Maximum number of sessions per peer, over all its ports.
     pub max_sessions_per_peer: usize,
-    /// Requires sessions to be authenticated with this key. It does not seal upstream's ports: leave them closed if every
-    /// connection must be authenticated.
+    /// Requires sessions to be authenticated with this key. The key does not protect upstream's ports, so leave
+    /// them closed if every connection must be authenticated.
     pub key: Option<Key>,
-    /// TLPs that each session may send ahead; `None`: as many as the socket's buffer holds, at most 1024.
+    /// Number of TLPs that each session may send before they are acknowledged; `None`: as many as the socket's
+    /// buffer holds, at most 1024.
     pub window: Option<u16>,
     /// Use segmentation and receive offload if the kernel has them.
     pub offload: bool,
@@ -82,7 +83,7 @@ pub(super) const fn is_shared_by((thread, threads): (u16, u16), number: u16) -> 
     }
 }
 
-/// Returns all ports, each with its rule.
+/// Returns all ports. Each has the rule that gives its number, for errors.
 pub(super) fn numbers(options: &AdapterOptions) -> Result<Vec<(u16, &'static str)>, OpenError> {
     let mut numbers = Vec::new();
     if let Some(tags) = &options.tags {

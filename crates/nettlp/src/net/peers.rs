@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sessions of an adapter's sockets: which ones have something to send, and when.
+//! The sessions of an adapter's sockets. Tracks which sessions have something to send, and when.
 
 use super::SocketCounters;
 use super::batch::{self, MAX_RUN_BYTES, MAX_SEGMENTS, Segmentation};
@@ -13,22 +13,22 @@ use tlp::Time;
 #[derive(Debug)]
 pub(super) struct Sessions {
     pub(super) acceptor: Acceptor,
-    /// Last sender of a session datagram, and its session; usually also the next. `None` if sessions have ended
-    /// since.
+    /// Last sender of a session datagram, and its session. The next datagram usually has the same sender. `None` if
+    /// sessions have ended since then.
     last: Option<(SocketAddr, usize)>,
     /// Sessions that may have something to send.
     due: Vec<usize>,
     is_due: Vec<bool>,
     /// Sessions whose TLPs were rejected.
     holding: Vec<usize>,
-    /// When the next timer is due; may be too early.
+    /// Time when the next timer is due, or an earlier time.
     pub(super) wake: Option<Time>,
 }
 
 /// State of a session after one of its TLPs was offered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Settled {
-    /// True if it holds rejected TLPs.
+    /// True if the session holds rejected TLPs.
     pub(super) holds: bool,
     /// True if the next TLP had already arrived out of order.
     pub(super) has_kept: bool,
@@ -99,7 +99,7 @@ impl Sessions {
         }
     }
 
-    /// Records whether an offered TLP was accepted. A rejected one is held.
+    /// Records whether an offered TLP was accepted. A rejected TLP is held.
     pub(super) fn settle(&mut self, index: usize, datagram: &[u8], taken: bool) -> Settled {
         let Some((_, session)) = self.acceptor.session(index) else { return Settled::default() };
         if taken {
@@ -122,7 +122,7 @@ impl Sessions {
         !self.holding.is_empty()
     }
 
-    /// Records whether a held TLP was accepted when it was offered again; if not, it stays held.
+    /// Records whether a held TLP was accepted when it was offered again. A rejected TLP stays held.
     pub(super) fn settle_held(&mut self, index: usize, held: Vec<u8>, is_taken: bool) {
         let Some(session) = self.session(index) else { return };
         if is_taken {

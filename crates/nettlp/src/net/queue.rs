@@ -40,7 +40,7 @@ impl SendQueue {
         (QUEUE_DATAGRAMS - self.entries.len()).min((QUEUE_BYTES - self.used) / len.max(1))
     }
 
-    /// Returns true if less than half of it is free.
+    /// Returns true if less than half of the queue is free.
     pub(super) fn is_half_full(&self) -> bool {
         self.entries.len() > QUEUE_DATAGRAMS / 2 || self.used > QUEUE_BYTES / 2
     }

@@ -9,11 +9,11 @@ use tlp::{Duration, Time};
 
 /// Maximum wait of one turn, and so the longest time until `go_on` is called.
 const TURN: Duration = Duration::from_ms(50);
-/// Maximum wait of one turn while the backend accepts nothing and gives no time.
+/// Maximum wait of one turn while the backend accepts no TLPs and has no timer.
 const HELD: Duration = Duration::from_us(100);
 
-/// Serves peers until `go_on` returns false. It is called after each turn, at least every 50 ms. With `busy`, polls the
-/// sockets instead of sleeping: lowest latency, but uses a whole core.
+/// Serves peers until `go_on` returns false. `go_on` is called after each turn, at least every 50 ms. With `busy`,
+/// polls the sockets instead of sleeping, which has the lowest latency but uses a whole core.
 ///
 /// # Errors
 /// Errors of `epoll`. Errors of single peers are counted by the sockets and do not stop the adapter.

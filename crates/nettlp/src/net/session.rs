@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A riser session over one socket, on the side of device software.
+//! A riser session over one socket, at the device software's end.
 
 use super::SocketCounters;
 use super::batch::{self, Buffers, MAX_DATAGRAM_BYTES, MAX_RUN_BYTES, MAX_SEGMENTS, Segmentation};
@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
 use tlp::{Duration, Tag, Time};
 
-/// Bytes of receive buffer per TLP of the window: what the kernel charges for a short datagram, times two.
+/// Bytes of receive buffer per TLP of the window: twice the size that the kernel counts for a short datagram.
 const BUFFER_BYTES_PER_TLP: usize = 4096;
 /// Maximum sleep while a timer of the session runs; the kernel rounds it up to its own tick.
 const TICK: Duration = Duration::from_ms(2);
@@ -40,11 +40,12 @@ pub struct SessionConnectOptions {
     pub port: u16,
     /// Key of an authenticated session; `None`: not authenticated.
     pub key: Option<Key>,
-    /// TLPs that the adapter may send ahead; `None`: as many as the socket's buffer holds, at most 1024.
+    /// Number of TLPs that the adapter may send before they are acknowledged; `None`: as many as the socket's
+    /// buffer holds, at most 1024.
     pub window: Option<u16>,
     /// Use segmentation and receive offload if the kernel has them.
     pub offload: bool,
-    /// Number of Hellos until a silent peer is given up; the wait doubles after each.
+    /// Number of Hellos until a silent peer is given up. The wait doubles after each Hello.
     pub hellos: u32,
 }
 
@@ -63,16 +64,16 @@ impl SessionConnectOptions {
 
 /// A session: every TLP arrives exactly once and in order. Sending blocks no longer than the network interface does.
 ///
-/// Dropping it waits up to 100 ms for acknowledgements, and tells the adapter that the session ends.
+/// The drop of the carrier waits up to 100 ms for acknowledgements, and tells the adapter that the session ends.
 #[derive(Debug)]
 pub struct SessionCarrier {
     socket: UdpSocket,
     session: Session,
     clock: Clock,
-    /// The time that was read last.
+    /// Result of the last reading of the clock.
     now: Time,
     spin: Spin,
-    /// True if the last batch was a single TLP, as with one request at a time.
+    /// True if the last batch was a single TLP, like with one request at a time.
     single: bool,
     buffers: Buffers,
     scratch: Vec<u8>,
@@ -100,7 +101,7 @@ impl SessionCarrier {
     /// Opens a session. Blocks until the peer has answered, by default at most 2.54 s.
     ///
     /// # Errors
-    /// If the peer does not answer or refuses; see [`OpenError`].
+    /// If the peer does not answer, or refuses the session; see [`OpenError`].
     pub fn connect(options: &SessionConnectOptions) -> Result<SessionCarrier, OpenError> {
         let local = socket::local_address(options.remote, options.local)?;
         let socket = socket::bind(SocketAddr::new(local, 0), "a riser session", false)?;
@@ -133,27 +134,27 @@ impl SessionCarrier {
         })
     }
 
-    /// Returns the counters of its socket.
+    /// Returns the counters of the socket.
     pub fn socket_counters(&self) -> SocketCounters {
         self.counters
     }
 
-    /// Returns a descriptor that is readable when a datagram has arrived, for callers that also wait for other events.
+    /// Returns a descriptor that is readable when a datagram has arrived, for callers that wait for other events too.
     pub fn readiness(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Returns how long until [`receive`](Carrier::receive) must be called if nothing arrives; `None`: no limit.
+    /// Returns the time after which [`receive`](Carrier::receive) must be called if nothing arrives; `None`: no limit.
     pub fn due(&self) -> Option<Duration> {
         self.session.poll_timeout().map(|at| at.since(self.clock.now()))
     }
 
-    /// Returns the counters of its session.
+    /// Returns the counters of the session.
     pub fn counters(&self) -> SessionCounters {
         self.session.counters()
     }
 
-    /// If `manual`, only [`release`](Self::release) returns credits; delivery does not.
+    /// If `manual` is true, only [`release`](Self::release) returns credits. Otherwise, delivery returns them.
     pub fn set_manual_release(&mut self, manual: bool) {
         self.session.set_manual_release(manual);
     }
@@ -178,11 +179,11 @@ fn shake_hands(socket: &UdpSocket, clock: Clock, mut connector: Connector) -> Re
     loop {
         let now = clock.now();
         if let Some(hello) = connector.poll_transmit(now)? {
-            // An error shows when the answer is received below.
+            // If the send fails, the receive call below reports the error.
             let _ = socket.send(&hello);
         }
         let wait = connector.poll_timeout().since(now).max(Duration::from_us(1));
-        // Setting the timeout fails only if the kernel has more serious problems.
+        // Only a serious fault of the kernel can make this call fail.
         socket.set_read_timeout(Some(std_duration(wait))).map_err(|_| ConnectError::Silent)?;
         match socket.recv(&mut bytes) {
             Ok(len) => {
@@ -191,7 +192,7 @@ fn shake_hands(socket: &UdpSocket, clock: Clock, mut connector: Connector) -> Re
                 }
             }
             Err(error) if batch::would_block(&error) => {}
-            // No program listens on the port; waiting would not help.
+            // No program listens on the port, so a longer wait is useless.
             Err(_) => return Err(ConnectError::Silent),
         }
     }
@@ -246,7 +247,7 @@ fn deliver(
 }
 
 impl SessionCarrier {
-    /// Sends what the session has to send.
+    /// Sends all datagrams that the session has to send.
     fn transmit(&mut self) -> io::Result<()> {
         let now = self.now;
         while let Some(run) = self.session.poll_transmit(now, MAX_SEGMENTS, MAX_RUN_BYTES) {
@@ -256,7 +257,7 @@ impl SessionCarrier {
         self.session.failure().map_or(Ok(()), |error| Err(session_error(error)))
     }
 
-    /// Makes one receive call, and delivers what it returned.
+    /// Makes one receive call, and delivers the received datagrams.
     fn receive_once(&mut self, flags: MsgFlags, take: &mut impl FnMut(Arrival<'_>)) -> io::Result<usize> {
         let (session, scratch) = (&mut self.session, &mut self.scratch);
         let (clock, at) = (self.clock, &mut self.now);
@@ -287,8 +288,8 @@ impl SessionCarrier {
         Ok(taken)
     }
 
-    /// Receives a batch without waiting. If several datagrams arrived, more may have arrived since; those answered
-    /// together are also sent together.
+    /// Receives a batch without waiting. If several datagrams arrived, tries to receive more, because the answers
+    /// to all of them are then sent together.
     fn receive_batch(&mut self, flags: MsgFlags, take: &mut impl FnMut(Arrival<'_>)) -> io::Result<usize> {
         let mut taken = nothing_is_zero(self.receive_once(flags, take))?;
         self.single = taken == 1;
@@ -310,7 +311,7 @@ impl SessionCarrier {
         }
         let (mut spin, until) = (self.spin, (self.now + SPIN).min(end));
         let taken = spin.until(until, self.clock, || self.receive_batch(MsgFlags::MSG_DONTWAIT, take))?;
-        // Otherwise spinning would never be tried again.
+        // Without this, spinning would never be tried again.
         (self.spin, self.single) = (spin, true);
         Ok(taken)
     }
@@ -355,7 +356,7 @@ impl Carrier for SessionCarrier {
     fn receive(&mut self, wait: Wait, mut take: impl FnMut(Arrival<'_>)) -> io::Result<usize> {
         let most = wait.longest();
         let busy = most == Duration::ZERO || matches!(wait, Wait::Busy(_));
-        // The last time read is accurate enough: it can only make the wait too short.
+        // The last reading of the clock is accurate enough: an old reading can only make the wait too short.
         let end = self.now + most;
         let was_full = self.room() == 0;
         let mut taken = if busy { 0 } else { self.receive_spinning(end, &mut take)? };
@@ -368,7 +369,7 @@ impl Carrier for SessionCarrier {
                 self.now = self.clock.now();
             }
             let sent = self.transmit();
-            // A failed send must not hide received TLPs; the error appears again later.
+            // A failed send must not hide received TLPs. The error occurs again at a later call.
             if taken > 0 {
                 return Ok(taken);
             }

@@ -45,7 +45,7 @@ pub enum OpenError {
         /// Remote address.
         remote: IpAddr,
     },
-    /// Tags without ports in a port scheme.
+    /// The port scheme has no ports for these tags.
     #[error("invalid tags {first:#x} to {last:#x}; expected a non-empty range within 0 to 0x3ff")]
     Tags {
         /// First tag of the range.
@@ -55,7 +55,7 @@ pub enum OpenError {
     },
     /// No program answers on the session port, or it does not support sessions.
     #[error(
-        "{0} does not answer on the session port 0x2ffd: it is no riser adapter, or does not allow this peer"
+        "{0} does not answer on the session port 0x2ffd: it is not a riser adapter, or does not allow this peer"
     )]
     NoSession(IpAddr),
     /// The peer refused the session.
@@ -66,13 +66,14 @@ pub enum OpenError {
         /// Reason of the refusal.
         reason: String,
     },
-    /// The peer requires a key, and none was given. Its other ports are closed, or should be.
+    /// The peer requires a key, but no key was given. The other ports of the peer should be closed, so they are not
+    /// tried.
     #[error("{0} requires a session with a pre-shared key")]
     WantsKey(IpAddr),
     /// Any other system error.
     #[error("{what}: {source}")]
     Io {
-        /// What was attempted.
+        /// The attempted action, for the message.
         what: &'static str,
         /// Error of the system.
         source: io::Error,
@@ -103,17 +104,19 @@ impl Clock {
         Clock { start: Instant::now() }
     }
 
-    /// Returns the time since it was created.
+    /// Returns the time since the clock was created.
     pub fn now(&self) -> Time {
         Time::from_ps(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000))
     }
 }
 
-/// Longest time to spin for a single answer or request before sleeping: waking up takes longer than most answers.
+/// Longest time to spin for a single answer or request before sleeping. Waking up takes longer than the arrival of
+/// most answers.
 pub(super) const SPIN: tlp::Duration = tlp::Duration::from_us(50);
 
-/// Records whether spinning before sleeping has paid off recently. If there are fewer cores than work, spinning takes time from
-/// the awaited peer. After failures it is tried less often, down to once in 256 sleeps.
+/// Records whether spinning before sleeping has paid off recently. If there are fewer cores than busy threads,
+/// spinning takes time from the awaited peer. After failures, spinning is tried less often, down to once in 256
+/// sleeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Spin {
     failures: u32,
@@ -141,7 +144,7 @@ impl Spin {
                 self.learn(came > 0);
                 return Ok(came);
             }
-            // With fewer cores than work, the other end may need this core.
+            // If there are fewer cores than busy threads, the other end may need this core.
             std::thread::yield_now();
         }
     }
@@ -169,9 +172,10 @@ pub(super) fn busy(
     }
 }
 
-/// Prepares a socket for a wait of at most `wait`, and returns the flags for the receive call. The receive blocks, since that
-/// takes one call, unless the wait is shorter than the kernel's tick. `timeout` is the current timeout of the socket. Few
-/// different timeouts are used, since each change costs a call, and none is longer than `wait`.
+/// Prepares a socket for a wait of at most `wait`, and returns the flags for the receive call. The receive call
+/// blocks, since that takes only one call, unless the wait is shorter than the kernel's tick. `timeout` is the
+/// current timeout of the socket. Each change of the timeout costs a call, so only few different timeouts are used.
+/// No timeout is longer than `wait`.
 pub(super) fn prepare_wait(
     socket: &UdpSocket,
     timeout: &mut Option<std::time::Duration>,
@@ -244,12 +248,12 @@ pub(super) fn local_address(remote: IpAddr, local: Option<IpAddr>) -> Result<IpA
         IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
     };
     let probe = bind(SocketAddr::new(any, 0), "finding the route", false)?;
-    // Any port works: connecting a UDP socket sends nothing.
+    // Any port can be used, because connecting a UDP socket sends no datagram.
     connect(&probe, SocketAddr::new(remote, capture::encap::PORT_SESSION))?;
     probe.local_addr().map(|address| address.ip()).map_err(OpenError::io("finding the local address"))
 }
 
-// A rejected size costs datagrams under load, which are counted; it is not a reason to fail.
+// If the kernel rejects a size, datagrams can be lost under load. These are counted, so the call does not fail.
 fn grow_buffers(socket: &UdpSocket) {
     if setsockopt(socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
         let _ = setsockopt(socket, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Upstream's ports, on the side of device software: one socket per port, bound and connected to the same port number.
+//! Upstream's ports, at the device software's end: one socket per port, bound and connected to the same port number.
 
 use super::batch::{self, BATCH, Buffers, Segmentation};
 use super::queue::SendQueue;
@@ -15,7 +15,7 @@ use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
 use tlp::Tag;
 
-/// Number of batches taken from the last active socket before all sockets are polled, so that none starves.
+/// Number of batches taken from the last active socket before all sockets are polled, so that no socket starves.
 pub(super) const HOT_BATCHES: u32 = 8;
 
 /// Options of a [`TaggedCarrier`].
@@ -23,10 +23,10 @@ pub(super) const HOT_BATCHES: u32 = 8;
 pub struct TaggedOptions {
     /// Address of the adapter.
     pub remote: IpAddr,
-    /// Local address; `None`: the address that the route selects. An adapter answers only the peers that it was given.
+    /// Local address; `None`: the address that the route selects. An adapter answers only peers that a rule names.
     pub local: Option<IpAddr>,
-    /// Tags of this software's own requests. A socket is opened for each, on port `0x3000 + tag`. May be empty if `host`
-    /// is set, for software that only answers.
+    /// Tags of this software's own requests. A socket is opened for each tag, on port `0x3000 + tag`. The range may
+    /// be empty if `host` is set, for software that only answers.
     pub tags: RangeInclusive<u16>,
     /// Also receive the host's requests: 16 sockets on ports `0x4000 + (tag & 0xf)`. In the paper's scheme they arrive on
     /// the ports of `tags`.
@@ -36,8 +36,8 @@ pub struct TaggedOptions {
 }
 
 impl TaggedOptions {
-    /// Creates options for `tags` toward `remote`, in today's scheme, from the address that the route selects, without
-    /// the host's requests.
+    /// Creates options for `tags` toward `remote`, in upstream's current scheme, from the address that the route
+    /// selects, without the host's requests.
     pub fn new(remote: IpAddr, tags: RangeInclusive<u16>) -> TaggedOptions {
         TaggedOptions { remote, local: None, tags, host: false, scheme: PortScheme::Tagged }
     }
@@ -59,9 +59,9 @@ pub struct TaggedCarrier {
     segmentation: Segmentation,
     /// The socket that last received or sent something.
     hot: usize,
-    /// Batches from it since all sockets were polled.
+    /// Number of batches from `hot` since all sockets were polled.
     hot_batches: u32,
-    /// True if its last batch was a single datagram, as with one request at a time.
+    /// True if the last batch from `hot` was a single datagram, like with one request at a time.
     single: bool,
     spin: Spin,
     /// Current timeout of the only socket.
@@ -108,12 +108,12 @@ impl TaggedCarrier {
         })
     }
 
-    /// Returns the counters of its sockets.
+    /// Returns the counters of the sockets.
     pub fn socket_counters(&self) -> SocketCounters {
         self.counters
     }
 
-    /// Returns a descriptor that is readable when a datagram has arrived, for callers that also wait for other events.
+    /// Returns a descriptor that is readable when a datagram has arrived, for callers that wait for other events too.
     pub fn readiness(&self) -> BorrowedFd<'_> {
         self.poll.as_ref().map_or_else(|| self.ports[0].socket.as_fd(), |poll| poll.0.as_fd())
     }
@@ -145,14 +145,14 @@ pub(super) fn watch(ports: &[Port]) -> Result<Epoll, OpenError> {
     Ok(poll)
 }
 
-/// Converts a wait to milliseconds for `epoll`, rounded up: a wait below one must not become zero.
+/// Converts a wait to milliseconds for `epoll`, rounded up: a wait below 1 ms must not become zero.
 pub(super) fn epoll_timeout(wait: tlp::Duration) -> EpollTimeout {
     let ms = wait.as_ps().div_ceil(1_000_000_000);
     EpollTimeout::try_from(i32::try_from(ms).unwrap_or(i32::MAX)).unwrap_or(EpollTimeout::ZERO)
 }
 
-/// Returns the issuer of a TLP's request on a port that does not identify it: device software receives completions of its own
-/// requests, and requests of the host.
+/// Returns the issuer of the request that belongs to a TLP, for ports that do not identify the issuer. Device
+/// software receives completions of its requests, and requests of the host.
 pub(super) fn origin_at_device(tlp: &[u8]) -> Origin {
     // Cpl, CplD, CplLk, CplDLk: Type 0 1010b or 0 1011b (PCIe 5.0 §2.2.1, table 2-3).
     if tlp.first().is_some_and(|byte| byte & 0x1e == 0x0a) { Origin::Device } else { Origin::Host }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parses the fields of a completion from received bytes. Never panics on them.
+//! Parses the fields of a completion from received bytes. No bytes can cause a panic.
 
 use tlp::completion::transaction_value;
 use tlp::rules::Head;
 use tlp::{Body, Completion, Repr, Violation};
 
-/// A completion, with its data if it has any.
+/// A completion, with its data if it has data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Answer<'a> {
     pub(super) completion: Completion,
     pub(super) poisoned: bool,
-    /// Whole DWs.
+    /// Data in whole DWs.
     pub(super) data: Option<&'a [u8]>,
     /// The whole TLP.
     pub(super) tlp: &'a [u8],
@@ -24,17 +24,17 @@ pub(super) enum Read<'a> {
     Locked,
     /// A request or a message.
     Request,
-    /// Not a TLP: it breaks this rule.
+    /// The bytes are not a TLP: they break this rule.
     Malformed(Violation),
 }
 
 impl Answer<'_> {
-    /// Returns Requester ID and tag as the value of a violation.
+    /// Returns Requester ID and tag as one number, which is the value of a violation.
     pub(super) fn transaction(&self) -> u64 {
         transaction_value(&self.completion)
     }
 
-    /// Returns the header for a refusal.
+    /// Returns the header, for the report of a refusal.
     pub(super) fn head(&self) -> Head {
         Head::of_bytes(self.tlp)
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counters of a requester. They only grow.
+//! Counters of a requester. They never decrease.
 
 use std::fmt;
 
 /// Kind of a completion that answers no request. Its data is never used.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stray {
-    /// Not a TLP: too short, a reserved field, or a length that does not match the datagram.
+    /// Is not a TLP: is too short, has a reserved value, or has a length that does not match the datagram.
     Malformed,
     /// Has another Requester ID.
     Requester,
@@ -14,17 +14,17 @@ pub enum Stray {
     Tag,
     /// Lower Address does not match Byte Count (`PCIe 5.0 §2.3.1.1`).
     LowerAddress,
-    /// Byte Count is larger than the requested bytes that remain.
+    /// Byte Count is larger than the number of requested bytes that remain.
     ByteCount,
-    /// Its data has more DWs than remain, or overlaps received bytes in part.
+    /// Has more DWs of data than remain, or overlaps received bytes in part.
     Length,
-    /// All its bytes were received before: a duplicated datagram.
+    /// All its bytes were received before, so it is a duplicated datagram.
     Repeated,
-    /// Successful, but without data.
+    /// Is successful, but has no data.
     WithoutData,
-    /// CplLk or CplDLk: the requester sends no locked reads.
+    /// Is a CplLk or CplDLk, but the requester sends no locked reads.
     Locked,
-    /// More separate pieces after a gap than the requester tracks.
+    /// Has data after a gap, but the requester cannot track one more separate piece.
     Scattered,
 }
 
@@ -80,9 +80,9 @@ impl fmt::Display for Strays {
 /// Counters of sent, received and given-up TLPs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Sent MRd, retries included.
+    /// Sent MRd, including retries.
     pub read_tlps: u64,
-    /// Retried MRd.
+    /// MRd that were sent again.
     pub retried: u64,
     /// MRd given up because completions were missing.
     pub timed_out: u64,

@@ -10,13 +10,13 @@
 //! A completion is accepted if its requester, tag, Lower Address and Byte Count match an outstanding read that waits for exactly
 //! these bytes. All others are counted by kind; their data is never used.
 //!
-//! An unanswered read TLP is retried under another tag, a bounded number of times. Its own tag rests until no completion for it
-//! can arrive any more ([`Rest`]). If the peer is stopped for longer than that, completions can still arrive later. So such a tag
-//! is then used only for reads that end at another Lower Address, which the old completions cannot match; a read is split if
-//! needed.
+//! An unanswered read TLP is retried under another tag, a bounded number of times. The old tag rests (stays unused)
+//! until no completion for it can arrive any more ([`Rest`]). If the peer is stopped for longer than that,
+//! completions can still arrive later. So after the rest, such a tag is used only for reads that end at another
+//! Lower Address, because old completions cannot match such reads. A read is split if needed.
 //!
-//! Reads and writes are sent in request order, except that a write does not wait for a read without a free tag (`PCIe 5.0
-//! §2.4.1`). Over a carrier that is not reliable, datagrams of different tags can be reordered.
+//! Reads and writes are sent in request order. Exception: a write does not wait for a read that has no free tag
+//! (`PCIe 5.0 §2.4.1`). Over a carrier that is not reliable, datagrams of different tags can be reordered.
 //!
 //! Never opens sockets, reads a clock, allocates per TLP, or panics on received bytes.
 
@@ -45,11 +45,11 @@ use tlp::rules::reasons::{aborted, poisoned, unsupported};
 use tlp::rules::{Head, Reason, Refusal, Refusals};
 use tlp::{Awaited, RuleId, Status, Tag, Time, Violation, split};
 
-/// How long a free tag is used only for reads that its given-up reads' completions cannot match: a peer may have been stopped for
-/// longer than tags rest.
+/// How long after a given-up read its tag is used only for reads that the completions of that read cannot match.
+/// This is needed because a peer may have been stopped for longer than tags rest.
 const SUSPICION: tlp::Duration = tlp::Duration::from_ms(10_000);
 
-/// Identifies a request until it is done, and no later request.
+/// Identifies a request until it has ended. No later request has the same identifier.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct RequestId {
     index: u32,
@@ -75,7 +75,8 @@ pub enum RequestError {
     },
 }
 
-/// Reason why a request failed. The buffer of a failed read is undefined. A failed write may have arrived in part.
+/// Reason why a request failed. After a failed read, the content of its buffer is undefined. Parts of a failed
+/// write may have arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
     /// Unsupported Request: the address is not assigned, or the completer refuses.
@@ -97,7 +98,7 @@ pub enum Fault {
         address: u64,
         /// Length of the read TLP in bytes.
         len: u16,
-        /// Number of times it was sent.
+        /// Number of times that the TLP was sent.
         attempts: u32,
     },
     /// The caller cancelled the request.
@@ -108,13 +109,13 @@ pub enum Fault {
 /// A request that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Done {
-    /// Its identifier.
+    /// Identifier of the request.
     pub id: RequestId,
     /// The token passed with the request.
     pub token: u64,
-    /// When its first TLP was sent; if none was sent, when it ended.
+    /// Time when its first TLP was sent. If no TLP was sent, time when the request ended.
     pub sent: Time,
-    /// Number of bytes read, or passed to the carrier for writing: all of them.
+    /// Number of bytes that were read, or passed to the carrier: all bytes of the request.
     pub result: Result<u64, Fault>,
 }
 
@@ -123,11 +124,11 @@ pub struct Done {
 pub enum Handled {
     /// A completion of a request: data, or an error.
     Answer,
-    /// A completion for a resting tag; counted.
+    /// A completion for a resting tag. It is counted.
     Late,
-    /// A completion that answers no request, or no TLP; counted.
+    /// A completion that answers no request, or bytes that are not a TLP. It is counted.
     Stray(Stray),
-    /// A request or message of the peer: not for the requester, and not counted.
+    /// A request or message of the peer. It is not for the requester, and is not counted.
     Request,
 }
 
@@ -137,15 +138,15 @@ struct Request {
     is_live: bool,
     is_write: bool,
     token: u64,
-    /// Tells which of two requests is older.
+    /// Order of the requests: the older of two requests has the lower number.
     order: u64,
     address: u64,
     len: u64,
     /// Number of bytes for which a TLP was sent.
     issued: u64,
-    /// Read TLPs that are not fully answered, including those that wait to be retried.
+    /// Number of read TLPs that are not fully answered, including read TLPs that wait to be retried.
     pending: u32,
-    /// When its first TLP was sent.
+    /// Time when its first TLP was sent.
     sent: Option<Time>,
 }
 
@@ -190,17 +191,17 @@ impl Requester {
         }
     }
 
-    /// Returns its settings.
+    /// Returns the settings of the requester.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Returns its counters.
+    /// Returns the counters of the requester.
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Returns the number of requests that have not ended, or whose end was not polled.
+    /// Returns the number of requests that have not ended, or that have ended and were not polled.
     pub fn under_way(&self) -> usize {
         self.requests.len() - self.free.len() + self.done.len()
     }
@@ -231,7 +232,8 @@ impl Requester {
         self.take(address, len, token, true)
     }
 
-    /// Cancels a request: it ends at once with [`Fault::Cancelled`], and its tags rest. Has no effect if it has ended.
+    /// Cancels a request: the request ends at once with [`Fault::Cancelled`], and its tags rest. Has no effect if
+    /// the request has already ended.
     pub fn cancel(&mut self, now: Time, id: RequestId) {
         let request = self.requests.get(id.index as usize);
         if request.is_some_and(|r| r.is_live && r.generation == id.generation) {
@@ -247,8 +249,9 @@ impl Requester {
         }
     }
 
-    /// Returns the next TLP to send, or `None` if no TLP waits or no tag is free. Call it again after [`sent`](Self::sent),
-    /// [`handle`](Self::handle), [`handle_timeout`](Self::handle_timeout), and every new request.
+    /// Returns the next TLP to send, or `None` if no TLP waits or no tag is free. Call this again after
+    /// [`sent`](Self::sent), [`handle`](Self::handle), [`handle_timeout`](Self::handle_timeout), and every new
+    /// request.
     pub fn poll_transmit(&self) -> Option<Outgoing> {
         if let Some((tag, piece)) = self.again.front().and_then(|piece| self.tags.free_for(piece)) {
             return Some(self.outgoing(Queue::Again, piece, tag));
@@ -261,7 +264,7 @@ impl Requester {
             (Some((read, tag, piece)), write) if write.is_none_or(|&w| self.order(read) < self.order(w)) => {
                 Some(self.outgoing(Queue::Reads, piece, tag))
             }
-            // For writes a tag only selects the port: all use one, which keeps them in order.
+            // The tag of a write only selects the port. All writes use one tag, which keeps them in order.
             (_, Some(&write)) => Some(self.outgoing(Queue::Writes, self.next_piece(write), 0)),
             _ => None,
         }
@@ -274,7 +277,7 @@ impl Requester {
             Queue::Writes => return self.sent_write(now, piece),
             Queue::Reads => self.sent_first(now, piece),
             Queue::Again => {
-                // Only its first part was sent if the tag is suspect.
+                // If the tag is suspect, only the first part was sent.
                 if let Some(rest) = self.again.pop_front().and_then(|whole| whole.behind(piece.len)) {
                     self.again.push_front(rest);
                     self.request(piece.request).pending += 1;
@@ -303,7 +306,7 @@ impl Requester {
         })
     }
 
-    /// Returns why completions were refused and requests failed, one of each kind.
+    /// Returns the reasons why completions were refused and requests failed, one reason of each kind.
     pub fn refusals(&self) -> &[Refusal] {
         self.refusals.kinds()
     }
@@ -321,7 +324,7 @@ impl Requester {
         [busy, clean, lost, suspect].into_iter().flatten().min()
     }
 
-    /// Times out overdue reads, and ends rests that are over.
+    /// Times out overdue reads, and frees tags whose rest is over.
     pub fn handle_timeout(&mut self, now: Time) {
         self.end_rests(now);
         while let Some(index) = self.tags.due(Place::Busy, self.settings.timeout, now) {
@@ -389,7 +392,7 @@ impl Requester {
     fn next_piece(&self, index: u32) -> Piece {
         let request = &self.requests[index as usize];
         let limit = if request.is_write { self.settings.mps.bytes() } else { self.settings.mrrs.bytes() };
-        // Does not wrap: the whole request is below 2^64.
+        // The sum does not overflow, because the whole request is below 2^64.
         let address = request.address + request.issued;
         let remaining = (request.len - request.issued).min(4096) as u32;
         let len = split::request_piece(address, remaining, limit) as u16;
@@ -488,7 +491,7 @@ impl Requester {
         Ok(Handled::Answer)
     }
 
-    // Returns the bytes of the read TLP that a completion holds, and whether all have been received.
+    // Returns which bytes of the read TLP a completion holds, and whether all bytes have now been received.
     fn note(&mut self, index: u16, answer: &Answer<'_>) -> Result<(Range<u32>, bool), Refused> {
         let piece = self.tags.piece(index);
         let awaited = Awaited { first_byte: piece.address, byte_count: piece.len.into() };
@@ -593,7 +596,7 @@ impl Requester {
     }
 }
 
-// Returns the fault that a completion reports, and its rule.
+// Returns the fault that a completion reports, and the rule that the fault names.
 fn fault(answer: &Answer<'_>, address: u64) -> Option<(Fault, Violation)> {
     let status = answer.completion.status;
     match status {

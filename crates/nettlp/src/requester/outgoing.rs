@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A request TLP to be sent, and the buffers of requests. The requester decides the order.
+//! A request TLP to be sent, and the buffers of requests. The requester decides the order of the TLPs.
 
 use super::tags::Piece;
 use tlp::{Bdf, Body, MemoryOp, MemoryRequest, Repr, Span, Tag};
 
 /// Buffers of requests: the caller's own, identified by the tokens of the requests.
 pub trait Buffers {
-    /// Returns the buffer for bytes `offset..offset + len` of a read, which are written once; `None`: they are
-    /// discarded.
+    /// Returns the buffer for bytes `offset..offset + len` of a read. Each byte is written once. If the result is
+    /// `None`, the bytes are discarded.
     fn place(&mut self, token: u64, offset: u64, len: usize) -> Option<&mut [u8]>;
 
-    /// Returns bytes `offset..offset + len` of a write; `None`: they are zeroes.
+    /// Returns bytes `offset..offset + len` of a write. If the result is `None`, the bytes are zeroes.
     fn data(&self, token: u64, offset: u64, len: usize) -> Option<&[u8]>;
 }
 
-/// No buffers: read data is discarded, written data is zeroes. For measurements.
+/// No buffers: read data is discarded, and written data is zeroes. Used for measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Nowhere;
 
@@ -55,7 +55,7 @@ impl Outgoing {
         Outgoing { queue, piece, token, request, repr: Repr::new(Body::Memory(request)) }
     }
 
-    /// Returns its tag.
+    /// Returns the tag of the TLP.
     pub const fn tag(&self) -> Tag {
         self.request.tag
     }
@@ -65,7 +65,7 @@ impl Outgoing {
         self.queue == Queue::Writes
     }
 
-    /// Returns the length of the TLP in bytes: header, and data of a write.
+    /// Returns the length of the TLP in bytes: the header, and the data if the TLP is a write.
     pub fn tlp_len(&self) -> usize {
         self.repr.tlp_len()
     }

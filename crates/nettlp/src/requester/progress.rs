@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tracks which bytes of one read TLP have been received. Does not hold the bytes.
+//! Tracks which bytes of one read TLP have been received. Does not store the bytes.
 
 use super::counters::Stray;
 
@@ -7,7 +7,7 @@ use super::counters::Stray;
 /// so only the network reorders them.
 const AHEAD: usize = 4;
 
-/// The received bytes: all before `received`, and some ranges after a gap.
+/// The received bytes: all bytes before `received`, and some ranges after a gap.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Progress {
     received: u16,
@@ -16,7 +16,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Returns the number of bytes received without a gap from the first.
+    /// Returns the number of bytes that were received without a gap, counted from the first byte.
     pub(super) const fn received(&self) -> u16 {
         self.received
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Completions that a requester refuses: the counted kind, and the broken rule.
+//! Completions that a requester refuses: the kind under which each is counted, and the rule that it breaks.
 
 use super::Stray;
 use tlp::{Awaited, Completion, Misfit, RuleId, Violation};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Settings of a requester: sizes, tags, and timeouts. They are fixed when it is created.
+//! Settings of a requester: sizes, tags, and timeouts. They are fixed when the requester is created.
 
 use crate::carrier::Carrier;
 use std::ops::RangeInclusive;
@@ -7,20 +7,21 @@ use tlp::{Bdf, Duration, Mps, Mrrs};
 
 /// How long tags stay unused, so that no completion of an earlier request can match a later one.
 ///
-/// This limits the rate of reads to `tags / duplicate`, and of given-up reads to `tags / lost`: 256 tags that rest for 1
-/// ms allow at most 256,000 reads per second.
+/// This limits the rate of reads to `tags / duplicate`, and the rate of given-up reads to `tags / lost`: 256 tags
+/// that rest for 1 ms allow at most 256,000 reads per second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rest {
-    /// Rest after a read was given up, counted from then: longer than a request and its completions can be in flight.
-    /// Ends early once all completions have arrived, but at least `duplicate` after the last.
+    /// Rest after a read was given up. Must be longer than a request and its completions can be in flight. The rest
+    /// ends early if all completions have arrived, but not before `duplicate` has passed since the last completion.
     pub lost: Duration,
-    /// Rest after the last completion, counted from then: longer than a duplicate of the request or of a completion, and
-    /// its answer, can be delayed.
+    /// Rest after the last completion. Must be longer than the possible delay of a duplicated completion, or of a
+    /// duplicated request and its answer.
     pub duplicate: Duration,
 }
 
 impl Rest {
-    /// No rest: a late completion becomes the answer of another read. Used only by the test that demonstrates this.
+    /// No rest. A late completion can then be taken for the answer to another read. Used only by tests that
+    /// demonstrate this.
     pub const OFF: Rest = Rest { lost: Duration::ZERO, duplicate: Duration::ZERO };
     /// Within one machine: the kernel drops datagrams on overrun, but does not duplicate or reorder them. 100 ms and 0.
     pub const LOOPBACK: Rest = Rest { lost: Duration::from_ms(100), duplicate: Duration::ZERO };
@@ -39,11 +40,11 @@ pub struct Settings {
     pub mps: Mps,
     /// Maximum size that one read TLP requests.
     pub mrrs: Mrrs,
-    /// Tags of reads. Writes use the first tag, which only selects their port, and so stay in order.
+    /// Tags of reads. All writes use the first tag, which only selects their port, so they stay in order.
     pub tags: RangeInclusive<u16>,
     /// Timeout of a read TLP until all its completions have arrived.
     pub timeout: Duration,
-    /// How often a read TLP is retried, under another tag, before its read fails.
+    /// Maximum number of retries of a read TLP, each under another tag. Then the read fails.
     pub retries: u8,
     /// How long tags rest.
     pub rest: Rest,
@@ -57,7 +58,7 @@ impl Settings {
     pub const REQUESTS: usize = 4096;
     /// Default timeout of a read TLP on a lossy path.
     pub const TIMEOUT: Duration = Duration::from_ms(100);
-    /// Default timeout on a reliable path: long, since only a slow completer can cause it.
+    /// Default timeout on a reliable path: long, since only a slow completer can exceed it.
     pub const TIMEOUT_RELIABLE: Duration = Duration::from_ms(5000);
 
     /// Creates settings for a lossy path: sizes as in all upstream captures (MRRS 512, MPS 256), three retries.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tags of a requester: free, busy with a read TLP, or resting. Never sends, and never judges a completion.
+//! The tags of a requester: free, busy with a read TLP, or resting. Never sends TLPs, and never checks completions.
 //!
-//! Every tag is in one of four lists, in the order in which tags entered it. All tags of a list stay equally long. So its
-//! head is always the next that is due, and every step takes constant time.
+//! Every tag is in one of four lists. A list keeps its tags in the order in which they entered, and all its tags stay
+//! equally long. So the head of a list is always the next tag that is due, and every step takes constant time.
 
 use super::progress::Progress;
 use std::ops::RangeInclusive;
@@ -24,21 +24,22 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// Returns the rest of it after its first `len` bytes.
+    /// Returns the rest of the piece after its first `len` bytes.
     pub(super) fn behind(&self, len: u16) -> Option<Piece> {
         let rest = self.len.checked_sub(len).filter(|rest| *rest > 0)?;
         let (offset, address) = (self.offset + u64::from(len), self.address + u64::from(len));
         Some(Piece { offset, address, len: rest, ..*self })
     }
 
-    /// Returns its end address modulo 128, the part that Lower Address shows. Byte Count and Lower Address of every
-    /// completion add up to it (`PCIe 5.0 §2.2.9`), so completions of pieces with different ends cannot be confused.
+    /// Returns the end address of the first `len` bytes, modulo 128, which are the bits that Lower Address shows.
+    /// In every completion, the sum of Byte Count and Lower Address, modulo 128, equals this value (`PCIe 5.0
+    /// §2.2.9`). So completions of pieces with different ends cannot be confused.
     fn end(&self, len: u16) -> u32 {
         (self.address.wrapping_add(u64::from(len)) & 0x7f) as u32
     }
 
-    /// Returns the longest front part of it that ends at none of the `stale` ends, at a DW boundary if possible. Returns
-    /// `None` if there is no such part.
+    /// Returns the longest front part of the piece that does not end at one of the `stale` ends, but at a DW
+    /// boundary if possible. Returns `None` if there is no such part.
     fn ending_elsewhere(&self, stale: u128) -> Option<Piece> {
         let fits = |len: &u16| stale >> self.end(*len) & 1 == 0;
         let whole_dw = |len: &u16| *len == self.len || self.end(*len).is_multiple_of(4);
@@ -92,7 +93,7 @@ pub(super) struct Tags {
 }
 
 impl Tags {
-    /// Creates all `tags` as free; the first is used first.
+    /// Creates all `tags` as free. The first tag is used first.
     pub(super) fn new(tags: RangeInclusive<u16>) -> Tags {
         let first = *tags.start();
         let slot = Slot {
@@ -177,7 +178,7 @@ impl Tags {
         None
     }
 
-    /// Returns true if completions of a given-up piece can still arrive with this tag.
+    /// Returns true if completions of a given-up piece with this tag can still arrive.
     pub(super) fn is_suspect(&self, index: u16) -> bool {
         self.slot(index).stale != 0
     }
@@ -189,7 +190,8 @@ impl Tags {
         slot.stale |= 1 << slot.piece.end(slot.piece.len);
     }
 
-    /// Records that no old completion can arrive any more: completions of one tag stay in order.
+    /// Records that no old completion of the tag can arrive any more. The caller knows this because completions of
+    /// one tag stay in order.
     pub(super) fn trust(&mut self, index: u16) {
         let slot = &mut self.slots[usize::from(index)];
         self.suspects -= usize::from(slot.stale != 0);
@@ -256,7 +258,7 @@ mod tests {
     #[test]
     fn suspect_tag_takes_only_pieces_with_another_end() {
         let piece = |address, len| Piece { address, len, ..Piece::default() };
-        // Given-up pieces; the piece to be read; length of the part that the tag can take.
+        // Rows: given-up pieces; the piece to be read; length of the part for which the tag can be used.
         type Bytes = (u64, u16);
         let rows: [(&[Bytes], Bytes, Option<u16>); 8] = [
             (&[(0x000, 256)], (0x100, 256), Some(252)),
@@ -284,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_used_in_turn_and_stay_in_list_order() {
+    fn all_tags_are_used_one_after_the_other() {
         let mut tags = Tags::new(8..=11);
         let at = Time::from_ps;
         for now in 0..4 {
@@ -293,7 +295,7 @@ mod tests {
             tags.begin(index, Piece::default(), at(now));
         }
         assert_eq!(tags.oldest(Place::Free), None);
-        // One from the middle, one from the end, one from the front.
+        // One tag from the middle of the list, one from the end, one from the front.
         for (now, index) in [(10, 1), (11, 3), (12, 0)] {
             tags.put(index, Place::Clean, at(now));
         }

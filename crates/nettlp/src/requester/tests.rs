@@ -26,7 +26,7 @@ fn settings() -> Settings {
     Settings { timeout: Duration::from_us(100), retries: 1, ..settings }
 }
 
-/// Returns all TLPs that it sends now.
+/// Returns all TLPs that the requester sends now.
 fn send_all(requester: &mut Requester, now: Time, buffer: &Buffer) -> Vec<Vec<u8>> {
     let mut sent = Vec::new();
     while let Some(outgoing) = requester.poll_transmit() {
@@ -108,7 +108,7 @@ fn read_of_a_whole_page_has_length_zero() {
     assert_eq!(buffer.0, data);
 }
 
-// Data is in its byte lanes, in whole DWs (upstream sends 3 bytes for 1 or 2, in the wrong lanes).
+// Data is in its byte lanes, in whole DWs. (Upstream sends 3 bytes for 1 or 2 bytes, in the wrong lanes.)
 #[test]
 fn writes_have_the_expected_bytes() {
     for (address, data, expected) in [
@@ -244,7 +244,7 @@ fn failed_read_gives_up_its_other_parts() {
     let done = requester.poll_done().unwrap();
     assert_eq!((done.token, done.result), (7, Err(Fault::UnsupportedRequest(0x200))));
     assert_eq!((requester.outstanding(), requester.resting(), requester.under_way()), (0, 4, 0));
-    // Later completions of it are late, and not written anywhere.
+    // Further completions of the failed read count as late, and their data is not stored.
     assert_eq!(requester.handle(US(2), &cpld(0, 512, 0, &[1; 512]), &mut buffer), Handled::Late);
     assert!(buffer.0.iter().all(|byte| *byte == 0));
     assert!(requester.poll_transmit().is_none());
@@ -275,14 +275,15 @@ fn tags_rest_while_their_completions_can_arrive() {
     send_all(&mut requester, US(100), &buffer);
     assert_eq!(requester.handle(US(101), &right(1), &mut buffer), Handled::Answer);
     assert_eq!((requester.resting(), ends(&mut requester)), (2, vec![Ok(8)]));
-    // Tag 1, clean, rests 50 us; tag 0, given up, 500 us; two others are free.
+    // Tag 1, whose completions arrived, rests 50 us. Tag 0, whose read was given up, rests 500 us. Two other tags
+    // are free.
     for (now, resting) in [(150, 2), (151, 1), (599, 1), (600, 0)] {
         requester.handle_timeout(US(now));
         assert_eq!(requester.resting(), resting, "{now} us");
     }
     assert_eq!(requester.poll_timeout(), None);
 
-    // If its completion arrives late, a tag rests only as long as duplicates require.
+    // If the late completion of a tag arrives, the tag rests only as long as duplicates require.
     let (mut requester, mut buffer) = reading();
     requester.handle_timeout(US(100));
     assert_eq!(requester.handle(US(120), &right(0), &mut buffer), Handled::Late);
@@ -301,7 +302,7 @@ fn read_without_a_free_tag_waits_for_the_end_of_a_rest() {
     requester.read(0, 4, 0).unwrap();
     requester.read(0, 4, 1).unwrap();
     requester.write(0, 4, 2).unwrap();
-    // A write does not wait for the read before it.
+    // A write does not wait for an earlier read.
     let first_bytes: Vec<u8> = send_all(&mut requester, US(0), &buffer).iter().map(|tlp| tlp[0]).collect();
     assert_eq!(first_bytes, [0x00, 0x40]);
     requester.handle(US(10), &cpld(5, 4, 0, &[0; 4]), &mut buffer);
@@ -345,8 +346,8 @@ fn complete(mrd: &[u8], memory: &[u8], mps: Mps, rcb: Rcb) -> Vec<Vec<u8>> {
     completions
 }
 
-/// A stopped peer, for example a stopped process, later answers everything that it was asked, including given-up reads whose
-/// tags have rested and are in use again.
+/// A peer that was stopped, for example a stopped process, later answers all requests. Among them are given-up
+/// reads whose tags have rested and are in use again.
 #[test]
 fn late_answers_of_a_stopped_peer_do_not_corrupt_later_reads() {
     // Bytes of each read; when the peer resumes, in us: before the first rest ends, and long after several have.
@@ -361,7 +362,7 @@ fn late_answers_of_a_stopped_peer_do_not_corrupt_later_reads() {
         let done = loop {
             requester.handle_timeout(US(now));
             asked.extend(send_all(&mut requester, US(now), &buffer));
-            // One at a time, so that old answers arrive between new requests.
+            // The peer answers one request at a time, so that old answers arrive between new requests.
             let answered = if now < until { None } else { asked.pop_front() };
             for answer in
                 answered.iter().flat_map(|mrd| complete(mrd, &memory, Mps::default(), Rcb::default()))
@@ -390,7 +391,7 @@ fn late_answers_of_a_stopped_peer_do_not_corrupt_later_reads() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    // Every address % 4 and length, split in every way: byte-exact.
+    // For every address % 4 and length, and every way to split: all bytes are exact.
     #[test]
     fn any_read_is_exact(
         address in 0u64..6000, len in 1u64..5000, mrrs in 0u8..6, mps in 0u8..6, rcb: bool, turn: bool,
@@ -413,7 +414,7 @@ proptest! {
         prop_assert_eq!(&buffer.0[..], &memory[address as usize..][..len as usize]);
     }
 
-    // Written bytes arrive at their addresses, and no others are enabled.
+    // Written bytes arrive at their addresses, and no other bytes are enabled.
     #[test]
     fn any_write_is_exact(address in 0u64..6000, len in 1u64..5000, mps in 0u8..6) {
         let data: Vec<u8> = (0..len).map(|n| (n % 250) as u8 + 1).collect();
@@ -459,9 +460,9 @@ proptest! {
         }
     }
 
-    // Any input: no panic, and only bytes of the read are written.
+    // No input causes a panic, and only bytes of the read are written.
     #[test]
-    fn garbage_is_counted(datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..64), 0..50)) {
+    fn any_datagrams_change_only_bytes_of_the_read(datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..64), 0..50)) {
         let (mut requester, mut buffer) = reading();
         for datagram in &datagrams {
             requester.handle(US(1), datagram, &mut buffer);

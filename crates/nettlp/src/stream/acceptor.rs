@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The adapter's side: many sessions on one port, identified by the peer's address and port.
+//! The adapter's end of sessions: many sessions on one port. The address and port of the peer identify a session.
 //!
-//! Unknown senders cost little. A Hello takes one of [`MAX_OPENING`] places, and replaces the oldest if all are taken. A session
-//! opens only when its peer has shown, by a Confirm, that it receives at its source address. No answer is longer than its
-//! request, and the number of Resets is limited.
+//! Unknown senders use little memory. A Hello takes one of [`MAX_OPENING`] places, and replaces the oldest Hello if
+//! all places are taken. A session opens only after its peer has shown, by a Confirm, that it receives datagrams at
+//! its source address. No answer is longer than its request, and the number of Resets is limited.
 
 use super::SessionError;
 use super::connector::{is_sane, prologue};
@@ -19,7 +19,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use tlp::{Duration, Time};
 
-/// Maximum number of requested and not yet confirmed sessions.
+/// Maximum number of sessions that were requested and are not yet confirmed.
 pub const MAX_OPENING: usize = 64;
 /// Time within which a session must be confirmed.
 const OPENING_TIME: Duration = Duration::from_ms(5_000);
@@ -37,7 +37,7 @@ pub struct AcceptorOptions {
     pub max_sessions: usize,
     /// Maximum number of sessions per IP address.
     pub max_per_peer: usize,
-    /// TLPs that each peer may send ahead, at most [`MAX_WINDOW`].
+    /// Number of TLPs that each peer may send before they are acknowledged, at most [`MAX_WINDOW`].
     pub window: u16,
     /// Size of the longest accepted datagram in bytes.
     pub longest: u16,
@@ -54,13 +54,13 @@ pub struct AcceptorCounters {
     pub opened: u64,
     /// Sessions that the peer ended.
     pub closed: u64,
-    /// Sessions that failed, usually by silence.
+    /// Sessions that failed, usually because the peer was silent.
     pub failed: u64,
     /// Idle sessions displaced by new ones.
     pub displaced: u64,
     /// Refused Hellos.
     pub refused: u64,
-    /// Hellos displaced before they led to a session.
+    /// Hellos that were displaced before they became a session.
     pub abandoned: u64,
     /// Datagrams that belong to no session.
     pub strays: u64,
@@ -71,7 +71,7 @@ pub struct AcceptorCounters {
 }
 
 impl AcceptorCounters {
-    /// Returns each counter by name, those of sessions last.
+    /// Returns each counter with its name. The counters of sessions are last.
     pub fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         let own = [
             ("opened", self.opened),
@@ -90,9 +90,9 @@ impl AcceptorCounters {
 /// Outcome of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accepted {
-    /// It belongs to this session; pass it to [`Session::handle`].
+    /// The datagram belongs to this session; pass it to [`Session::handle`].
     Session(usize),
-    /// It is handled. If there is a reply, send it to the sender.
+    /// The datagram was handled. If there is a reply, send the reply to the sender.
     Reply(Option<RecordBytes>),
 }
 
@@ -122,7 +122,7 @@ pub struct Acceptor {
     resets: u32,
     resets_since: Time,
     counters: AcceptorCounters,
-    /// Of sessions that have ended.
+    /// Drops of sessions that have ended.
     drops: Drops,
 }
 
@@ -179,7 +179,7 @@ impl Acceptor {
         self.by_address.is_empty()
     }
 
-    /// Returns its counters.
+    /// Returns the counters of the acceptor and its sessions.
     pub fn counters(&self) -> AcceptorCounters {
         let mut counters = self.counters;
         for peer in self.peers.iter().flatten() {
@@ -188,7 +188,7 @@ impl Acceptor {
         counters
     }
 
-    /// Returns what its sessions dropped, and why, those that have ended included.
+    /// Returns what the sessions dropped, with reasons. Includes sessions that have ended.
     pub fn drops(&self) -> Drops {
         let mut drops = self.drops;
         for peer in self.peers.iter().flatten() {
@@ -199,7 +199,7 @@ impl Acceptor {
 
     /// Handles a datagram. `known` is the result of [`find`](Self::find) for its sender.
     pub fn handle(&mut self, now: Time, known: Option<usize>, from: SocketAddr, datagram: &[u8]) -> Accepted {
-        // Only handshakes are parsed here; their numbers have the control bit and count 0.
+        // Only records of handshakes are parsed here. Their numbers have the control bit and count 0.
         if record::number(datagram) == Some(record::CONTROL_BIT)
             && datagram.len() == HELLO_BYTES
             && let Some(Datagram::Control { session: nonce, record: Record::Hello { offer, noise }, .. }) =
@@ -287,7 +287,7 @@ impl Acceptor {
         Ok(Opening { from, nonce, id, offer, answer, seal, since: now })
     }
 
-    /// Opens a requested session if the datagram is its Confirm.
+    /// Opens a requested session if the datagram is the Confirm for it.
     fn confirm(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Option<usize> {
         let number = record::number(datagram).filter(|number| number & record::CONTROL_BIT != 0)?;
         let place = self.opening.iter().position(|o| o.from == from && o.confirms(number, datagram))?;
@@ -320,7 +320,7 @@ impl Acceptor {
         index
     }
 
-    /// Returns the session that a new one of this peer displaces; `None` if there is a free place.
+    /// Returns the session that a new session of this peer displaces. Returns `None` if there is a free place.
     fn place(&self, now: Time, from: SocketAddr) -> Result<Option<usize>, Refusal> {
         if let Some(own) = self.find(from) {
             return Ok(Some(own));
@@ -339,8 +339,8 @@ impl Acceptor {
         self.by_address.keys().filter(|address| address.ip() == ip).count()
     }
 
-    /// Returns the idle session to displace: one of the peer with the most sessions, and of these the one without a TLP for
-    /// longest.
+    /// Returns the idle session to displace. Selects the peer with the most sessions, and of its sessions the one
+    /// that has been without a TLP for the longest time.
     fn idlest(&self, now: Time, of: impl Fn(&Peer) -> bool) -> Option<usize> {
         let all = self.peers.iter().enumerate().filter_map(|(index, peer)| Some((index, peer.as_ref()?)));
         let idle = all.filter(|(_, peer)| of(peer) && now.since(peer.session.moved()) >= IDLE);
@@ -350,7 +350,7 @@ impl Acceptor {
         idle.min_by_key(order).map(|(index, _)| index)
     }
 
-    /// Removes a session that has failed or ended, unless TLPs of it wait for the consumer. Returns its peer.
+    /// Removes a session that has failed or ended, unless some of its TLPs wait for the consumer. Returns its peer.
     pub fn reap(&mut self, index: usize) -> Option<(SocketAddr, SessionError)> {
         let peer = self.peers.get(index)?.as_ref()?;
         let error = peer.session.failure().filter(|_| !peer.session.is_holding())?;
@@ -372,7 +372,7 @@ impl Acceptor {
 
     fn stray(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Option<RecordBytes> {
         self.counters.strays += 1;
-        // A peer that is opening a session has only overtaken its own Confirm. A Reset is never answered.
+        // If the peer is opening a session, this datagram has only overtaken the Confirm. A Reset is never answered.
         let waits = self.opening.iter().any(|opening| opening.from == from);
         let reset = matches!(
             record::parse(datagram),

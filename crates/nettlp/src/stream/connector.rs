@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The client's side of opening a session.
+//! Opens a session, at the client's end.
 
 use super::record::{self, Datagram, MAX_WINDOW, Offer, Record, RecordBytes, Refusal, VERSION};
 use super::session::{Agreed, Session};
@@ -8,7 +8,7 @@ use tlp::{Duration, Time};
 
 /// Number of Hellos until a peer counts as silent, 2.54 s after the first: an adapter on a busy machine may answer late.
 pub const HELLOS: u32 = 7;
-/// Number of Hellos if there is another way to reach the peer: it counts as silent after 300 ms.
+/// Number of Hellos if there is another way to reach the peer. The peer then counts as silent after 300 ms.
 pub const FEW_HELLOS: u32 = 4;
 /// Wait for an answer to the first Hello. Each later wait is twice as long as the one before.
 const FIRST_WAIT: Duration = Duration::from_ms(20);
@@ -22,8 +22,8 @@ pub enum ConnectError {
     /// The adapter refuses the session.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The answer was not made with the same key.
-    #[error("the answer was not made with the same pre-shared key")]
+    /// The sender of the answer does not have the same key.
+    #[error("the sender of the answer does not have the same pre-shared key")]
     Unauthentic,
     /// The system has no randomness for a handshake.
     #[error("the system has no randomness for session keys")]
@@ -41,7 +41,7 @@ pub struct Connector {
     next_at: Time,
 }
 
-/// Returns the data to which both ends bind their keys.
+/// Returns the prologue of the Noise handshake. The handshake fails if it differs between the two ends.
 pub(super) fn prologue(nonce: u64, offer: &Offer) -> Vec<u8> {
     let fields = [offer.version, offer.features, offer.window, offer.longest];
     let mut bytes = b"riser session".to_vec();
@@ -51,8 +51,9 @@ pub(super) fn prologue(nonce: u64, offer: &Offer) -> Vec<u8> {
 }
 
 impl Connector {
-    /// Creates a connector that sends up to `hellos` Hellos. `nonce` is random. This side accepts `window` TLPs (at most
-    /// [`MAX_WINDOW`]) ahead, and datagrams of up to `longest` bytes. `key` requires authentication.
+    /// Creates a connector that sends up to `hellos` Hellos. `nonce` is random. This side accepts `window`
+    /// unacknowledged TLPs (at most [`MAX_WINDOW`]), and datagrams of up to `longest` bytes. `key` requires
+    /// authentication.
     ///
     /// # Errors
     /// [`ConnectError::NoRandomness`].
@@ -101,7 +102,7 @@ impl Connector {
     /// are ignored.
     ///
     /// # Errors
-    /// If the adapter refuses, or does not have the key.
+    /// If the adapter refuses the session, or does not have the key.
     pub fn handle(&mut self, now: Time, datagram: &[u8]) -> Result<Option<Session>, ConnectError> {
         let Some(Datagram::Control { session: id, record, .. }) = record::parse(datagram) else {
             return Ok(None);
@@ -146,7 +147,7 @@ impl Connector {
 /// Smallest datagram length that may be offered, in bytes: a completion with 64 bytes, sealed.
 const LEAST_LONGEST: u16 = 6 + 12 + 64 + 16;
 
-/// Returns true if an offer is usable.
+/// Returns true if the values of an offer are legal.
 pub(super) fn is_sane(offer: &Offer) -> bool {
     (1..=MAX_WINDOW).contains(&offer.window) && offer.longest >= LEAST_LONGEST
 }

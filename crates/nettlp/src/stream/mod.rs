@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sessions between riser's peers: each direction is a reliable, ordered stream of TLPs over UDP. Sans-IO: time and bytes are arguments. Never opens a socket,
-//! reads a clock, or allocates for a datagram that arrives in order.
+//! Sessions between two ends that both run riser. Each direction is a reliable, ordered stream of TLPs over UDP.
+//! Sans-IO: time and bytes are arguments. Never opens a socket, reads a clock, or allocates for a datagram that
+//! arrives in order.
 //!
 //! - [`record`]: the datagrams.
 //! - [`Connector`] requests a session, [`Acceptor`] serves many peers; both create [`Session`]s.
 //!
-//! A sender keeps every TLP in a ring until it is acknowledged. It sends as far as the peer's credits allow: a window of TLPs after the last accepted one.
+//! A sender keeps every TLP in a ring until it is acknowledged. The credits of the peer limit how many TLPs it
+//! sends: a window of TLPs after the last accepted TLP.
 //!
-//! A receiver delivers TLPs in order and keeps those that are ahead. It acknowledges what it received (all up to a number, and a bitmap after that) at these
-//! times: after every quarter window, after [`ACK_DELAY`], and at once if a TLP is missing or arrived twice, or if there is no answer to send
-//! ([`Session::prompt`]).
+//! A receiver delivers TLPs in order. It keeps TLPs that arrive before an earlier TLP. An Ack tells which TLPs have
+//! arrived: all TLPs up to a number, and a bitmap for the TLPs after that. The receiver sends an Ack after every
+//! quarter window and after [`ACK_DELAY`]. It sends an Ack at once if a TLP is missing or arrived twice, or if
+//! there is no answer to send ([`Session::prompt`]).
 //!
 //! TLPs that the bitmap shows as lost are sent again. If no Ack arrives for a while, the oldest TLPs are sent again [`MAX_TIMEOUTS`] times, at intervals that double.
-//! Then the session fails and reports it. So no posted write is dropped, and no read is done twice. A receiver that cannot take more withholds credits, and the
-//! sender stops.
+//! Then the session fails and reports this. So no posted write is dropped, and no read is executed twice. If a
+//! receiver cannot accept more TLPs, it withholds credits, and the sender stops.
 //!
-//! There is no congestion control: the window is the limit. Sessions are meant for a loopback, or a private network.
+//! There is no congestion control: the window is the limit. Use sessions only on a loopback or a private network.
 
 mod acceptor;
 mod connector;
@@ -36,7 +39,7 @@ use tlp::Duration;
 
 /// Size of a sender's ring in bytes.
 pub const RING_BYTES: usize = 1 << 20;
-/// Capacity of a sender's ring in TLPs: sent and not acknowledged, or waiting for credits.
+/// Capacity of a sender's ring in TLPs. The ring holds TLPs that wait for an Ack or for credits.
 pub const RING_DATAGRAMS: usize = 2048;
 /// Longest time between the arrival of a TLP and its Ack.
 pub const ACK_DELAY: Duration = Duration::from_ms(8);
@@ -53,9 +56,9 @@ pub const PROBE_INTERVAL: Duration = Duration::from_ms(50);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, thiserror::Error)]
 pub enum SessionError {
     /// No Ack arrived for too long.
-    #[error("the peer is silent: {MAX_TIMEOUTS} timeouts in a row")]
+    #[error("the peer is silent: {MAX_TIMEOUTS} consecutive timeouts")]
     Silent,
-    /// The peer has no such session: it restarted, or displaced the session by another.
+    /// The peer has no such session, because it restarted or displaced the session by another.
     #[error("the peer has no such session any more")]
     Reset,
     /// The peer has ended the session.

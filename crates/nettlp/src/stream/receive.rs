@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The receiving half of a stream: TLPs in order are delivered, those ahead wait for the missing ones.
+//! The receiving half of a stream: TLPs in order are delivered. TLPs that arrive too early wait for the missing TLPs.
 
 use super::ACK_DELAY;
 use super::record::MAX_WINDOW;
@@ -9,9 +9,9 @@ use tlp::Time;
 /// Action for a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// It is the next one: deliver it.
+    /// It is the next datagram of the stream: deliver it.
     Deliver,
-    /// It is kept until those before it have arrived.
+    /// It is kept until all earlier datagrams have arrived.
     Kept,
     /// It arrived before.
     Duplicate,
@@ -24,14 +24,14 @@ pub(super) enum Verdict {
 pub(super) struct Receive {
     /// Number of the first datagram that has not arrived.
     next: u64,
-    /// First number without a credit: the limit granted so far, or that can be granted now.
+    /// First number without a credit. This is the limit that has been granted, or can be granted now.
     limit: u64,
     window: u16,
     /// Datagrams after `next`: `ahead[i]` is number `next + 1 + i`; empty if it has not arrived.
     pub(super) ahead: VecDeque<Vec<u8>>,
     /// Number of datagrams in `ahead` and `ready`.
     pub(super) kept: usize,
-    /// Number `next`, if it arrived out of order.
+    /// The datagram with number `next`, if it arrived out of order.
     ready: Option<Vec<u8>>,
     /// Buffers for reuse.
     pub(super) spare: Vec<Vec<u8>>,
@@ -46,7 +46,7 @@ pub(super) struct Receive {
 }
 
 impl Receive {
-    /// Creates a stream whose first TLP has number `first`; `window` TLPs may arrive unacknowledged.
+    /// Creates a stream whose first TLP has number `first`; at most `window` TLPs may be unacknowledged.
     pub(super) fn new(first: u64, window: u16) -> Receive {
         let limit = first + u64::from(window);
         Receive {
@@ -65,8 +65,8 @@ impl Receive {
         }
     }
 
-    /// Classifies a datagram, and keeps a copy of it if it is ahead. Call [`pop_kept`](Self::pop_kept) until it
-    /// returns `None` first.
+    /// Classifies a datagram. If earlier datagrams are missing, keeps a copy of it. Before this call, call
+    /// [`pop_kept`](Self::pop_kept) until it returns `None`.
     pub(super) fn accept(&mut self, now: Time, sequence: u64, datagram: &[u8]) -> Verdict {
         if sequence == self.next && sequence < self.limit && self.ready.is_none() {
             self.step(now);
@@ -145,7 +145,7 @@ impl Receive {
     pub(super) fn release(&mut self, count: u64) {
         let most = self.next + u64::from(self.window);
         self.limit = (self.limit + count).min(most);
-        // A peer without credits gets an update at once, others when the change is worth a datagram.
+        // A peer without credits gets an update at once. Other peers get it when the change justifies a datagram.
         let untold = self.limit - self.told_limit;
         if untold > 0 && (self.told_limit <= self.next || untold >= u64::from(self.window / 4)) {
             self.ack_now = true;
@@ -162,7 +162,7 @@ impl Receive {
         self.ack_now = true;
     }
 
-    /// Returns when an Ack is due, if nothing arrives before.
+    /// Returns when an Ack is due if no datagram arrives before.
     pub(super) fn ack_at(&self) -> Option<Time> {
         if self.ack_now { Some(Time::ZERO) } else { self.ack_at }
     }

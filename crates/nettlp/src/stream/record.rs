@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The datagrams of a session. Parsing copies only numbers, and never panics.
+//! The datagrams of a session. The parser copies only numbers, and never panics.
 //!
 //! ```text
 //!  0          2           6     7      8            16
@@ -7,18 +7,19 @@
 //!  | low 16   | high 32   | ff  | kind | session id | body   control: Fmt 111b is no TLP's (PCIe 5.0 §2.2.1)
 //! ```
 //!
-//! All fields are big endian. The six bytes take the place of the NetTLP header, and hold a number of 48 bits, low half first: the position of a TLP in its
-//! direction's stream, or with bit 47 set a control record's own count. If the session is authenticated, everything after the six bytes is sealed, and 16 bytes
-//! longer.
+//! All fields are big endian. The six bytes take the place of the NetTLP header, and hold a number of 48 bits:
+//! first the low 16 bits, then the high 32 bits. If bit 47 is clear, the number is the position of a TLP in the
+//! stream of its direction. If bit 47 is set, the other bits are the count of a control record. If the session is
+//! authenticated, all bytes after the six bytes are sealed, which makes them 16 bytes longer.
 //!
 //! | kind | body | meaning |
 //! |---|---|---|
 //! | 1 Hello | version u16, features u16, window u16, longest datagram u16, length of Noise u16, 0 to 128 bytes of Noise; zeros up to 192 in all | requests a session; the session id is the client's nonce |
 //! | 2 HelloAck | as Hello, after the client's nonce u64 | accepts, with this session id |
 //! | 3 Confirm | | the client has received the id, so its source address is genuine |
-//! | 4 Ack | next u64, limit u64, bitmap | all before `next` have arrived, those below `limit` may be sent; bit 7 of the first byte: `next + 1` has arrived, and so on |
-//! | 5 Probe | | requests an Ack in any case |
-//! | 6 Reset | | there is no session with this peer; in place of the session id: the number that it answers |
+//! | 4 Ack | next u64, limit u64, bitmap | all TLPs before `next` have arrived, and TLPs below `limit` may be sent; bit 7 of the first byte: `next + 1` has arrived, and so on |
+//! | 5 Probe | | requests an Ack even if no TLP arrived |
+//! | 6 Reset | | there is no session with this peer; the number of the answered datagram replaces the session id |
 //! | 7 Refused | client's nonce u64, reason u16 | refuses the session |
 //! | 8 Bye | | the sender removes this session now |
 
@@ -32,7 +33,7 @@ pub const MAX_WINDOW: u16 = 1024;
 pub const CONTROL_BIT: u64 = 1 << 47;
 /// First byte of a control record, at the place of a TLP's Fmt and Type.
 pub const CONTROL: u8 = 0xff;
-/// Size of a Hello in bytes: no answer to it is longer, so an adapter cannot be used to flood a third party.
+/// Size of a Hello in bytes. No answer to a Hello is longer, so an adapter cannot be used to flood a third party.
 pub const HELLO_BYTES: usize = 192;
 /// Size of the longest control record in bytes, unsealed.
 pub const MAX_RECORD_BYTES: usize = HELLO_BYTES;
@@ -61,7 +62,7 @@ impl Offer {
     /// Feature: everything after the handshake is sealed.
     pub const AUTHENTICATED: u16 = 1;
 
-    /// Returns true if it requires authentication.
+    /// Returns true if the offer requires authentication.
     #[must_use]
     pub const fn is_authenticated(self) -> bool {
         self.features & Self::AUTHENTICATED != 0
@@ -72,16 +73,16 @@ impl Offer {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, thiserror::Error)]
 #[repr(u16)]
 pub enum Refusal {
-    /// It uses another version.
+    /// The adapter uses another version.
     #[error("it uses another version of the session protocol")]
     Version = 1,
-    /// It has its maximum number of sessions.
+    /// The adapter has its maximum number of sessions.
     #[error("it has its maximum number of sessions")]
     Full = 2,
-    /// It requires authentication, and none was offered.
+    /// The adapter requires authentication, but the client did not offer it.
     #[error("it requires a pre-shared key")]
     WantsKey = 3,
-    /// It has no key, and authentication was offered.
+    /// The client offered authentication, but the adapter has no key.
     #[error("it has no pre-shared key")]
     NoKey = 4,
     /// The keys differ.
@@ -127,7 +128,7 @@ pub enum Record<'a> {
         /// First message of the Noise handshake; empty without authentication.
         noise: &'a [u8],
     },
-    /// The adapter accepts.
+    /// The adapter accepts the session.
     HelloAck {
         /// Nonce of the Hello that it answers.
         nonce: u64,
@@ -142,7 +143,8 @@ pub enum Record<'a> {
     Ack(Ack<'a>),
     /// Requests an Ack.
     Probe,
-    /// There is no such session. The number of the datagram that it answers, control bit included, is in place of the session id.
+    /// There is no such session. The number of the answered datagram, including the control bit, replaces the
+    /// session id.
     Reset,
     /// The adapter refuses the session.
     Refused {
@@ -167,7 +169,7 @@ pub enum Datagram<'a> {
     },
     /// A control record.
     Control {
-        /// Its own count, without the control bit.
+        /// Count of the record, without the control bit.
         count: u64,
         /// The session id; in a Hello the nonce.
         session: u64,
@@ -384,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_low_half_first_and_tlps_have_no_control_bit() {
+    fn number_has_low_16_bits_first_and_tlp_has_no_control_bit() {
         let datagram = [0x56, 0x78, 0x00, 0x00, 0x12, 0x34, 0x4a, 0x00];
         assert_eq!(parse(&datagram), Some(Datagram::Data { sequence: 0x1234_5678, tlp: &[0x4a, 0] }));
         let mut out = [0; 6];
@@ -409,7 +411,7 @@ mod tests {
         }
 
         #[test]
-        fn any_record_may_be_cut_short_anywhere(
+        fn record_cut_short_anywhere_is_parsed_or_rejected(
             kind in 0u8..10, body in proptest::collection::vec(any::<u8>(), 0..180), cut in 0usize..200,
         ) {
             let mut bytes = vec![0, 0, 0x80, 0, 0, 0, 0xff, kind, 0, 0, 0, 0, 0, 0, 0, 1];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One session: both streams, their timers, and their control records.
+//! One session: its two streams, with their timers and control records.
 
 use super::receive::{Receive, Verdict};
 use super::record::{self, CONTROL_BIT, MAX_RECORD_BYTES, MAX_WINDOW, Record, RecordBytes};
@@ -29,13 +29,13 @@ device::counters! {
         duplicates,
         /// Datagrams that arrived out of order and were kept.
         kept,
-        /// Datagrams dropped because they exceeded the granted credits.
+        /// Datagrams that were dropped because they exceeded the granted credits.
         beyond_credits,
         /// Datagrams dropped because they do not follow this protocol.
         malformed,
-        /// Datagrams dropped because this session's keys do not open them.
+        /// Datagrams that were dropped because they cannot be opened with the keys of this session.
         unauthentic,
-        /// Control records dropped because they had arrived before, or are too old to tell.
+        /// Control records that were dropped because they had arrived before, or are so old that this is unknown.
         replayed,
         /// Acks sent.
         acks_sent,
@@ -53,7 +53,8 @@ pub struct Session {
     is_client: bool,
     transmit: Transmit,
     pub(super) receive: Receive,
-    /// Delivered TLPs that the consumer has not accepted; at most a window, because their credits are not released.
+    /// Delivered TLPs that the consumer has not accepted. There are at most as many as the window, because their
+    /// credits are not released.
     held: VecDeque<Vec<u8>>,
     seal: Option<Seal>,
     /// Plain text to be sealed.
@@ -74,7 +75,7 @@ pub struct Session {
     drops: Drops,
 }
 
-/// State of the client's Confirm, which tells the adapter that it has the session id.
+/// State of the Confirm, with which the client tells the adapter that it has received the session id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Confirm {
     Due,
@@ -122,12 +123,12 @@ pub(super) struct Agreed {
     pub(super) window: u16,
     /// Window of the peer, in TLPs.
     pub(super) peer_window: u16,
-    /// Size of the longest datagram that both accept, in bytes.
+    /// Size of the longest datagram that both ends accept, in bytes.
     pub(super) longest: usize,
     pub(super) seal: Option<Seal>,
 }
 
-/// Returns the first number of a stream. Only an end that saw the handshake knows it.
+/// Returns the first number of a stream. Only a program that saw the handshake knows this number.
 fn first(secret: u64) -> u64 {
     secret & 0xffff_ffff
 }
@@ -163,22 +164,22 @@ impl Session {
         session
     }
 
-    /// Returns its id, chosen by the adapter.
+    /// Returns the id of the session, chosen by the adapter.
     pub const fn id(&self) -> u64 {
         self.id
     }
 
-    /// Returns the reason why it has ended; `None` while it is open.
+    /// Returns the reason why the session has ended. `None` while the session is open.
     pub const fn failure(&self) -> Option<SessionError> {
         self.failure
     }
 
-    /// Returns its counters.
+    /// Returns the counters of the session.
     pub fn counters(&self) -> SessionCounters {
         SessionCounters { retransmitted: self.transmit.retransmits, ..self.counters }
     }
 
-    /// Returns what it dropped, and why; without peers.
+    /// Returns what the session dropped, with reasons. The entries do not name the peer.
     pub const fn drops(&self) -> &Drops {
         &self.drops
     }
@@ -199,12 +200,12 @@ impl Session {
         self.transmit.is_empty()
     }
 
-    /// Sets how credits return: with delivery (the default), or only by [`release`](Self::release).
+    /// Sets how credits return: by delivery (the default), or only by [`release`](Self::release).
     pub fn set_manual_release(&mut self, manual: bool) {
         self.receive.releases_itself = !manual;
     }
 
-    /// Returns the credits of `count` delivered TLPs, so that the peer may send as many more.
+    /// Returns the credits of `count` delivered TLPs, so that the peer may send `count` more TLPs.
     pub fn release(&mut self, count: usize) {
         self.receive.release(count as u64);
     }
@@ -249,8 +250,9 @@ impl Session {
         Ok(())
     }
 
-    /// Handles a datagram of the peer. If it is the next TLP of the stream, returns it unsealed: six bytes, and the TLP.
-    /// Then call [`pop_kept`](Self::pop_kept) for more, and finally send what is due.
+    /// Handles a datagram of the peer. If the datagram is the next TLP of the stream, returns it unsealed: six
+    /// bytes, and the TLP. Then call [`pop_kept`](Self::pop_kept) for more TLPs, and finally send the datagrams
+    /// that are due.
     pub fn handle<'a>(
         &mut self,
         now: Time,
@@ -302,8 +304,8 @@ impl Session {
         !self.held.is_empty()
     }
 
-    /// Returns the oldest held TLP, to be offered again. Return its buffer with [`recycle`](Self::recycle) if it is
-    /// accepted now, otherwise with [`hold_again`](Self::hold_again).
+    /// Returns the oldest held TLP, to be offered again. If the consumer accepts the TLP now, return its buffer with
+    /// [`recycle`](Self::recycle), otherwise with [`hold_again`](Self::hold_again).
     pub fn pop_held(&mut self) -> Option<Vec<u8>> {
         self.held.pop_front()
     }
@@ -358,7 +360,7 @@ impl Session {
         if record == Record::Reset {
             return self.handle_reset(id);
         }
-        // Handshake records are late here, or belong to another session.
+        // A handshake record at this point is late, or belongs to another session.
         if id != self.id
             || matches!(record, Record::Hello { .. } | Record::HelloAck { .. } | Record::Refused { .. })
         {
@@ -395,8 +397,9 @@ impl Session {
         }
     }
 
-    /// Handles a Reset. It is accepted only if it answers a number that this side may have sent. In a sealed session it is
-    /// always ignored, because it is not authenticated; the timeout must detect the end.
+    /// Handles a Reset. A Reset is accepted only if it answers a number that this side may have sent. In a sealed
+    /// session, every Reset is ignored, because Resets are not authenticated. The timeout then detects the end of
+    /// the session.
     fn handle_reset(&mut self, number: u64) {
         let control = number & !CONTROL_BIT;
         let recent = if number & CONTROL_BIT == 0 {
@@ -413,8 +416,8 @@ impl Session {
         self.failure.get_or_insert(error);
     }
 
-    /// Returns when to call [`poll_transmit`](Self::poll_transmit) again if nothing is received or sent before. Call this
-    /// again after every other call.
+    /// Returns when to call [`poll_transmit`](Self::poll_transmit) again if no datagram is received or sent before.
+    /// Call this again after every other call.
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.failure.is_some() {
             return None;
@@ -423,17 +426,17 @@ impl Session {
         [self.receive.ack_at(), self.timer.or(keep_alive)].into_iter().flatten().min()
     }
 
-    /// Tells the session that nothing more will be queued for now. If nothing is to be sent, the peer's Ack could not wait
-    /// for an answer, so it is sent at once. A peer that only sends writes thus learns soon that they have arrived, and
-    /// requests with answers need few Acks.
+    /// Tells the session that no more TLPs will be queued for now. If no TLP waits to be sent, there is no answer
+    /// for which the Ack could wait, so the Ack is sent at once. So a peer that only sends writes learns soon that
+    /// they have arrived, and requests with answers need few Acks.
     pub fn prompt(&mut self) {
         if !self.transmit.has_due() && self.receive.has_unacked() {
             self.receive.demand_ack();
         }
     }
 
-    /// Returns what must be sent now, as runs of at most `most` datagrams and `most_bytes` bytes. Call it until it returns
-    /// `None`. Also runs timers that are due by `now`.
+    /// Returns the datagrams that must be sent now, in runs of at most `most` datagrams and `most_bytes` bytes.
+    /// Call this until it returns `None`. Also runs timers that are due by `now`.
     pub fn poll_transmit(&mut self, now: Time, most: usize, most_bytes: usize) -> Option<Run<'_>> {
         self.expire(now);
         if self.failure.is_some() {
@@ -459,7 +462,7 @@ impl Session {
         Some(self.write(&Record::Ack(record::Ack { next, limit, bitmap: &bitmap[..len] })))
     }
 
-    /// Returns the record that ends the session; this side sends nothing after it.
+    /// Returns the record that ends the session. This side sends no datagrams after it.
     pub fn close(&mut self) -> Run<'_> {
         self.fail(SessionError::Closed);
         self.write(&Record::Bye)

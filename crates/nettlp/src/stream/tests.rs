@@ -41,7 +41,7 @@ const CLIENT: usize = 0;
 const SERVER: usize = 1;
 const LATENCY: Duration = Duration::from_us(20);
 
-/// Datagrams in flight, and the faults that happen to them.
+/// Datagrams in flight, and the faults that the network causes.
 struct Network {
     faults: Faults,
     random: Random,
@@ -106,7 +106,7 @@ struct World {
     acceptor: Acceptor,
     /// TLPs that arrived at each end.
     arrived: [Vec<Vec<u8>>; 2],
-    /// TLPs that the server's consumer has not released yet, with manual release.
+    /// Number of TLPs that the server's consumer has not released yet, if release is manual.
     unreleased: usize,
     most_unreleased: usize,
     connect_error: Option<ConnectError>,
@@ -275,7 +275,7 @@ fn exchange(world: &mut World, count: usize) -> Time {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// With 26 % of loss, one case in hundreds has the 13 consecutive timeouts that correctly end a session.
+    /// With a loss of 26 %, a few of a thousand cases have 13 consecutive timeouts, which correctly end a session.
     #[test]
     fn every_tlp_arrives_once_and_in_order(
         seed: u64, loss in 0u64..15, doubling in 0u64..30, reordering in 0u64..60, sealed: bool, window in 1u16..100,
@@ -320,7 +320,8 @@ proptest! {
         let before = world.arrived.clone();
         for mut bytes in junk {
             if !sealed && bytes.len() >= NETTLP_LEN {
-                // Without keys, a sender that guesses a number can write TLPs. This bit prevents that.
+                // Without keys, a sender that guesses a number can write TLPs. This bit makes the datagram a
+                // control record.
                 bytes[2] |= 0x80;
             }
             world.at_client(&bytes);
@@ -363,7 +364,7 @@ fn lost_tlp_is_detected_by_the_bitmap_before_the_timer() {
 }
 
 #[test]
-fn detects_a_peer_that_has_gone() {
+fn session_detects_peer_that_has_gone() {
     for sealed in [false, true] {
         let key = sealed.then(|| Key::new([3; 32]));
         let mut world =
@@ -373,7 +374,7 @@ fn detects_a_peer_that_has_gone() {
         world.network.faults.loss = 100;
         let start = world.now;
         world.client.as_mut().unwrap().send(12, |out| out.fill(0)).unwrap();
-        // The step in which it fails leaves no work.
+        // After the step in which the session fails, there is no more work.
         while world.step() {
             assert!(world.now < start + Duration::from_ms(6_000));
         }
@@ -385,7 +386,7 @@ fn detects_a_peer_that_has_gone() {
 }
 
 #[test]
-fn idle_client_detects_a_peer_that_has_gone() {
+fn idle_client_detects_peer_that_has_gone() {
     let mut world = World::new(3, NONE, 64, None, options());
     world.connect();
     exchange(&mut world, 5);
@@ -484,7 +485,7 @@ fn replayed_and_altered_datagrams_do_not_affect_a_sealed_session() {
     let after = world.server().unwrap().counters();
     assert_eq!(after.received_tlps, before.received_tlps);
     assert_eq!(after.duplicates - before.duplicates, data);
-    // All except the Hello.
+    // The count includes all control records except the Hello.
     assert_eq!(after.replayed - before.replayed, sent.len() as u64 - data - 1);
     for datagram in &sent[1..] {
         let mut altered = datagram.clone();
@@ -576,9 +577,10 @@ fn only_idle_sessions_are_displaced() {
     assert_eq!(acceptor.counters().displaced, 1);
 }
 
-/// A session that is kept alive but transfers no TLP is idle. A TLP in either direction keeps its place.
+/// A session without TLPs is idle, even if its peer keeps it alive. A TLP in either direction keeps the place of a
+/// session.
 #[test]
-fn one_peer_cannot_take_all_places() {
+fn one_peer_cannot_take_places_of_all_sessions() {
     let mut acceptor = acceptor(AcceptorOptions { max_sessions: 6, max_per_peer: 4, ..options() });
     let peer = |host, port| SocketAddr::from(([10, 0, 0, host], port));
     let mut first = open(&mut acceptor, Time::ZERO, peer(1, 1), 1).unwrap();
@@ -598,7 +600,7 @@ fn one_peer_cannot_take_all_places() {
     first.send(20, |tlp| tlp.fill(0)).unwrap();
     let index = acceptor.find(peer(1, 1)).unwrap();
     let mut came = 0;
-    // Its repeated Confirm, and the TLP.
+    // The session sends its repeated Confirm, and the TLP.
     while let Some(run) = first.poll_transmit(later, 1, 100) {
         let datagram = run.bytes.to_vec();
         let session = acceptor.session(index).unwrap().1;
@@ -610,7 +612,7 @@ fn one_peer_cannot_take_all_places() {
     }
     let left: Vec<u16> = (1..=4).filter(|port| acceptor.find(peer(1, *port)).is_some()).collect();
     assert_eq!((left, acceptor.len(), acceptor.counters().displaced), (vec![1], 6, 3));
-    // A peer that has all its places displaces one of its own sessions.
+    // If a peer has its maximum number of sessions, a new session displaces one of these sessions.
     open(&mut acceptor, later + IDLE, peer(2, 2), 202).unwrap();
     assert_eq!(acceptor.len(), 6);
 }
@@ -627,7 +629,7 @@ fn restarted_client_displaces_its_own_session() {
 }
 
 #[test]
-fn hellos_back_off_until_the_peer_counts_as_silent() {
+fn time_between_hellos_doubles_until_peer_counts_as_silent() {
     let rows: [(u32, &[u64], u64); 2] =
         [(HELLOS, &[0, 20, 60, 140, 300, 620, 1260], 2540), (FEW_HELLOS, &[0, 20, 60, 140], 300)];
     for (hellos, at_ms, silent_ms) in rows {
@@ -696,7 +698,7 @@ fn sender_and_receiver_use_bounded_memory() {
     }
     assert_eq!(accepted, RING_DATAGRAMS);
     assert_eq!(client.room(), 0);
-    // All except the first arrive: the receiver keeps the whole window, and not more.
+    // All TLPs except the first arrive. The receiver keeps as many TLPs as the window, and not more.
     world.transmit();
     let lost = *world.network.under_way.keys().nth(1).unwrap();
     world.network.under_way.remove(&lost);
@@ -717,7 +719,7 @@ fn receiver_acknowledges_at_once_unless_it_answers() {
         let mut world = World::new(10, NONE, 64, None, options());
         world.connect();
         exchange_from_client(&mut world, 1);
-        // The first one is acknowledged with the Confirm.
+        // The first TLP is acknowledged together with the Confirm.
         world.transmit();
         let bytes = tlp(CLIENT, 1);
         world.client.as_mut().unwrap().send(bytes.len(), |out| out.copy_from_slice(&bytes)).unwrap();

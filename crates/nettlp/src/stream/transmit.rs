@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sending half of a stream: a ring of datagrams. They are written in place, and sent from there until they are
-//! acknowledged.
+//! The sending half of a stream: a ring of datagrams. Each datagram is written into the ring, and sent from there
+//! until it is acknowledged.
 
 use super::record::Ack;
 use super::{MIN_RTO, RING_BYTES, RING_DATAGRAMS, SessionError};
@@ -9,9 +9,10 @@ use tlp::{Duration, Time};
 
 /// A gap counts as a loss if a datagram this far after it is acknowledged. Smaller distances may be reordering.
 const REORDERED_DATAGRAMS: u64 = 3;
-/// Number of datagrams sent again when the timer expires: enough to find out what else is missing.
+/// Number of datagrams that are sent again when the timer expires. They are enough to find out which other
+/// datagrams are missing.
 const TIMEOUT_BURST: usize = 8;
-/// Number of credits that justify a separate run, whatever the window.
+/// Number of credits that justify a separate run, for every window.
 const WORTH_DATAGRAMS: u64 = 64;
 /// Longest time between two timeouts.
 const MAX_RTO: Duration = Duration::from_ms(500);
@@ -112,8 +113,9 @@ impl Transmit {
         self.lost > 0 || self.allowed() > 0
     }
 
-    /// Returns how many new datagrams may be sent now. If more wait than there are credits, credits accumulate until they
-    /// justify a run. Otherwise each Ack would cause a short run, and each short run an Ack.
+    /// Returns how many new datagrams may be sent now. If more datagrams wait than there are credits, credits
+    /// accumulate until they justify a run. Otherwise each Ack would cause a short run, and each short run would
+    /// cause an Ack.
     fn allowed(&self) -> usize {
         let waiting = (self.slots.len() - self.sent) as u64;
         let credits = self.limit.saturating_sub(self.base + self.sent as u64);
@@ -183,8 +185,8 @@ impl Transmit {
         (len < head).then_some(0)
     }
 
-    /// Returns what must be sent now: first lost datagrams, one by one, then new ones that the credits allow, in runs of at
-    /// most `most` datagrams and `most_bytes` bytes.
+    /// Returns the datagrams that must be sent now, in runs of at most `most` datagrams and `most_bytes` bytes.
+    /// Lost datagrams are first, one by one. Then new datagrams follow, as many as the credits allow.
     pub(super) fn poll(&mut self, now: Time, most: usize, most_bytes: usize) -> Option<Run<'_>> {
         if let Some(index) = self.next_lost() {
             let slot = &mut self.slots[index];
@@ -236,7 +238,7 @@ impl Transmit {
         if ack.next > sent_end || ack.limit < ack.next {
             return Err(SessionError::Protocol);
         }
-        // An older Ack that arrives late has no news; limits never decrease.
+        // An Ack that arrives late contains no new information. Limits never decrease.
         self.limit = self.limit.max(ack.limit);
         if ack.next > self.base {
             self.advance(now, (ack.next - self.base) as usize);
@@ -247,7 +249,7 @@ impl Transmit {
         Ok(())
     }
 
-    /// Removes the first `count` datagrams, which have arrived.
+    /// Removes the first `count` datagrams, because they have arrived.
     fn advance(&mut self, now: Time, count: usize) {
         let last = self.slots[count - 1];
         if last.retransmits == 0 && !last.acked {
@@ -265,7 +267,7 @@ impl Transmit {
         }
     }
 
-    /// Marks the datagrams that arrived after the first gap, and those lost in the gaps.
+    /// Marks datagrams after the first gap as arrived, and datagrams in the gaps as lost.
     fn select(&mut self, now: Time, ack: &Ack<'_>) {
         let mut highest = 0;
         for index in 1..self.sent.min(ack.bitmap.len() * 8 + 1) {
@@ -279,7 +281,7 @@ impl Transmit {
         let again = self.smoothed.unwrap_or(MIN_RTO).max(MIN_RAPID);
         let gaps = highest.saturating_sub(REORDERED_DATAGRAMS as usize - 1);
         for (index, slot) in self.slots.range_mut(..gaps).enumerate() {
-            // A datagram that was sent again has a round trip's time to arrive.
+            // A datagram that was sent again counts as lost again only after the time of a round trip.
             let due = slot.retransmits == 0 || now.since(slot.sent) > again + again;
             if !slot.acked && !slot.lost && due {
                 slot.lost = true;
@@ -318,7 +320,7 @@ impl Transmit {
     }
 }
 
-/// Shortest time before a datagram that was sent again can count as lost again.
+/// Shortest time after which a datagram that was sent again can count as lost again.
 const MIN_RAPID: Duration = Duration::from_us(200);
 
 fn half(span: Duration) -> Duration {

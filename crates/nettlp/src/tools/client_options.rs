@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A client of an adapter, as tools that read and write memory use it.
+//! Options of a client of an adapter, for tools that read and write memory.
 
 use super::target::{Scheme, Target};
 use crate::client::control::ControlError;
@@ -22,7 +22,7 @@ pub struct ClientOptions {
     pub mps: Mps,
     /// Maximum size that a read TLP requests.
     pub mrrs: Mrrs,
-    /// Time after which a read TLP is lost, or `None` for the carrier's default.
+    /// Time after which an unanswered read TLP counts as lost, or `None` for the carrier's default.
     pub timeout: Option<Duration>,
     /// Number of times that a lost read TLP is sent again, or `None` for the carrier's default.
     pub retries: Option<u8>,
@@ -41,18 +41,18 @@ impl ClientOptions {
         self.requester.map_or_else(|| self.target.messaging()?.device_id(), Ok)
     }
 
-    /// Returns whether tags rest after every read, so that more tags allow more reads.
+    /// Returns true if tags rest after every read. More tags then allow more reads.
     pub fn rests_after_all(&self) -> bool {
         self.rest == Rest::NETWORK
     }
 
-    /// Returns the tags of all clients. Default: each tag with a port.
+    /// Returns the tags for all clients together. Default: each tag with a port.
     pub fn all_tags(&self) -> RangeInclusive<u16> {
         let last = if self.target.scheme == Scheme::Paper { 15 } else { 255 };
         self.tags.clone().unwrap_or(0..=last)
     }
 
-    /// Returns the tags of a single client. Default: as many as one thread uses.
+    /// Returns the tags for a single client. Default: as many as one thread uses.
     pub fn single_tags(&self) -> RangeInclusive<u16> {
         let last = if self.rests_after_all() { 255 } else { 15 };
         self.tags.clone().unwrap_or(0..=last)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Threads that serve memory as an adapter. Each has its own sockets and counters. They share only the memory and the function.
+//! Threads that serve memory as an adapter. Each thread has its own sockets and counters. The threads share only
+//! the memory and the function.
 
 use crate::adapter::{Adapter, Function, MemoryBackend, Settings, Strangers};
 use crate::completer::Image;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use tlp::rules::Refusals;
 use tlp::{Mps, Rcb};
 
-/// How long a thread may take to publish its counters. One that serves does so within 50 ms.
+/// How long a thread may take to publish its counters. A thread that serves publishes them within 50 ms.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Memory, and the adapter in front of it.
@@ -56,10 +57,10 @@ pub struct ServedCounters {
     pub sockets: Counts,
     /// Counters of sessions.
     pub sessions: Counts,
-    /// Why TLPs were refused.
+    /// Reasons why TLPs were refused.
     #[serde(skip)]
     pub refusals: Refusals,
-    /// What was dropped, and why.
+    /// Dropped datagrams and completions, with reasons.
     #[serde(skip)]
     pub drops: Drops,
 }
@@ -70,9 +71,9 @@ struct Shared {
     stop: AtomicBool,
     /// Number of times that a thread refused a TLP for a new reason.
     kinds: AtomicUsize,
-    /// Number of times that counters were requested. A thread that has seen fewer publishes its counters.
+    /// Number of times that counters were requested. A thread that has seen fewer requests publishes its counters.
     requested: AtomicU64,
-    /// For each thread, the number of requests seen, and its counters then.
+    /// For each thread, the number of requests that it has seen, and its counters at that time.
     counters: Mutex<Vec<(u64, ServedCounters)>>,
 }
 
@@ -108,7 +109,7 @@ impl MemoryServer {
         Ok(MemoryServer { shared, threads })
     }
 
-    /// Returns whether all threads still serve.
+    /// Returns true if all threads still serve.
     pub fn is_running(&self) -> bool {
         self.threads.iter().all(|thread| !thread.is_finished())
     }
@@ -165,7 +166,7 @@ fn sum(counters: &[(u64, ServedCounters)]) -> ServedCounters {
 }
 
 impl ServedMemory {
-    /// Serves until the server stops, as thread `index`.
+    /// Runs thread `index`: serves until the server stops.
     fn serve(
         self,
         index: usize,
@@ -190,7 +191,7 @@ impl ServedMemory {
             }
             !shared.stop.load(Ordering::Relaxed)
         });
-        // The number of datagrams that the kernel has dropped is complete only now.
+        // Only now, the number of datagrams that the kernel has dropped is complete.
         shared.counters()[index] = (seen, snapshot(&adapter, &sockets));
         served
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The loops of NetTLP's tools, for commands that parse arguments and print:
+//! The main loops of NetTLP's tools. The commands parse arguments and print results.
 //!
 //! - [`Target`]: an adapter, and how TLPs reach it; [`ClientOptions`]: a client of it;
-//! - [`run`]: device software that waits if its adapter goes: [`TapNic`], or any model as a [`ModelDevice`];
+//! - [`run`]: runs device software, and waits while its adapter is absent: [`TapNic`], or any model as a
+//!   [`ModelDevice`];
 //! - [`perf`]: threads that measure reads and writes;
 //! - [`MemoryServer`]: threads that serve memory as an adapter.
 

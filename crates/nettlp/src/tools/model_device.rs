@@ -23,11 +23,11 @@ pub struct ModelSettings {
     pub bar: Option<u8>,
     /// Max_Payload_Size of the adapter's path.
     pub mps: Mps,
-    /// The folder of files that the model's settings name.
+    /// The folder with the files that the model's settings name.
     pub folder: Folder,
     /// Seed of all random choices.
     pub seed: u64,
-    /// Whether native code may run.
+    /// Permission to run native code.
     pub native: NativeCode,
 }
 
@@ -70,7 +70,7 @@ impl ModelFunction {
     /// The model cannot be plugged in, or an adapter cannot show its function.
     pub fn new(plan: &Plan, settings: &ModelSettings) -> Result<ModelFunction, FunctionError> {
         let (limits, pool) = (Settings::new(0).limits, PayloadPool::new());
-        // It stays unused: the device reaches the memory of the adapter's host.
+        // This memory is not used, because the device reaches the memory of the adapter's host.
         let memory = HostMemory::new(2 << 30, 64 << 30)?;
         let plugged = plan.plug(&mut Site {
             pcie: PcieLayout::default(),
@@ -132,7 +132,7 @@ impl ModelDevice {
         counts.into_iter().chain(self.host.read_counters().into_iter().flat_map(read_counts)).collect()
     }
 
-    /// Returns what the model reports of itself at `now`.
+    /// Returns the values that the model shows about itself at `now`.
     pub fn shown(&self, now: Time) -> Shown {
         self.report.as_ref().map(|report| report.shown(now)).unwrap_or_default()
     }
@@ -154,7 +154,7 @@ impl DeviceSoftware for ModelDevice {
     fn turn(&mut self, clock: Clock) -> Result<(), SoftwareError> {
         let due = self.host.poll_timeout().map_or(MAX_TURN, |at| at.since(clock.now()).min(MAX_TURN));
         let received = self.host.receive(Wait::AtMost(due));
-        // The device continues even if nothing could be received.
+        // The device continues even if the receive call failed.
         self.host.advance(clock.now())?;
         match self.failure() {
             Some(why) => Err(SoftwareError::Device(why)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs device software until it is stopped. If the adapter goes, waits for it and starts a new device.
+//! Runs device software until it is stopped. If the adapter goes away, waits for an adapter and starts a new device.
 
 use super::target::Target;
 use crate::carrier::Carrier;
@@ -35,10 +35,10 @@ pub trait DeviceSoftware {
     /// Returns the carrier of its TLPs.
     fn carrier(&self) -> &AnyCarrier;
 
-    /// Returns why TLPs were refused, and reads not completed.
+    /// Returns the reasons why TLPs were refused, and why reads were not completed.
     fn refusals(&self) -> Vec<Refusal>;
 
-    /// Does what is pending, or waits for it for at most 100 ms.
+    /// Handles pending events. If no event is pending, waits for an event for at most 100 ms.
     ///
     /// # Errors
     /// The carrier or the device fails.
@@ -61,14 +61,15 @@ pub enum SoftwareError {
 pub struct Run {
     /// Number of times that the adapter came back.
     pub came_back: u64,
-    /// TLPs of the last device travelled in a session.
+    /// True if the TLPs of the last device were sent in a session.
     pub is_session: bool,
     /// The error that ended the run, if it was not stopped.
     pub result: Result<(), SoftwareError>,
 }
 
-/// Runs `device` until `stop` is set or it fails. If the adapter goes, drops the device, waits for the adapter and continues with the
-/// device that `attach` returns. Calls `ended` for each device, with its time and whether the adapter has gone.
+/// Runs `device` until `stop` is set or it fails. If the adapter goes away, drops the device, waits for an adapter
+/// and continues with the device that `attach` returns. Calls `ended` for each device, with its time, and with true
+/// if the adapter has gone away.
 pub fn run<D: DeviceSoftware, E>(
     mut device: D,
     target: &Target,
@@ -85,7 +86,7 @@ pub fn run<D: DeviceSoftware, E>(
         if !has_gone {
             return Run { came_back, is_session, result: result.map(drop) };
         }
-        // The next device needs its ports.
+        // The next device needs the ports of this device.
         drop(device);
         let Some(next) = attach_again(target, stop, &attach) else {
             return Run { came_back, is_session, result: Ok(()) };
@@ -99,7 +100,7 @@ pub fn run<D: DeviceSoftware, E>(
 /// Calls `attach` as soon as an adapter answers. Returns `None` if `stop` is set before.
 fn attach_again<D, E>(target: &Target, stop: &AtomicBool, attach: impl Fn() -> Result<D, E>) -> Option<D> {
     while !stop.load(Ordering::Relaxed) {
-        // A session is tried only where an adapter is.
+        // A session is tried only if an adapter answers.
         if target.is_present()
             && let Ok(device) = attach()
         {
@@ -110,7 +111,8 @@ fn attach_again<D, E>(target: &Target, stop: &AtomicBool, attach: impl Fn() -> R
     None
 }
 
-/// Watches for an adapter that was away until the process ends: ports alone do not show it. Sets the flag when it has come back.
+/// Watches until the process ends whether the adapter answers. This is needed because over ports, an adapter that
+/// has come back does not announce itself. Sets the flag when it has come back.
 fn watch(target: Target) -> Arc<AtomicBool> {
     let came_back = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&came_back);
@@ -128,7 +130,8 @@ fn watch(target: Target) -> Arc<AtomicBool> {
     came_back
 }
 
-/// Serves until `stop` is set. Returns true earlier if the session has ended, or another adapter is there, which does not know this device.
+/// Serves until `stop` is set. Returns true before that if the session has ended, or if a new adapter answers,
+/// because it does not know this device.
 fn serve(
     device: &mut impl DeviceSoftware,
     came_back: &AtomicBool,
@@ -141,9 +144,9 @@ fn serve(
             return Ok(true);
         }
         match device.turn(clock) {
-            // Probably the signal that sets the flag.
+            // The cause is probably the signal that sets the flag.
             Err(SoftwareError::Carrier(e)) if e.kind() == ErrorKind::Interrupted => {}
-            // No adapter is there. The watch reports the next one.
+            // No adapter is there. The watch reports when an adapter is there again.
             Err(SoftwareError::Carrier(e)) if e.kind() == ErrorKind::ConnectionRefused && !is_session => {}
             Err(SoftwareError::Carrier(e)) if is_session && is_end_of_session(e.kind()) => return Ok(true),
             done => done?,

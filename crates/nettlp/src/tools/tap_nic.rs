@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The simple NIC as device software, with a network interface of this machine at its cable.
+//! The simple NIC as device software, whose cable is connected to a network interface of this machine.
 
 use super::software::{Count, DeviceSoftware, MAX_TURN, SoftwareError, read_counts};
 use super::target::Attachment;
@@ -15,14 +15,15 @@ use std::os::fd::BorrowedFd;
 use tlp::Duration;
 use tlp::rules::Refusal;
 
-/// Wait for a carrier while the interface is broken and reports that at once, again and again.
+/// Wait for the carrier while the interface is broken, because a broken interface reports its error at once, again
+/// and again.
 const BROKEN: Duration = Duration::from_ms(10);
-/// Frames taken from the interface in one turn.
+/// Maximum number of frames taken from the interface in one turn.
 const BURST: usize = 32;
 /// Buffer size in bytes. A frame with the usual MTU and a tag has 1518.
 const FRAME_BYTES: usize = 2048;
 
-/// The simple NIC with a network interface at its cable.
+/// The simple NIC, whose cable is connected to a network interface.
 pub struct TapNic<'i> {
     snic: Snic<AnyCarrier>,
     interface: &'i dyn NetInterface,
@@ -66,23 +67,23 @@ impl<'i> TapNic<'i> {
         counts.into_iter().chain(reads).collect()
     }
 
-    /// Moves frames and TLPs that are there, in both directions. Returns how many.
+    /// Moves all waiting frames and TLPs, in both directions. Returns their number.
     fn carry(&mut self, clock: Clock) -> io::Result<usize> {
         let (Snic { cable, host, .. }, mut buffer, mut moved) = (&mut self.snic, [0; FRAME_BYTES], 0);
         for _ in 0..BURST {
-            // Frames for which the NIC has no room wait in the interface's own queue.
+            // If the NIC has no room, frames wait in the interface's own queue.
             if !cable.has_room() {
                 break;
             }
             match self.interface.receive(&mut buffer) {
                 Ok(len) => moved += usize::from(cable.frame_from_wire(&buffer[..len])),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // No frame is there, or the interface is down.
+                // No frame waits, or the interface is down.
                 Err(_) => break,
             }
         }
         let received = host.receive(Wait::Never);
-        // The NIC continues even if nothing could be received.
+        // The NIC continues even if the receive call failed.
         let advanced = host.advance(clock.now());
         while let Some(frame) = cable.frame_to_wire() {
             moved += 1;
@@ -105,7 +106,7 @@ impl DeviceSoftware for TapNic<'_> {
 
     fn turn(&mut self, clock: Clock) -> Result<(), SoftwareError> {
         let moved = self.carry(clock);
-        // After an error it waits too: the same error may come at once, again and again.
+        // After an error, this turn waits too, because the same error may occur at once, again and again.
         if !matches!(moved, Ok(1..)) {
             let Snic { cable, host, .. } = &self.snic;
             let timer = host.poll_timeout().map(|at| at.since(clock.now()));

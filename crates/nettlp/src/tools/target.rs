@@ -13,10 +13,11 @@ use capture::encap::PortScheme;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-/// Tags of device software. Tags of repeated reads rest for a while, so there are more than are used at once.
+/// Tags of device software. There are more tags than are used at once, because the tags of retried reads rest for a
+/// while.
 const DEVICE_TAGS: RangeInclusive<u16> = 0..=255;
 
-/// How TLPs travel.
+/// How TLPs are sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Scheme {
     /// A session if the peer supports it, otherwise a port per tag.
@@ -31,7 +32,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// Returns the ports, if there is no session.
+    /// Returns the port scheme that is used if there is no session.
     pub fn ports(self) -> PortScheme {
         if self == Scheme::Paper { PortScheme::Paper } else { PortScheme::Tagged }
     }
@@ -44,9 +45,9 @@ pub struct Target {
     pub remote: IpAddr,
     /// The address of this host to send from, or `None` for the one that the kernel chooses.
     pub local: Option<IpAddr>,
-    /// How TLPs travel.
+    /// How TLPs are sent.
     pub scheme: Scheme,
-    /// The key of an authenticated session. It allows no scheme without a session.
+    /// The key of an authenticated session. If it is set, schemes without a session are not allowed.
     pub key: Option<Key>,
 }
 
@@ -69,7 +70,7 @@ impl Target {
         Messaging::open(self.remote, self.local)
     }
 
-    /// Returns true if an adapter answers. The check does not register this host as device software.
+    /// Returns true if an adapter answers. Does not register this host as device software.
     pub fn is_present(&self) -> bool {
         self.messaging().and_then(|mut driver| driver.device_id()).is_ok()
     }
@@ -99,7 +100,8 @@ impl Target {
     /// The carrier cannot be opened, or the driver of the adapter's host does not answer.
     pub fn attach(&self) -> Result<Attachment, ControlError> {
         let carrier = self.open(DEVICE_TAGS, true)?;
-        // The driver registers the sender of this request for the vectors as device software, so its sockets must be open.
+        // The driver registers the sender of the request for the vectors as device software, so the sockets of the
+        // device must already be open.
         let mut driver = self.messaging()?;
         let place =
             Place { id: driver.device_id()?, address: driver.bar4_start()?, vectors: driver.msix_table()? };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Configuration (UDP port 0x5001; 0x4001 for adapters up to v0.21): reads and writes of the adapter's configuration
-//! space, one DW each. Only the format is defined here, not the effect of a write.
+//! space, one DW each. This module defines only the format, not the effect of a write.
 //!
 //! ```text
 //!   byte 0                     byte 1           bytes 2 to 5
@@ -11,7 +11,7 @@
 //! +-----+-----------+--------+----------------+---------------+
 //! ```
 //!
-//! There is no NetTLP header. A read is answered in the same format, a write is not answered. A real adapter pads its
+//! There is no NetTLP header. The answer to a read has the same format. A write has no answer. A real adapter pads its
 //! reply to 18 bytes, the minimum of an Ethernet frame.
 
 use thiserror::Error;
@@ -31,7 +31,7 @@ pub struct ConfigMessage {
     pub byte_enables: u8,
     /// Register as a DW number, 0 to 1023.
     pub register_dw: u16,
-    /// Data to be written, or that was read; 0 in a read request.
+    /// Data of a write, or of the reply to a read. 0 in a read request.
     pub data: u32,
 }
 

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_header_is_two_and_four_bytes_big_endian() {
+    fn header_has_sequence_and_timestamp_big_endian() {
         let header = NettlpHeader { sequence: 0x0102, timestamp: 0x0a0b_0c0d };
         let mut out = [0; NETTLP_LEN];
         emit(header, &mut out);
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn tick_is_6_4_ns_and_the_count_wraps() {
+    fn tick_is_6_4_ns_and_timestamp_wraps() {
         for (ps, count) in [(0, 0), (6_399, 0), (6_400, 1), (64_000_000, 10_000), (6_400 << 32, 0)] {
             assert_eq!(ticks(Time::from_ps(ps)), count, "{ps}");
         }

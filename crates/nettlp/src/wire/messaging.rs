@@ -10,7 +10,7 @@
 //! reply 3   16 x { u64 address, u32 data }, packed: 192 bytes
 //! ```
 //!
-//! A reply does not name its request; its length identifies it.
+//! A reply does not name its request. The length of the reply identifies the request.
 
 use thiserror::Error;
 use tlp::Bdf;
@@ -82,7 +82,7 @@ impl Request {
     /// Parses a request.
     ///
     /// # Errors
-    /// If it is not four bytes long, or not 1 to 3.
+    /// If the length is not four bytes, or the value is not 1 to 3.
     pub fn parse(bytes: &[u8]) -> Result<Request, MessagingError> {
         let array = bytes.try_into().map_err(|_| MessagingError::RequestLength(bytes.len()))?;
         let number = u32::from_le_bytes(array);
@@ -96,7 +96,7 @@ impl Request {
         (self as u32).to_le_bytes()
     }
 
-    /// Returns the size of its reply in bytes.
+    /// Returns the size of the reply in bytes.
     #[must_use]
     pub const fn reply_len(self) -> usize {
         match self {
@@ -111,7 +111,7 @@ impl Reply {
     /// Parses the reply to `request`.
     ///
     /// # Errors
-    /// If its length does not match the request.
+    /// If the length of the reply does not match the request.
     pub fn parse(request: Request, bytes: &[u8]) -> Result<Reply, MessagingError> {
         let legal = request.reply_len();
         if bytes.len() != legal {
@@ -145,7 +145,7 @@ impl Reply {
         self.request().reply_len()
     }
 
-    /// Returns the request that it answers.
+    /// Returns the request that the reply answers.
     pub const fn request(&self) -> Request {
         match self {
             Reply::Bar4Start(_) => Request::Bar4Start,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The adapter's own registers (UDP port 0x5002), one DW each. Only the format is defined here, not the
-//! effect of a write.
+//! The adapter's own registers (UDP port 0x5002), one DW each. This module defines only the format, not
+//! the effect of a write.
 //!
 //! ```text
 //!  0        1            2                6
@@ -9,8 +9,8 @@
 //! +--------+------------+----------------+
 //! ```
 //!
-//! LibTLP has no call for them. A read is answered in the same format, a write is not answered, as with
-//! [configuration](super::config). The registers:
+//! LibTLP has no function for these registers. As with [configuration](super::config), the answer to a read has the
+//! same format, and a write has no answer. The registers:
 //!
 //! | DW | register |
 //! |---|---|
@@ -57,7 +57,7 @@ pub struct RegisterMessage {
     pub opcode: Access,
     /// Register as a DW number.
     pub register_dw: u8,
-    /// Data to be written, or that was read.
+    /// Data of a write, or of the reply to a read.
     pub data: u32,
 }
 
@@ -76,7 +76,7 @@ impl RegisterMessage {
     /// Parses a message.
     ///
     /// # Errors
-    /// If it is not six bytes long, or the opcode is invalid.
+    /// If the length is not six bytes, or the opcode is invalid.
     pub fn parse(bytes: &[u8]) -> Result<RegisterMessage, RegisterError> {
         let &[opcode, register_dw, d0, d1, d2, d3] = bytes else {
             return Err(RegisterError::Length(bytes.len()));

@@ -79,7 +79,8 @@ fn dma_read_and_dma_write_reach_memory() {
     let counted = served.stop();
     let peer = counted.peers[&here];
     assert_eq!((peer.reads, peer.writes, peer.malformed), (7 + 6 + 6, 6 + 1, 0));
-    // The writes of one and two bytes, in payloads of three; the write and two reads across 4 KiB; the read of 1024 DW.
+    // These are the writes of one and two bytes, whose payloads have three bytes; one write and two reads across 4
+    // KiB; and the read of 1024 DW.
     assert_eq!(peer.mended, 7);
 }
 
@@ -87,7 +88,8 @@ fn dma_read_and_dma_write_reach_memory() {
 fn answer_comes_from_the_requested_port_with_the_adapters_own_header() {
     let (here, there) = (ip(2, 2), ip(2, 1));
     let served = Served::start(there, zeroes(4096), &[&rule(here, "all", "rw")], 256, false);
-    // Tag 0x13 is on port 0x3003 in the paper's scheme, and on 0x3013 in today's; connected sockets accept nothing else.
+    // Tag 0x13 is on port 0x3003 in the paper's scheme, and on 0x3013 in today's; connected sockets accept no other
+    // port.
     for (paper, sequence) in [(true, 0), (false, 1)] {
         let nettlp = Nettlp::init(here, there, 0x13, paper);
         nettlp.send_raw(&[0, 0, 0, 1, 0x1a, 0, 0x13, 0x0f, 0, 0, 0, 0x40]);
@@ -109,7 +111,7 @@ fn ipv6_is_served_like_ipv4() {
     let here = IpAddr::V6(Ipv6Addr::LOCALHOST);
     let served = Served::start(here, zeroes(1 << 16), &[&rule(here, "0+64K", "rw")], 256, true);
     fill(&served.image, 256);
-    // Both ends cannot bind the same port on one address. A client on any other port is answered there.
+    // Both ends cannot bind the same port on one address. So the client uses another port, and is answered there.
     let client = UdpSocket::bind(SocketAddr::new(here, 0)).unwrap();
     client.set_read_timeout(Some(upstream::WAIT)).unwrap();
     client.send_to(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0x1a, 0, 5, 0xf, 0, 0, 0, 8], (here, 0x3005)).unwrap();
@@ -120,7 +122,7 @@ fn ipv6_is_served_like_ipv4() {
 }
 
 #[test]
-fn messaging_and_configuration_answer_upstreams_clients() {
+fn messaging_and_configuration_answer_upstream_clients() {
     let (here, there) = (ip(3, 2), ip(3, 1));
     let served = Served::start(there, zeroes(4096), &[&rule(here, "all", "rw")], 256, false);
     assert_eq!(message(here, there, 1).unwrap(), 0xf000_0000_u64.to_le_bytes());
@@ -180,7 +182,7 @@ fn only_a_writer_can_change_registers() {
 }
 
 #[test]
-fn dma_needs_bus_master_enable() {
+fn dma_without_bus_master_enable_is_refused() {
     let (here, there) = (ip(4, 2), ip(4, 1));
     let served = Served::start(there, zeroes(4096), &[&rule(here, "all", "rw")], 256, false);
     let (nettlp, config) = (Nettlp::init(here, there, 0, false), Config::init(here, there, 0x5001));
@@ -196,10 +198,10 @@ fn dma_needs_bus_master_enable() {
     drop(served);
 }
 
-/// A Command write that clears Bus Master Enable would stop everyone's DMA. An address window does not permit it, whatever its
-/// directions.
+/// A Command write that clears Bus Master Enable would stop the DMA of all peers. An address window never permits
+/// this write, for any directions.
 #[test]
-fn configuration_has_a_separate_allowance() {
+fn address_window_does_not_allow_configuration_writes() {
     let (narrow, wide, configurer, reader, there) = (ip(15, 2), ip(15, 3), ip(15, 4), ip(15, 5), ip(15, 1));
     let rules = [
         rule(narrow, "0+4", "rw"),
@@ -225,7 +227,7 @@ fn configuration_has_a_separate_allowance() {
 }
 
 #[test]
-fn rules_hold_for_each_peer_window_and_direction() {
+fn each_peer_has_access_only_by_its_windows_and_directions() {
     let (reader, writer, stranger, there) = (ip(5, 2), ip(5, 3), ip(5, 4), ip(5, 1));
     let rules = [rule(reader, "0x1000+4K", "r"), rule(writer, "0x2000+4K", "w")];
     let served = Served::start(there, zeroes(1 << 16), &[&rules[0], &rules[1]], 256, false);
@@ -292,8 +294,8 @@ fn completed(tlp: &[u8]) -> (u16, usize) {
     (c.tag.bits(), parsed.data.len())
 }
 
-/// A device requests more than it receives: 200 reads of 4 KiB are 6400 completions of 128 bytes, far more than a window. The
-/// adapter then accepts no more requests, and continues when the device receives again.
+/// A device requests more than it receives: 200 reads of 4 KiB have 6400 completions of 128 bytes, far more than a
+/// window. The adapter then accepts no more requests. It continues when the device receives again.
 #[test]
 fn session_that_does_not_receive_is_stalled_without_loss() {
     const READS: u16 = 200;
@@ -310,7 +312,7 @@ fn session_that_does_not_receive_is_stalled_without_loss() {
         };
         tlp::Repr::new(tlp::Body::Memory(fields))
     };
-    // All requests are sent before the first answer is received, as far as credits allow.
+    // In each turn, the client sends as many requests as credits allow before it receives answers.
     let (mut sent, mut bytes) = (0, vec![0; usize::from(READS)]);
     let patience = Wait::AtMost(tlp::Duration::from_ms(5_000));
     while bytes.iter().any(|got| *got < 4096) {
@@ -338,7 +340,7 @@ fn session_that_does_not_receive_is_stalled_without_loss() {
     assert_eq!((peer.reads, peer.no_room, peer.sent_tlps), (200, 0, 6400));
 }
 
-/// No later datagram of a served peer arrives, with which the kernel could report the drops.
+/// The kernel reports drops together with a later datagram. In this test, no later datagram of a served peer arrives.
 #[test]
 fn datagrams_of_strangers_are_counted_at_the_end() {
     let (here, there, stranger) = (ip(20, 2), ip(20, 1), ip(20, 3));
@@ -351,7 +353,7 @@ fn datagrams_of_strangers_are_counted_at_the_end() {
     assert_eq!((counted.sockets.kernel_drops, counted.sockets.received_datagrams), (5, 0));
 }
 
-/// Sends where there is no room.
+/// An output that has no room.
 struct NoRoom;
 
 impl Datagrams for NoRoom {
@@ -375,7 +377,7 @@ impl Datagrams for NoRoom {
 }
 
 #[test]
-fn dropped_datagrams_are_named_with_the_first_one_and_its_peer() {
+fn report_of_dropped_datagrams_names_first_datagram_and_its_peer() {
     let peer = ip(60, 2);
     let allow = AllowList::new([rule(peer, "all", "rw").parse().unwrap()]).unwrap();
     let settings = Settings { allow, id: ID, device: None, scheme: PortScheme::Tagged };
@@ -391,7 +393,7 @@ fn dropped_datagrams_are_named_with_the_first_one_and_its_peer() {
     assert_eq!(
         drops,
         [
-            "2 dropped, no_room: no room for the TLP or its answer; the sender has no credits outside sessions; first at \
+            "2 dropped, no_room: no room for the TLP or its answer; only sessions have credits that prevent this; first at \
              1.000 ns from 127.13.60.2:12289: MRd, len 1, requester 1a:00.0, tag 0x01, last 0x0, first 0xf, Addr \
              0x00000040",
             "1 dropped, malformed: the datagram is not a NetTLP datagram; first at 3.000 ns from 127.13.60.2:12289: datagram \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A client with an adapter with memory, and with a carrier in memory. Loopback, 127.12.x.y.
+//! Tests a client, on the loopback with an adapter that has memory (127.12.x.y), and with a carrier in memory.
 
 use crate::checks_psmem::memo::Memo;
 use capture::encap::Origin;
@@ -34,7 +34,7 @@ fn bytes(address: u64, len: usize) -> Vec<u8> {
     (address..).take(len).map(byte).collect()
 }
 
-/// Starts an adapter with [`byte`]s in its memory, and a client of it on `tags`.
+/// Starts an adapter with [`byte`]s in its memory, and a client of this adapter that uses `tags`.
 fn both(test: u8, tags: RangeInclusive<u16>) -> (Served, Client<TaggedCarrier>) {
     let (here, there) = (ip(test, 2), ip(test, 1));
     let rule = format!("{here},all,rw");
@@ -59,8 +59,9 @@ fn reads_and_writes_any_address_and_length() {
     for (address, len) in [(0x2_0001, 1), (0x2_0ffe, 4), (0x3_0003, 10_000)] {
         let data = bytes(9, len);
         client.write(address, &data).unwrap();
-        // Datagrams of one port stay in order, and all writes share one port: a read with the first tag comes after them.
-        // Other tags may overtake, so this repeats until that tag is used.
+        // Datagrams of one port stay in order, and all writes share one port, so a read with the first tag arrives
+        // after the writes. Reads with other tags may overtake the writes, so the loop repeats until the first tag
+        // is used.
         let mut found = vec![0; len];
         while found != data {
             client.read(address, &mut found).unwrap();
@@ -98,7 +99,7 @@ fn each_transfer_ends_with_its_own_result() {
 
 // Upstream's dma_read returns 1 here, without data.
 #[test]
-fn absent_peer_is_connection_refused() {
+fn absent_peer_gives_connection_refused() {
     let options = TaggedOptions { local: Some(ip(23, 2)), ..TaggedOptions::new(ip(23, 1), 0..=3) };
     let carrier = TaggedCarrier::connect(&options).unwrap();
     let settings = Settings::for_carrier(&carrier, US, Rest::LOOPBACK);
@@ -109,7 +110,7 @@ fn absent_peer_is_connection_refused() {
 }
 
 #[test]
-fn program_of_futures_has_many_outstanding_requests() {
+fn program_with_many_futures_has_many_outstanding_requests() {
     let (_served, mut client) = both(24, 0..=15);
     let program = |io: riser_nettlp::client::Io| async move {
         let mut reads: Vec<_> = (0..40).map(|n| Box::pin(io.read(n * 100, 50 + n as usize))).collect();
@@ -147,7 +148,7 @@ fn program_of_futures_has_many_outstanding_requests() {
     client.read(0, &mut [0; 4]).unwrap();
 }
 
-/// A register file: one register, and a record of each call.
+/// Callbacks of a device with one register. Records each call.
 #[derive(Default)]
 struct Registers {
     register: [u8; 4],
@@ -232,7 +233,7 @@ fn replies_wait_for_room() {
 }
 
 #[test]
-fn messaging_and_configuration_answer() {
+fn messaging_and_configuration_receive_answers() {
     let (_served, _) = both(25, 0..=0);
     let (here, there) = (ip(25, 2), ip(25, 1));
     let mut driver = Messaging::open(there, Some(here)).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any datagrams: checks the fuzz targets' properties on their seeds and on random datagrams. Opens no socket.
+//! Checks the properties of the fuzz targets on their seeds and on random datagrams. Opens no socket.
 
 use crate::checks_nettlp as checks;
 use proptest::collection::vec;
@@ -13,7 +13,7 @@ fn hold(target: &str, least: usize, check: fn(&[u8])) {
 }
 
 #[test]
-fn properties_hold_for_seeds() {
+fn seeds_pass_fuzz_checks() {
     hold("nettlp_messaging", 7, checks::messaging);
     hold("nettlp_registers", 8, checks::registers);
     hold("nettlp_incoming", 19, checks::incoming);
@@ -25,8 +25,8 @@ const TYPES: &[u8] =
     &[0x00, 0x20, 0x40, 0x60, 0x0a, 0x4a, 0x01, 0x02, 0x42, 0x04, 0x44, 0x34, 0x74, 0x4c, 0x6c, 0x1b];
 const PORTS: &[u16] = &[0x2ffd, 0x2fff, 0x3000, 0x3007, 0x30ff, 0x4001, 0x4003, 0x5001, 0x5002];
 
-/// A header of any type with plausible fields, and data of about its length: more of them pass the first checks than of random
-/// bytes.
+/// Generates a header of any type with plausible fields, and data of about the declared length. More of these TLPs
+/// pass the first checks than random bytes would.
 fn tlp() -> impl Strategy<Value = Vec<u8>> {
     let address = prop_oneof![0xff0_u32..0x1010, 0x1ff0_u32..0x2010, any::<u32>()];
     let fields = (prop::sample::select(TYPES), 0..70_u16, any::<[u8; 4]>(), address, any::<u8>());
@@ -45,7 +45,7 @@ fn tlp() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A datagram in the format of [`checks::adapter_run`].
+/// Generates a datagram in the format of [`checks::adapter_run`].
 fn datagram() -> impl Strategy<Value = Vec<u8>> {
     let port = prop_oneof![8 => prop::sample::select(PORTS), 1 => any::<u16>()];
     let tlp = tlp().prop_map(|tlp| [&[0; 6][..], &tlp].concat());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A hosted device reads memory over a carrier that loses, duplicates and delays datagrams, in virtual time. Every byte of the
-//! memory changes each ms, so data of another address, or from before the read, is detected. Never sleeps.
+//! memory changes each ms, so the test detects data of another address, and data from before the read. Never sleeps.
 
 use capture::encap::Origin;
 use device::{AsyncDevice, DmaError, Io};
@@ -20,7 +20,7 @@ use tlp::{Bdf, Body, Duration, Mps, PayloadPool, Rcb, Repr, Tag, Time};
 const READERS: u64 = 8;
 const READS: u64 = 400;
 const LEN: u32 = 304;
-/// Pause before each read, so that fewer reads are lost per second than tags can rest.
+/// Pause before each read. It limits the number of lost reads per second to the number of tags that can rest.
 const PAUSE: Duration = Duration::from_ms(20);
 
 /// Random numbers, equal on every run: SplitMix64 (Steele, Lea and Flood, OOPSLA'14).
@@ -36,7 +36,7 @@ impl Random {
     }
 }
 
-/// Returns the byte at an address in a millisecond.
+/// Returns the byte at an address in a given millisecond.
 fn byte(address: u64, ms: u64) -> u8 {
     Random(address << 32 | ms).below(256) as u8
 }
@@ -45,12 +45,12 @@ fn ms(time: Time) -> u64 {
     time.as_ps() / 1_000_000_000
 }
 
-/// Memory at a given time.
+/// Memory with its content at a given time.
 struct Stamped(Time);
 
 impl Memory for Stamped {
     fn check(&self, address: u64, _: u64, _: bool) -> Result<(), Fault> {
-        // Higher addresses are unassigned: UR.
+        // Higher addresses are not assigned, so the answer is UR.
         if address < 1 << 30 { Ok(()) } else { Err(Fault::OutOfRange) }
     }
 
@@ -84,7 +84,7 @@ impl Completions for Answers {
 struct Net {
     now: Time,
     random: Random,
-    /// Per thousand: datagrams that are lost, duplicated, and delayed by 12 ms, longer than a read waits.
+    /// Datagrams per thousand that are lost, duplicated, and delayed by 12 ms. A read does not wait that long.
     lost: u64,
     doubled: u64,
     late: u64,
@@ -141,7 +141,7 @@ impl Net {
     }
 }
 
-/// The device software's end.
+/// The carrier at the device software's end, with the highest tag.
 struct Lossy(Rc<RefCell<Net>>, u16);
 
 impl Carrier for Lossy {
@@ -200,7 +200,7 @@ struct Seen {
     read: u64,
     timed_out: u64,
     refused: u64,
-    /// Bytes of another address, or of a time outside the read.
+    /// Number of bytes of another address, or of a time outside the read.
     stale: u64,
 }
 
@@ -236,8 +236,8 @@ async fn reader(io: Io, number: u64, pause: Duration, seen: Rc<Cell<Seen>>) {
     seen.set(sums);
 }
 
-/// Runs all reads of all readers, with a pause before each, over a path with these faults per thousand, with tags up to
-/// `last`. Returns the readers' and the host's counters.
+/// Runs all reads of all readers, with a pause before each read and with tags up to `last`. The path has the given
+/// faults per thousand datagrams. Returns the readers' and the host's counters.
 fn run(rest: Rest, last: u16, pause: Duration, [lost, doubled, late]: [u64; 3]) -> (Seen, Counters) {
     let pool = PayloadPool::new();
     let seen = Rc::new(Cell::new(Seen::default()));
@@ -293,13 +293,14 @@ fn run(rest: Rest, last: u16, pause: Duration, [lost, doubled, late]: [u64; 3]) 
 }
 
 #[test]
-fn no_read_is_retried_without_loss() {
+fn reads_are_not_retried_if_nothing_is_lost() {
     let (seen, counters) = run(Rest::LOOPBACK, 15, Duration::ZERO, [0; 3]);
     assert_eq!((seen.read, seen.timed_out, seen.stale), (READERS * READS, 0, 0));
     assert_eq!((counters.retried, counters.late, counters.strays.total()), (0, 0, 0));
 }
 
-/// 2 % lost, 2 % duplicated, 1 % delayed beyond any timeout: all reads succeed, without stale data.
+/// The path loses 2 % of all datagrams, duplicates 2 %, and delays 1 % beyond any timeout. All reads succeed,
+/// without stale data.
 #[test]
 fn lost_reads_are_retried_and_never_return_stale_data() {
     let (seen, counters) = run(Rest::NETWORK, 255, PAUSE, [20, 20, 10]);
@@ -307,14 +308,14 @@ fn lost_reads_are_retried_and_never_return_stale_data() {
     assert!(counters.retried > 100 && counters.late > 10, "{counters:?}");
 }
 
-/// The rest times prevent stale data.
+/// Shows that the rest times prevent stale data.
 #[test]
-fn stale_data_appears_without_rests() {
+fn stale_data_appears_if_tags_do_not_rest() {
     let (seen, _) = run(Rest::OFF, 15, Duration::ZERO, [20, 20, 10]);
     assert!(seen.stale > 0, "{seen:?}");
 }
 
-/// If every attempt is lost, a read ends with the completion timeout, as with a silent completer.
+/// If every attempt is lost, a read ends with the completion timeout, like with a completer that does not answer.
 #[test]
 fn lost_read_ends_with_the_completion_timeout() {
     let (seen, counters) = run(Rest::NETWORK, 255, PAUSE, [200, 0, 0]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which path an adapter uses for its host's requests if several programs use the device's address. Opens no socket.
+//! Tests which path an adapter uses for its host's requests if several programs use the device's address. Opens no
+//! socket.
 
 use capture::encap::{PORT_DEVICE, PORT_HOST, PORT_SESSION, PortScheme};
 use riser_nettlp::adapter::{Adapter, Backend, Datagrams, Outbox, Received, Settings, Way};
@@ -64,7 +65,7 @@ impl Backend for Host {
 }
 
 #[test]
-fn host_requests_follow_only_announcements() {
+fn path_of_host_requests_changes_only_after_announcement() {
     let allow = ["10.0.0.1,all,rw", "10.0.0.2,all,rw"].map(|rule| rule.parse::<Rule>().unwrap());
     let id = Bdf::from_bits(0x1b00);
     let device = Some("10.0.0.1".parse().unwrap());
@@ -75,7 +76,7 @@ fn host_requests_follow_only_announcements() {
     let mut announced = vec![0; 6 + 16];
     announcement(id).emit(&mut announced[6..]);
     let read = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0x1b, 0, 0, 0xf, 0, 0, 0x10, 0];
-    // The received TLP, its port and sender; the open sessions; the path of the host's requests.
+    // Rows: the received TLP, its port and sender; the open sessions; the path of the host's requests.
     type Row<'a> = (&'a [u8], u16, &'a str, &'a [u16], (u16, u16));
     let rows: [Row<'_>; 8] = [
         (&read, PORT_DEVICE, "10.0.0.1:12288", &[], (PORT_HOST + 3, PORT_HOST + 3)),
@@ -85,7 +86,7 @@ fn host_requests_follow_only_announcements() {
         (&read, PORT_SESSION, "10.0.0.1:1111", &[1111, 2222], (PORT_SESSION, 2222)),
         (&read, PORT_DEVICE, "10.0.0.1:12288", &[2222], (PORT_SESSION, 2222)),
         (&announced, PORT_SESSION, "10.0.0.2:3333", &[2222, 3333], (PORT_SESSION, 2222)),
-        // Its session has ended: the next device software may use ports.
+        // The session of the device software has ended, and the next device software may use ports.
         (&read, PORT_DEVICE, "10.0.0.1:12288", &[], (PORT_HOST + 3, PORT_HOST + 3)),
         (&announced, PORT_SESSION, "10.0.0.1:4444", &[4444], (PORT_SESSION, 4444)),
     ];

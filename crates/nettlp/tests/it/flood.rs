@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An unknown sender floods an adapter while it serves a peer, over the loopback: 127.13.40.x. It is the only test of its
-//! process, so only the adapter and the clients use memory of the process.
+//! An unknown sender floods an adapter while it serves a peer, over the loopback: 127.13.40.x. This is the only
+//! test of its process, so only the adapter and the clients use memory of the process.
 
 use crate::common::upstream::Nettlp;
 use riser_nettlp::completer::Image;
@@ -15,7 +15,7 @@ const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 13, 40, 66));
 
 /// Reads of the peer, one at a time.
 const READS: u64 = 2000;
-/// Maximum growth of the process in bytes: less than storing one datagram in a hundred of the flood would take.
+/// Maximum growth of the process in bytes. It is less than the size of one percent of the datagrams of the flood.
 const GROWTH_MAX: u64 = 4 << 20;
 
 /// Returns the resident memory of this process in bytes.

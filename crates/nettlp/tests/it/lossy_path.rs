@@ -14,7 +14,7 @@ use tlp::{Bdf, Body, Completion, Duration, Mps, Rcb, Repr, Status, Time, split};
 
 const LATENCY: Duration = Duration::from_us(5);
 const HELD_BACK_US: u64 = 200;
-/// Longest time that a request and its completions can be in flight: both delayed.
+/// Longest time that a request and its completions can be in flight, if both are delayed.
 const LIFETIME: Duration = Duration::from_us(2 * (5 + 1 + HELD_BACK_US));
 const TIMEOUT: Duration = Duration::from_us(150);
 const RETRIES: u8 = 9;
@@ -41,7 +41,7 @@ enum To {
     Requester,
 }
 
-/// Datagrams in flight, by arrival; their bytes are in a pool.
+/// Datagrams in flight, sorted by time of arrival. Their bytes are in a pool.
 struct Path {
     dice: Dice,
     under_way: BinaryHeap<Reverse<(Time, u64, To, usize)>>,
@@ -133,7 +133,7 @@ impl Buffers for Reads {
 struct Outcome {
     reads: u64,
     failed: u64,
-    /// Reads that returned bytes of another address, or of a version that was not current.
+    /// Number of reads that returned bytes of another address, or of a version that was not current.
     wrong: u64,
     longest: Duration,
     virtual_time: Time,
@@ -181,7 +181,8 @@ impl Run {
         Outcome { virtual_time: self.now, counters: *self.requester.counters(), ..self.outcome }
     }
 
-    // Three of four read like tlpperf, whose answers all have the same form; the others have any address and length.
+    // Three of four reads are like those of tlpperf, whose answers all have the same form. The others have any
+    // address and length.
     fn begin(&mut self, place: usize) {
         let (address, len) = match self.dice.roll(4) {
             0 => (self.dice.roll(WINDOW), 1 + self.dice.roll(LONGEST as u64)),
@@ -239,30 +240,30 @@ const RESTS: Rest = Rest { lost: LIFETIME, duplicate: LIFETIME };
 
 fn check(outcome: &Outcome) {
     assert_eq!((outcome.wrong, outcome.failed), (0, 0), "{outcome:?}");
-    // A read of at most 3 TLPs: each attempt may wait for a tag, and then for its completions.
+    // A read has at most 3 TLPs. Each attempt may wait for a tag, and then for its completions.
     let bound = (LIFETIME + TIMEOUT) * (u64::from(RETRIES) + 1);
     assert!(outcome.longest <= bound, "{} is longer than {bound}", outcome.longest);
-    // The faults did happen.
+    // The faults occurred.
     let counters = &outcome.counters;
     let seldom = [counters.retried, counters.late, counters.copies, counters.strays.total()];
     assert!(seldom.iter().all(|count| *count > outcome.reads / 1000), "{outcome:?}");
 }
 
 #[test]
-fn every_byte_was_current_during_its_read() {
+fn reads_over_lossy_path_return_current_data() {
     check(&Run::new(1, RESTS).run(100_000));
 }
 
 #[test]
-fn without_rest_late_completions_become_wrong_data() {
+fn late_completions_give_wrong_data_without_rest() {
     let outcome = Run::new(1, Rest::OFF).run(100_000);
     assert!(outcome.wrong > 0, "nothing was wrong although no tag rests: {outcome:?}");
 }
 
-// Both parts of the rest are needed: a duplicated request is answered twice even if nothing was given up, and a delayed
-// completion arrives even if nothing was duplicated.
+// Both parts of the rest are needed. A duplicated request is answered twice even if no read was given up, and a delayed
+// completion arrives even if no datagram was duplicated.
 #[test]
-fn both_parts_of_rest_are_needed() {
+fn tags_that_rest_too_briefly_cause_wrong_data() {
     for rest in [
         Rest { lost: LIFETIME, duplicate: Duration::ZERO },
         Rest { lost: Duration::ZERO, duplicate: Duration::from_us(20) },
@@ -281,7 +282,7 @@ fn equal_seeds_give_equal_runs() {
 
 #[test]
 #[ignore = "10 million reads: run with --release -- --ignored --nocapture"]
-fn ten_million_reads() {
+fn ten_million_reads_return_current_data() {
     let begun = Instant::now();
     let outcome = Run::new(2, RESTS).run(10_000_000);
     let (wall, time) = (begun.elapsed().as_secs_f64(), outcome.virtual_time);

@@ -2,9 +2,9 @@
 //! Like `lossy_path`, over real sockets: a client, a proxy that loses 1 %, duplicates 1 % and delays 5 % of all datagrams,
 //! and an adapter whose memory is rewritten all the time. Loopback, 127.12.x.y.
 //!
-//! 10 million reads of each scheme: 1024 tags that rest for 100 ms allow at most 10,240 reads per second. So ports take 19
-//! minutes for each scheme, and a session 7 to 11, on two cores with other load.
-//! `cargo nextest run --release -p riser-nettlp --profile long --no-capture --run-ignored only lossy_sockets::`
+//! 10 million reads of each scheme: 1024 tags that rest for 100 ms allow at most 10,240 reads per second. So on two
+//! cores with other load, each scheme with ports takes 19 minutes, and a session takes 7 to 11 minutes. `cargo
+//! nextest run --release -p riser-nettlp --profile long --no-capture --run-ignored only lossy_sockets::`
 
 use crate::common::proxy::{Between, Proxy};
 use crate::common::rewritten::Rewritten;
@@ -82,7 +82,8 @@ fn run<C: Carrier>(
     Outcome { seconds: begun_at.elapsed().as_secs_f64(), counters: *client.counters(), ..outcome }
 }
 
-// Three of four read like tlpperf, whose answers all have the same form; the others have any address and length.
+// Three of four reads are like those of tlpperf, whose answers all have the same form. The others have any address
+// and length.
 fn begin<C: Carrier>(
     client: &mut Client<C>,
     memory: &Rewritten,
@@ -112,7 +113,7 @@ fn addresses(test: u8) -> [IpAddr; 4] {
     [1, 2, 3, 4].map(|host| Ipv4Addr::new(127, 12, test, host).into())
 }
 
-/// Rest times and timeout: far longer than the proxy's delay, since threads may also wait for a core.
+/// Rest times and timeout. They are far longer than the proxy's delay, since threads may also wait for a core.
 struct Patience {
     rest: Rest,
     timeout: Duration,
@@ -162,21 +163,21 @@ fn check_faults(outcome: &Outcome) {
 }
 
 #[test]
-fn every_byte_was_current_with_a_port_per_tag() {
+fn reads_return_current_data_with_a_port_per_tag() {
     let outcome = tagged(1, PortScheme::Tagged, 128, &Patience::of(100), 4000, |_| false);
     check(&outcome);
     check_faults(&outcome);
 }
 
 #[test]
-fn every_byte_was_current_in_the_papers_scheme() {
+fn reads_return_current_data_in_the_papers_scheme() {
     let outcome = tagged(2, PortScheme::Paper, 256, &Patience::of(100), 6000, |_| false);
     check(&outcome);
     check_faults(&outcome);
 }
 
 #[test]
-fn without_rest_late_completions_become_wrong_data() {
+fn late_completions_give_wrong_data_without_rest() {
     let patience = Patience { rest: Rest::OFF, timeout: Duration::from_ms(100) };
     let outcome = tagged(3, PortScheme::Tagged, 4, &patience, 1_000_000, |so_far| so_far.wrong > 0);
     assert!(outcome.wrong > 0, "nothing was wrong although no tag rests: {outcome:?}");
@@ -184,13 +185,13 @@ fn without_rest_late_completions_become_wrong_data() {
 
 #[test]
 #[ignore = "10 million reads: run with --release -- --ignored --nocapture --test-threads 1"]
-fn ten_million_reads_with_a_port_per_tag() {
+fn ten_million_reads_return_current_data_with_a_port_per_tag() {
     check(&tagged(11, PortScheme::Tagged, 1024, &Patience::of(100), 10_000_000, |_| false));
 }
 
 #[test]
 #[ignore = "10 million reads: run with --release -- --ignored --nocapture --test-threads 1"]
-fn ten_million_reads_in_the_papers_scheme() {
+fn ten_million_reads_return_current_data_in_the_papers_scheme() {
     check(&tagged(12, PortScheme::Paper, 1024, &Patience::of(100), 10_000_000, |_| false));
 }
 
@@ -209,12 +210,12 @@ fn session(test: u8, reads: u64) {
 }
 
 #[test]
-fn every_byte_was_current_in_a_session() {
+fn reads_return_current_data_in_a_session() {
     session(4, 5_000);
 }
 
 #[test]
 #[ignore = "10 million reads: run with --release -- --ignored --nocapture --test-threads 1"]
-fn ten_million_reads_in_a_session() {
+fn ten_million_reads_return_current_data_in_a_session() {
     session(14, 10_000_000);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An adapter and upstream's clients in two network namespaces, connected by a veth pair: two hosts to the kernel. Needs root
+//! An adapter and upstream's clients in two network namespaces, connected by a veth pair. For the kernel they are two
+//! hosts. Needs root
 //! and `ip` (package iproute2); skips with a message if either is missing.
 
 use crate::common::upstream::{Config, Failed, Nettlp, message};
@@ -21,7 +22,7 @@ fn ip(arguments: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("ip {arguments}: {}", said.trim())) }
 }
 
-/// Two namespaces, deleted with the value.
+/// Two namespaces, which are deleted when the value is dropped.
 struct Namespaces([String; 2]);
 
 impl Namespaces {
@@ -43,8 +44,8 @@ impl Namespaces {
         Ok(spaces)
     }
 
-    /// Runs `does` on a new thread in one of them: 0 is the adapter's, 1 the device's. Sockets stay in the namespace where
-    /// they were opened.
+    /// Runs `does` on a new thread in the namespace of the adapter (0) or of the device (1). Sockets stay in the
+    /// namespace in which they were opened.
     fn within<T: Send>(&self, side: usize, does: impl FnOnce() -> T + Send) -> T {
         let space = File::open(format!("/run/netns/{}", self.0[side])).unwrap();
         let run = move || {
@@ -58,7 +59,7 @@ impl Namespaces {
 impl Drop for Namespaces {
     fn drop(&mut self) {
         for space in &self.0 {
-            // A namespace that was never created does not exist.
+            // The command fails if the namespace was never created.
             let _ = ip(&format!("netns delete {space}"));
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests as bytes, and the answers of pseudo memory. Uses a recording carrier instead of a socket.
+//! Tests the answers of pseudo memory to requests given as bytes. Uses a recording carrier instead of a socket.
 
 use crate::checks_psmem::memo::Memo;
 use proptest::prelude::*;
@@ -34,22 +34,22 @@ fn hex(text: &str) -> Vec<u8> {
 
 /// Completions of an endpoint end at multiples of 128 B (`PCIe 5.0 §2.3.1.1`).
 #[test]
-fn completions_are_split_like_an_endpoints() {
+fn completions_end_at_multiples_of_128_bytes() {
     let mut psmem = psmem(4096);
     // MRd of 120h bytes at 40h after the base.
     handle(&mut psmem, &hex("00000048 000003ff fe000040"));
     let lengths: Vec<usize> = answers(&mut psmem).iter().map(|bytes| bytes.len() - 12).collect();
     assert_eq!(lengths, [0xc0, 0x60]);
-    // At 20h, with Max_Payload_Size 256: up to 100h.
+    // A read at 20h with Max_Payload_Size 256. The first completion ends at 100h.
     handle(&mut psmem, &hex("00000088 000003ff fe000020"));
     let lengths: Vec<usize> = answers(&mut psmem).iter().map(|bytes| bytes.len() - 12).collect();
     assert_eq!(lengths, [0xe0, 0x100, 0x40]);
 }
 
-/// Written data, request, and answers, in the cases that upstream's `psmem` gets wrong. Headers from `PCIe 5.0 §2.2.7`
-/// and §2.2.9.
+/// Rows: written data, request, and answers, in cases in which upstream's `psmem` answers incorrectly. Headers from
+/// `PCIe 5.0 §2.2.7` and §2.2.9.
 #[test]
-fn requests_and_their_answers() {
+fn requests_get_expected_answers() {
     let rows: &[(&str, &str, &str, &[&str])] = &[
         (
             "one byte, in its lane; lanes that were not requested are 0",
@@ -86,16 +86,16 @@ fn requests_and_their_answers() {
     }
 }
 
-/// 512 bytes from an odd address: split at the Read Completion Boundary, not at a distance from the start.
+/// A read of 512 bytes from an odd address is split at the Read Completion Boundary, not after a fixed number of bytes.
 #[test]
-fn completions_end_at_the_boundary() {
+fn completions_of_unaligned_read_end_at_read_completion_boundary() {
     let mut psmem = psmem(0x1000);
     handle(&mut psmem, &hex("00000081 000003fe fe000004"));
     let lengths: Vec<(usize, u8)> = answers(&mut psmem).iter().map(|tlp| (tlp.len() - 12, tlp[11])).collect();
     assert_eq!(lengths, [(252, 0x05), (256, 0x00), (8, 0x00)]);
 }
 
-/// Answers without room wait in order, and none is sent twice.
+/// Answers for which there is no room wait in order, and no answer is sent twice.
 #[test]
 fn answers_wait_in_order_for_room() {
     let mut psmem = psmem(0x1000);
@@ -113,8 +113,8 @@ fn answers_wait_in_order_for_room() {
     assert_eq!((turns, psmem.completer_counters().reads, psmem.counters().unanswered), (3, 5, 0));
 }
 
-/// In a session only a TLP of psmem itself tells the adapter where the host's requests go: a Vendor_Defined message of
-/// Type 1 (`PCIe 5.0 §2.2.8.6`), Msg 30h, code 7fh.
+/// In a session, only a TLP that psmem sends tells the adapter where the host's requests go: a Vendor_Defined
+/// message of Type 1 (`PCIe 5.0 §2.2.8.6`), Msg 30h, code 7fh.
 #[test]
 fn announces_itself_first_in_a_session() {
     let (mut kept, mut turns) = (Memo::with_room(10), 0);
@@ -199,7 +199,7 @@ proptest! {
         prop_assert_eq!(found, expected);
     }
 
-    /// Any bytes: no panic, and the only answers are one completion, or the data of a read.
+    /// No bytes cause a panic. The only answers are one completion, or the data of a read.
     #[test]
     fn arbitrary_bytes_never_panic(first in any::<u8>(), rest in proptest::collection::vec(any::<u8>(), 0..40)) {
         let mut psmem = psmem(0x1000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every seed of the requester's fuzz target, and random scripts. Tests only through the public
+//! Checks the properties of the requester's fuzz target on every seed and on random scripts. Uses only the public
 //! interface.
 
 use crate::checks_requester as checks;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use testkit::seeds;
 
 #[test]
-fn properties_hold_for_every_seed() {
+fn every_seed_passes_fuzz_checks() {
     let seeds = seeds("nettlp_requester");
     assert!(seeds.len() >= 5, "{seeds:?}");
     for (_, seed) in seeds {
@@ -15,7 +15,7 @@ fn properties_hold_for_every_seed() {
     }
 }
 
-/// A meaningful step of a script.
+/// Generates a step of a script that has an effect.
 fn step() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         (any::<u8>(), 0u8..2, any::<u8>()).prop_map(|(a, h, l)| vec![0, a, h, l]),
@@ -36,12 +36,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn properties_hold_for_random_scripts(steps in prop::collection::vec(step(), 0..120)) {
+    fn random_scripts_pass_fuzz_checks(steps in prop::collection::vec(step(), 0..120)) {
         checks::requester(&steps.concat());
     }
 
     #[test]
-    fn properties_hold_for_random_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn random_bytes_pass_fuzz_checks(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         checks::requester(&bytes);
     }
 }

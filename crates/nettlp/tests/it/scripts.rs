@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every seed of the fuzz targets of pseudo memory and of runs, and random scripts. Opens no socket.
+//! Runs the fuzz targets of pseudo memory and of runs on their seeds and on random scripts. Opens no socket.
 
 use crate::checks_psmem;
 use crate::checks_runs;
@@ -7,9 +7,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use testkit::seeds;
 
-/// Number of reads that pseudo memory answered with data, by seed.
+/// Rows: seed, and number of reads that pseudo memory answers with data.
 #[test]
-fn seeds_of_pseudo_memory() {
+fn seeds_of_pseudo_memory_give_expected_answers() {
     let expected = [
         ("both_issuers", 2),
         ("empty", 0),
@@ -36,9 +36,9 @@ fn seeds_of_pseudo_memory() {
     assert_eq!(found, expected.map(|(name, count): (&str, u64)| (name.to_owned(), count)));
 }
 
-/// Number of arrived TLPs, by seed.
+/// Rows: seed, and number of TLPs that arrive.
 #[test]
-fn seeds_of_runs() {
+fn seeds_of_runs_deliver_expected_tlps() {
     let expected = [
         ("empty", 0),
         ("empty_datagram", 1),
@@ -54,7 +54,7 @@ fn seeds_of_runs() {
     assert_eq!(found, expected.map(|(name, count): (&str, u32)| (name.to_owned(), count)));
 }
 
-/// A memory request near the window, with as much data as its Length or a byte more or less.
+/// Generates a memory request near the window. It has as much data as its Length, or one byte more or less.
 fn request() -> impl Strategy<Value = Vec<u8>> {
     let types =
         prop::sample::select(vec![0x00_u8, 0x00, 0x20, 0x40, 0x40, 0x60, 0x01, 0x02, 0x4c, 0x74, 0x4a]);
@@ -75,7 +75,7 @@ fn request() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// A step of a script of runs, usually one with an effect.
+/// Generates a step of a script of runs. Most steps have an effect.
 fn step() -> impl Strategy<Value = Vec<u8>> {
     let pair = |step| any::<u8>().prop_map(move |operand| vec![step, operand]);
     prop_oneof![

@@ -8,7 +8,7 @@ use testkit::seeds;
 use crate::checks_session as checks;
 
 #[test]
-fn properties_hold_for_seeds() {
+fn seeds_pass_fuzz_checks() {
     let (records, scripts) = (seeds("nettlp_record"), seeds("nettlp_session"));
     assert!(records.len() > 5 && scripts.len() > 5);
     records.iter().for_each(|(_, bytes)| checks::record(bytes));
@@ -24,7 +24,7 @@ fn properties_hold_for_seeds() {
     }
 }
 
-/// Steps, usually ones with an effect.
+/// Generates steps of a script. Most steps have an effect.
 fn script() -> impl Strategy<Value = Vec<u8>> {
     let step = prop_oneof![
         4 => prop_oneof![Just(0x80u8), Just(0x00)].prop_map(|step| vec![step]),
@@ -39,12 +39,12 @@ fn script() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn properties_hold_for_scripts(script in script()) {
+    fn random_scripts_pass_fuzz_checks(script in script()) {
         checks::session(&script);
     }
 
     #[test]
-    fn properties_hold_for_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn random_bytes_pass_fuzz_checks(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         checks::record(&bytes);
         checks::session(&bytes);
     }

@@ -54,7 +54,8 @@ impl Echo {
             std::thread::sleep(pause);
             let mut end = None;
             loop {
-                // A carrier dropped before the stop has sent its last datagram, which may arrive later on a busy machine.
+                // A carrier that was dropped before the stop has sent its last datagram. It may arrive late on a
+                // busy machine.
                 if end.is_none() && stopped.load(Ordering::Relaxed) {
                     end = Some(Instant::now() + std::time::Duration::from_millis(500));
                 }
@@ -89,7 +90,7 @@ impl Drop for Echo {
     }
 }
 
-/// Writes TLP number `index`: a completion; all are different, of many lengths.
+/// Writes TLP number `index`, which is a completion. All TLPs are different, and they have many lengths.
 fn tlp(index: usize, out: &mut [u8]) {
     out.fill(index as u8);
     out[0] = 0x4a;
@@ -113,7 +114,7 @@ fn exchange(carrier: &mut impl Carrier, count: usize) {
         }
         carrier.flush().unwrap();
         let mut wanted = vec![0; 4096 + 12];
-        // New room also ends the wait.
+        // The wait also ends when there is room again.
         let was_full = carrier.room() == 0;
         let count = carrier.receive(PATIENCE, |arrival: Arrival<'_>| {
             let wanted = &mut wanted[..len(got)];
@@ -151,9 +152,9 @@ fn tlps_are_echoed_with_and_without_offload_and_sealing() {
 }
 
 #[test]
-fn works_over_ipv6() {
+fn session_works_over_ipv6() {
     let localhost: IpAddr = Ipv6Addr::LOCALHOST.into();
-    // All tests of this machine share the session port of ::1; whoever has it serves sessions.
+    // All tests of this machine share the session port of ::1; the test that has the port serves sessions.
     let echo = match AdapterSockets::bind(&only_sessions(localhost)) {
         Ok(sockets) => {
             drop(sockets);
@@ -184,7 +185,7 @@ fn several_sessions_from_one_address_do_not_mix() {
 }
 
 #[test]
-fn falls_back_to_upstreams_ports_without_a_session_port() {
+fn falls_back_to_upstream_ports_without_a_session_port() {
     let adapter = AdapterOptions { sessions: false, ..AdapterOptions::new(ip(13, 1)) };
     let echo = Echo::start(&adapter);
     let tagged = TaggedOptions { local: Some(ip(13, 2)), ..TaggedOptions::new(ip(13, 1), 0..=3) };
@@ -193,7 +194,7 @@ fn falls_back_to_upstreams_ports_without_a_session_port() {
     assert!(matches!(carrier, AnyCarrier::Tagged(_)));
     assert!(!carrier.is_reliable());
     drop(carrier);
-    // Also if the port is open, but silent.
+    // The client also falls back if the port is open, but silent.
     let _silent = UdpSocket::bind((ip(13, 1), PORT_SESSION)).unwrap();
     assert!(matches!(connect(&options).unwrap(), AnyCarrier::Tagged(_)));
     let error = SessionCarrier::connect(&SessionConnectOptions::new(ip(13, 1), None)).unwrap_err();
@@ -213,7 +214,7 @@ fn connects_to_an_open_session_port() {
 }
 
 #[test]
-fn adapter_that_answers_after_a_second_gives_sessions() {
+fn session_opens_if_adapter_answers_after_a_second() {
     let key = Some(Key::new([7; 32]));
     let options = AdapterOptions { key: key.clone(), ..only_sessions(ip(34, 1)) };
     let echo = Echo::start_after(&options, std::time::Duration::from_secs(1));
@@ -222,9 +223,10 @@ fn adapter_that_answers_after_a_second_gives_sessions() {
     assert_eq!(echo.stop().opened, 1);
 }
 
-/// An acknowledgement ends the wait of a dropped carrier. Otherwise each drop would take 100 ms, far more than all need.
+/// An acknowledgement ends the wait of a dropped carrier. Otherwise each drop would take 100 ms, much longer than
+/// all drops together need.
 #[test]
-fn dropped_carrier_ends_when_all_is_acknowledged() {
+fn dropped_carrier_waits_until_all_is_acknowledged() {
     let (here, there) = (ip(33, 2), ip(33, 1));
     let echo = Echo::start(&only_sessions(there));
     let mut drops = [(); 20].map(|()| {
@@ -234,7 +236,7 @@ fn dropped_carrier_ends_when_all_is_acknowledged() {
         drop(carrier);
         start.elapsed()
     });
-    // Median, since a busy machine delays some.
+    // The median is used, since a busy machine delays some drops.
     drops.sort();
     assert!(drops[10] < std::time::Duration::from_millis(100), "{drops:?}");
     assert_eq!(echo.stop().closed, 20);
@@ -286,7 +288,7 @@ fn restarted_adapter_resets_its_peers() {
 }
 
 #[test]
-fn absent_peer_is_connection_refused() {
+fn absent_peer_gives_connection_refused() {
     let echo = Echo::start(&only_sessions(ip(17, 1)));
     let mut carrier =
         SessionCarrier::connect(&SessionConnectOptions::new(ip(17, 1), Some(ip(17, 2)))).unwrap();
@@ -315,7 +317,7 @@ fn rejected_tlps_are_offered_again_without_new_credits() {
         }
     });
     let mut offered = 0;
-    // All TLPs are rejected: the first is offered again and again, those after it never.
+    // All TLPs are rejected. The first TLP is offered again and again, and the later TLPs are never offered.
     while offered < 200 {
         sockets
             .poll(Wait::AtMost(Duration::from_ms(1)), |_, _, _, bytes| {
@@ -350,7 +352,7 @@ fn rejected_tlps_are_offered_again_without_new_credits() {
 }
 
 #[test]
-fn strangers_are_dropped_by_the_kernel_without_cost_to_peers() {
+fn kernel_drops_datagrams_of_strangers_without_cost_to_peers() {
     let peers = vec!["127.11.19.0/30".parse().unwrap()];
     let mut sockets =
         AdapterSockets::bind(&AdapterOptions { peers, ..AdapterOptions::new(ip(19, 1)) }).unwrap();
@@ -375,7 +377,7 @@ fn strangers_are_dropped_by_the_kernel_without_cost_to_peers() {
 }
 
 #[test]
-fn ipv6_strangers_are_dropped_too() {
+fn kernel_drops_ipv6_datagrams_of_strangers() {
     let localhost: IpAddr = Ipv6Addr::LOCALHOST.into();
     for (peer, comes) in [("::1/128", 1), ("::1/127", 1), ("fd00::/8", 0)] {
         let options = AdapterOptions {
@@ -387,7 +389,7 @@ fn ipv6_strangers_are_dropped_too() {
         let mut sockets = AdapterSockets::bind(&options).unwrap();
         let sender = UdpSocket::bind((localhost, 0)).unwrap();
         sender.send_to(&[1; 18], (localhost, 0x33f8)).unwrap();
-        // Over the loopback, sent datagrams have arrived at once.
+        // Over the loopback, sent datagrams arrive at once.
         assert_eq!(sockets.poll(Wait::Never, |_, _, _, _| true).unwrap(), comes, "{peer}");
     }
 }
@@ -418,7 +420,8 @@ fn datagrams_dropped_for_lack_of_buffer_space_are_counted() {
     assert_eq!(received + sockets.overflowed(), sent + 71);
 }
 
-/// A peer that keeps all its sessions but transfers nothing leaves places for others. With a key required there is no fallback.
+/// A peer that keeps many sessions without transferring TLPs leaves places for others. A key is required, so there
+/// is no fallback to ports.
 #[test]
 fn peer_with_many_idle_sessions_does_not_lock_others_out() {
     let (there, greedy, other) = (ip(60, 1), ip(60, 2), ip(60, 3));
@@ -429,7 +432,7 @@ fn peer_with_many_idle_sessions_does_not_lock_others_out() {
         SessionCarrier::connect(&SessionConnectOptions { key: Some(key.clone()), ..options })
     };
     let (mut idle, mut refused) = (Vec::new(), 0);
-    // Few, so that a busy machine finishes before idle sessions are displaced.
+    // The number is low, so that a busy machine finishes before idle sessions are displaced.
     for _ in 0..20 {
         match open(greedy) {
             Ok(mut carrier) => {
@@ -443,6 +446,6 @@ fn peer_with_many_idle_sessions_does_not_lock_others_out() {
     assert_eq!((idle.len(), refused), (16, 4));
     exchange(&mut open(other).unwrap(), 100);
     drop(idle);
-    // A Hello answered late by a busy machine is sent, and refused, again.
+    // If a busy machine answers a Hello late, the Hello is sent and refused again.
     assert!(adapter.stop().refused >= 4);
 }

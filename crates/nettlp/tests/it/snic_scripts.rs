@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every seed of the fuzz target of the simple NIC as device software, and random scripts. Never opens a socket.
+//! Checks the properties of the fuzz target of the simple NIC as device software, on every seed and on random
+//! scripts. Never opens a socket.
 
 use crate::checks_snic as checks;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use testkit::seeds;
 
-/// Frames sent and received; NetTLP's driver has a ring of one descriptor and always rings index 0.
+/// Rows: seed, and numbers of sent and received frames. NetTLP's driver has a ring of one descriptor and always
+/// writes index 0 to the doorbell.
 #[test]
-fn seeds_of_the_simple_nic() {
+fn seeds_of_simple_nic_transfer_expected_frames() {
     let done: BTreeMap<String, (u64, u64)> =
         seeds("nettlp_snic").into_iter().map(|(name, bytes)| (name, checks::snic(&bytes))).collect();
     assert!(done.len() >= 11, "{done:?}");
@@ -24,7 +26,7 @@ fn seeds_of_the_simple_nic() {
     }
 }
 
-/// A meaningful step.
+/// Generates a step that has an effect.
 fn step() -> impl Strategy<Value = Vec<u8>> {
     let doorbell = (4_u8..6, 0_u8..8).prop_map(|(register, index)| vec![0, register, index]);
     prop_oneof![
@@ -42,12 +44,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn properties_hold_for_random_scripts(first in any::<u8>(), steps in prop::collection::vec(step(), 0..60)) {
+    fn random_scripts_pass_fuzz_checks(first in any::<u8>(), steps in prop::collection::vec(step(), 0..60)) {
         checks::snic(&[&[first, 0, 0, 0x10, 0, 2, 0x20, 0, 6, 1], &steps.concat()[..]].concat());
     }
 
     #[test]
-    fn properties_hold_for_random_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn random_bytes_pass_fuzz_checks(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         checks::snic(&bytes);
     }
 }

@@ -7,14 +7,14 @@ use riser_nettlp::net::{AdapterOptions, AdapterSockets, OpenError, TaggedCarrier
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use tlp::{Duration, Tag};
 
-/// Long enough for every machine; reached only if a test fails.
+/// Timeout that is long enough for every machine. It expires only if a test fails.
 const PATIENCE: Wait = Wait::AtMost(Duration::from_ms(5_000));
 
 fn ip(x: u8, y: u8) -> IpAddr {
     Ipv4Addr::new(127, 11, x, y).into()
 }
 
-/// Answers one batch with its own bytes, and returns the ports.
+/// Receives one batch, sends each datagram back, and returns the ports.
 fn echo(adapter: &mut AdapterSockets) -> Vec<u16> {
     let mut ports = Vec::new();
     adapter
@@ -51,7 +51,7 @@ fn tlp_uses_the_port_of_its_tag_and_so_does_its_answer() {
 }
 
 #[test]
-fn papers_scheme_maps_tags_to_sixteen_ports() {
+fn scheme_of_paper_maps_tags_to_sixteen_ports() {
     let mut adapter = AdapterSockets::bind(&AdapterOptions::new(ip(2, 1))).unwrap();
     let options = TaggedOptions {
         local: Some(ip(2, 2)),
@@ -88,7 +88,7 @@ fn error_names_a_used_port_and_its_rule() {
 }
 
 #[test]
-fn works_over_ipv6() {
+fn ports_work_over_ipv6() {
     let localhost: IpAddr = std::net::Ipv6Addr::LOCALHOST.into();
     // Plain sockets on the other side, since both sides would need the same port of the one
     // address.
@@ -110,7 +110,7 @@ fn works_over_ipv6() {
     assert_eq!(peer.recv_from(&mut answer).unwrap(), (18, (localhost, 0x33f0).into()));
 }
 
-/// One socket delivers a datagram in every turn; another has had one waiting all the time.
+/// One socket delivers a datagram in every turn. At another socket, a datagram waits all the time.
 #[test]
 fn busy_port_does_not_starve_others() {
     for (n, wait) in

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Digests that detect changes of a file.
 
-/// Returns the 64-bit FNV-1a hash in hexadecimal. It detects changes of a file, not forgeries.
+/// Returns the 64-bit FNV-1a hash in hexadecimal. The digest detects accidental changes of a file, not forgeries.
 pub fn digest(bytes: &[u8]) -> String {
     format!("{:016x}", hash(bytes))
 }
@@ -19,7 +19,7 @@ mod tests {
 
     /// Published test values of FNV-1a.
     #[test]
-    fn digests() {
+    fn digest_matches_published_fnv_1a_values() {
         assert_eq!(digest(b""), "cbf29ce484222325");
         assert_eq!(digest(b"a"), "af63dc4c8601ec8c");
         assert_eq!(digest(b"foobar"), "85944171f73967e8");

@@ -6,14 +6,14 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Bytes of the longest source line that an error shows.
+/// Maximum length in bytes of a source line that an error shows.
 const MAX_LINE_BYTES: usize = 200;
 
-/// Characters before the legal values up to which an error shows a line in full.
+/// Maximum number of characters before the legal values for which an error shows a line in full.
 const MAX_HEAD: usize = 300;
-/// Characters of the legal values, or of a line without any, that an error shows in full.
+/// Maximum number of characters of the legal values, or of a line without legal values, that an error shows in full.
 const MAX_TAIL: usize = 1_500;
-/// Characters that are kept at the beginning and at the end of a shortened text.
+/// Number of characters that are kept at the beginning and at the end of a shortened text.
 const LEFT: [usize; 2] = [160, 60];
 /// Maximum number of lines of one message.
 const MAX_LINES: usize = 400;
@@ -80,7 +80,7 @@ pub struct FileError {
     pub place: Option<(usize, usize)>,
     /// Text of the line, if there is a place and the line is not too long.
     pub line: Option<String>,
-    /// The illegal value, and the legal ones.
+    /// The illegal value, and the legal values.
     pub message: String,
     /// True if the error is in an override, not in the file.
     pub is_setting: bool,

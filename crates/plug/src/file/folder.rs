@@ -29,7 +29,7 @@ enum Source {
     /// Reads from the file system.
     #[default]
     Disk,
-    /// Reads each file once from the file system, and keeps it.
+    /// Reads each file once from the file system, and stores it.
     Keeping(Arc<Mutex<KeptFiles>>),
     /// Reads only kept files.
     Kept(Arc<KeptFiles>),
@@ -67,7 +67,7 @@ impl Folder {
         Folder::from(lab.parent().unwrap_or(Path::new("")))
     }
 
-    /// Makes the folder read each file once and keep it: see [`kept`](Self::kept).
+    /// Makes the folder read each file once and store it: see [`kept`](Self::kept).
     #[must_use]
     pub fn keeping(self) -> Folder {
         Folder { source: Source::Keeping(Arc::default()), ..self }
@@ -118,7 +118,7 @@ impl Folder {
     /// current contents are kept. For kept contents, an [`Image::Kept`] is returned, and writes to it do not reach a file.
     ///
     /// # Errors
-    /// As [`read`](Self::read). Also if it is not a regular file, or is already locked by this method.
+    /// As [`read`](Self::read). Also if the path is not a regular file, or is already locked by this method.
     pub fn open_image(&self, name: &str) -> io::Result<Image> {
         self.note(name);
         if !matches!(self.source, Source::Disk) {
@@ -142,7 +142,7 @@ impl Folder {
     /// Reads the whole file that a lab calls `name`. Endless files, such as devices, are rejected.
     ///
     /// # Errors
-    /// As [`open`](Self::open). Also if it is not a regular file, or has more than `most` bytes.
+    /// As [`open`](Self::open). Also if the path is not a regular file, or the file has more than `most` bytes.
     pub fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
         self.note(name);
         let bytes = match &self.source {
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_contents_of_first_read() {
+    fn folder_keeps_contents_of_first_read() {
         let path = std::env::temp_dir().join(format!("riser-lab-folder-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         fs::write(path.join("a"), b"first").unwrap();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_kept_files() {
+    fn size_of_kept_files_is_limited() {
         let mut files = KeptFiles::new();
         assert!(check_room(&files, MAX_KEPT_BYTES).is_ok());
         let error = check_room(&files, MAX_KEPT_BYTES + 1).unwrap_err().to_string();

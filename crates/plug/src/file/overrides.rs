@@ -7,9 +7,9 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-/// Overrides of the form `KEY=VALUE`; later ones replace earlier ones. KEY is a TOML path of keys separated by dots, with quotes
-/// around keys that are not bare. An element of a list is given by its `name` or by its index from 0; the index after the last
-/// element adds one. VALUE is a TOML value; other text is taken as a string.
+/// Overrides of the form `KEY=VALUE`; later ones replace earlier ones. KEY is a TOML path of keys separated by dots,
+/// with quotes around keys that are not bare. An element of a list is given by its `name` or by its index from 0; the
+/// index after the last element adds one. VALUE is a TOML value; any other text is a string.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// The overrides as given.

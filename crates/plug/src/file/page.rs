@@ -15,7 +15,7 @@ pub struct Page<'s> {
 
 /// A section of a page.
 pub struct Section {
-    /// Its heading, such as `` `[link]` ``.
+    /// The heading of the section, such as `` `[link]` ``.
     pub heading: String,
     /// Its text, heading included.
     pub text: String,
@@ -59,7 +59,7 @@ impl<'s> Page<'s> {
             let kind = self.section(&key, path, name, &mut below).unwrap_or_else(|| key.kind());
             let default = if required(name) { "required".to_owned() } else { key.default() };
             let (legal, meaning) = (key.legal(), cell(&flat(&own["description"])));
-            // Writing to a string does not fail.
+            // Writing to a string never fails.
             let _ = writeln!(text, "| `{name}` | {kind} | {default} | {legal} | {meaning} |");
             choices += &choices_of(&key, name);
         }

@@ -80,7 +80,7 @@ impl Schema {
         Some(Key::new(self, table.get("properties")?.get(name)?))
     }
 
-    /// Returns the legal values of the key at `path`, or its kind. `None` if there is no such key.
+    /// Returns the legal values of the key at `path`, or its kind. `None` if there is no key of this name.
     pub fn legal(&self, path: &[String]) -> Option<String> {
         let (last, above) = path.split_last()?;
         let mut table = &self.0;
@@ -215,7 +215,7 @@ impl<'s> Key<'s> {
         }
     }
 
-    /// The largest value of the integer type, if nothing else limits it.
+    /// The largest value of the integer type, if there is no other limit.
     fn largest(&self) -> Option<&'static str> {
         match self.get("format")?.as_str()? {
             "uint32" => Some("2^32 - 1"),

@@ -44,7 +44,7 @@ impl<'a> Source<'a> {
     /// Returns the tables of the file with the overrides applied.
     ///
     /// # Errors
-    /// All syntax errors, or else the errors of the overrides.
+    /// All syntax errors. If there are none, the errors of the overrides.
     pub fn tree(&self) -> Result<Tree<'a>, FileErrors> {
         let (mut root, errors) = DeTable::parse_recoverable(self.text);
         if !errors.is_empty() {
@@ -92,7 +92,7 @@ fn missing(error: &Error) -> Option<&str> {
     error.message().trim().strip_prefix("missing field `")?.strip_suffix('`')
 }
 
-/// Message of [`toml`] for a value that is not one of an enumeration.
+/// Message of [`toml`] for a value that is not in an enumeration.
 const NO_VARIANT: &str = "wanted string or table";
 
 /// Text of `error` at `path`. Adds the legal values of the key if the type does not name them.
@@ -169,7 +169,7 @@ fn take_of(
     span: &Range<usize>,
     path: &mut Vec<String>,
 ) -> Option<(Range<usize>, String)> {
-    // Check inner tables first: a list of tables has the span of its first one.
+    // Inner tables are checked first, because a list of tables has the span of its first table.
     for (key, value) in table.iter_mut() {
         path.push(key.get_ref().to_string());
         if let Some(found) = take_below(value, span, path) {
@@ -209,7 +209,7 @@ fn take_below(
     }
 }
 
-/// Returns the key of a list of values (not of tables) with an error at `span`; the whole list counts as wrong.
+/// Returns the key of a list of values (not of tables) with an error at `span`; the whole list is treated as wrong.
 fn list_with(table: &DeTable<'_>, span: &Range<usize>) -> Option<String> {
     let has = |value: &DeValue<'_>| {
         let wrong = |v: &Spanned<DeValue<'_>>| v.span() == *span && v.get_ref().as_table().is_none();

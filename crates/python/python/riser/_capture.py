@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 _PAGE_RECORDS = 20_000
-"""Records of the page in a notebook cell."""
+"""Maximum number of records on the page in a notebook cell."""
 _DETECT: dict[str, Any] = {"read_as": None, "byte_order": None, "flit": False, "columns": None, "dlt": []}
 """Options of the reader for automatic detection."""
 

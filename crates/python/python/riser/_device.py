@@ -313,7 +313,7 @@ class Device:
 
 def load(name: str, folder: Path, settings: Mapping[str, Any]) -> Device:
     """Return an instance of the class `FILE.py:CLASS`, relative to `folder`, or `MODULE:CLASS`."""
-    # Imported here to keep `import riser` fast.
+    # The import is here to keep `import riser` fast.
     import importlib
 
     place, _, attribute = name.rpartition(":")
@@ -335,7 +335,7 @@ def _from_file(path: Path) -> Any:
     if spec is None or spec.loader is None:
         raise RiserError(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses and pickle look it up there.
+    # Dataclasses and pickle look for the class there.
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module

@@ -46,8 +46,8 @@ class BenchResult:
 
     @property
     def rows(self) -> Table:
-        """A row for each measurement: its settings, `latency_ns_*` or `bandwidth_gbps` (payload of one direction, 10^9 bit/s), the values
-        of the closed forms, and `upstream_*` and `downstream_*` of the link during the measurement."""
+        """A row for each measurement: its settings, and `latency_ns_*` or `bandwidth_gbps` (payload of one direction, 10^9 bit/s).
+        It also has the values of the closed forms, and `upstream_*` and `downstream_*` of the link during the measurement."""
         return _table(self.report["tests"])
 
     @property

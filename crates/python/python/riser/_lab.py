@@ -333,7 +333,7 @@ class Lab:
 
 
 def _temporary() -> tempfile.TemporaryDirectory[str]:
-    # Imported only when needed: it takes a tenth of the import time of riser.
+    # This module is imported only when needed, because it takes a tenth of the import time of riser.
     import tempfile
 
     return tempfile.TemporaryDirectory(prefix="riser-")

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from typing import Any
 
 _PATIENCE_S = 2.0
-"""Seconds before progress is shown."""
+"""Seconds before the progress bar appears."""
 
 Show = Callable[[str, float | None], None]
 
 
 @contextmanager
 def shown(wanted: bool | None) -> Iterator[Show | None]:
-    """Yield a function of a text and a share from 0 to 1; None if progress is not shown."""
+    """Yield a function of a text and a share from 0 to 1, or None without a progress bar."""
     notebook = _notebook()
     if wanted is False or (wanted is None and notebook is None and not sys.stderr.isatty()):
         yield None
@@ -60,7 +60,7 @@ class _Line:
 
 
 def _notebook() -> Any:
-    """Return a function that displays in a notebook's cell; None outside of notebooks."""
+    """Return a function that displays in a notebook's cell, or None outside of notebooks."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if shell is None or not hasattr(shell, "kernel"):

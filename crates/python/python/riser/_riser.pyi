@@ -69,7 +69,7 @@ _Buffer = bytes | bytearray | memoryview
 class Operation(Generic[_T]):
     """An operation that takes virtual time.
 
-    `await` it once: it starts when it is first awaited, and an operation that is never awaited causes a warning.
+    `await` an operation once: it starts when it is first awaited, and an operation that is never awaited causes a warning.
     """
 
     def __await__(self) -> Generator[Any, Any, _T]: ...
@@ -78,15 +78,15 @@ class Operation(Generic[_T]):
 class Task(Generic[_T]):
     """A task started by `spawn`. `await` it for its result.
 
-    An exception in it is raised where it is awaited. If no task awaits it at that time, it ends the run.
+    An exception in the task is raised where the task is awaited. If no task awaits it at that time, the exception ends the run.
     """
 
     def __await__(self) -> Generator[Any, Any, _T]: ...
     @property
     def done(self) -> bool:
-        """Whether it has ended and its result was not taken yet."""
+        """Whether the task has ended and its result was not taken yet."""
     def cancel(self) -> None:
-        """Cancel it at its `await`. Tasks that await it get an error."""
+        """Cancel the task at its `await`. Tasks that await this task get an error."""
 
 class Tasks:
     """Time and concurrent tasks, for devices and drivers."""
@@ -104,7 +104,7 @@ class Tasks:
     def spawn(self, awaitable: Awaitable[_T]) -> Task[_T]:
         """Start a coroutine or an operation concurrently. `await` the task for its result."""
     def gather(self, *awaitables: Awaitable[_T]) -> Operation[list[_T]]:
-        """Run these concurrently, and return their results as a list. The first error cancels the others."""
+        """Run these concurrently, and return their results as a list. The first error cancels the other awaitables."""
     def within(
         self,
         awaitable: Awaitable[_T],
@@ -133,10 +133,10 @@ class Io(Tasks):
         """Max_Read_Request_Size in bytes, the most data of a read request (PCIe 5.0 §7.5.3.4)."""
     @property
     def vectors(self) -> int | None:
-        """Interrupt vectors of the function: those of MSI or MSI-X, whichever has more; None until they are known."""
+        """Number of interrupt vectors of the function: the larger one of MSI and MSI-X; None until it is known."""
     @property
     def is_bus_master(self) -> bool:
-        """Whether it may send requests: Bus Master Enable is set, and it is in D0."""
+        """Whether the function may send requests: Bus Master Enable is set, and the function is in D0."""
     @property
     def begun_by(self) -> str:
         """The reset that began this life: `fundamental`, `hot` or `function-level` (PCIe 5.0 §6.6)."""
@@ -172,7 +172,7 @@ class Io(Tasks):
         id_based_ordering: bool = False,
         pasid: int | None = None,
     ) -> Operation[None]:
-        """Write `data` to host memory at `address`. Posted: ends when the endpoint has accepted it."""
+        """Write `data` to host memory at `address`. The write is posted: the call ends when the endpoint has accepted it."""
     def dma_write_counted(self, address: int, length: int) -> Operation[None]:
         """Like `dma_write`, for this many bytes without data."""
     def interrupt(self, vector: int = 0) -> Operation[None]:
@@ -190,9 +190,9 @@ class Io(Tasks):
 
 @final
 class ReadRequest:
-    """A read of a BAR. Answer it with `complete` or `fail`, at any later time and from any task.
+    """A read of a BAR. Answer the request with `complete` or `fail`, at any later time and from any task.
 
-    If it is dropped without an answer, its requester gets a completion timeout.
+    If the object is dropped without an answer, the requester gets a completion timeout.
     """
 
     __match_args__ = ("bar", "offset", "length")
@@ -206,19 +206,19 @@ class ReadRequest:
         """Requested bytes, 1 to 4096."""
     @property
     def is_zero_length(self) -> bool:
-        """Whether no byte is enabled, as for a flush."""
+        """Whether no byte is enabled, for example for a flush."""
     def complete(self, answer: _Buffer | int) -> None:
-        """Answer it: with bytes, cut or padded with zeros; or with the value of the register that contains the first byte."""
+        """Answer the request: with bytes, cut or padded with zeros; or with the value of the register that contains the first byte."""
     def complete_counted(self) -> None:
-        """Answer it without data, for runs that measure only time."""
+        """Answer the request without data, for runs that measure only time."""
     def fail(self, why: Literal["unsupported-request", "completer-abort"] = "unsupported-request") -> None:
-        """Refuse it."""
+        """Refuse the request."""
 
 @final
 class WriteRequest:
     """A write of a BAR.
 
-    A non-posted one (to I/O space, or deferrable) is completed successfully when it is dropped.
+    A non-posted write (to I/O space, or deferrable) is completed successfully when the object is dropped.
     """
 
     __match_args__ = ("bar", "offset", "value")
@@ -232,7 +232,7 @@ class WriteRequest:
         """Written bytes, 1 to 4096."""
     @property
     def data(self) -> bytes:
-        """The bytes from the first enabled one to the last."""
+        """The bytes from the first enabled byte to the last enabled byte."""
     @property
     def value(self) -> int:
         """The first eight enabled bytes, little-endian."""
@@ -241,15 +241,15 @@ class WriteRequest:
         """One bit for each of the first 128 bytes of `data`, from bit 0 on: whether it is enabled."""
     @property
     def is_answered(self) -> bool:
-        """Whether it has a completion."""
+        """Whether the write has a completion."""
     def apply(self, bar: bytearray) -> bool:
         """Write the enabled bytes to `bar`, the BAR's bytes from offset 0. Returns whether all were in range."""
     def fail(self, why: Literal["unsupported-request", "completer-abort", "retry"] = "unsupported-request") -> None:
-        """Refuse it, or defer it with `retry`. A posted write is only dropped."""
+        """Refuse the write, or defer it with `retry`. A posted write is only dropped."""
 
 @final
 class AtomicRequest:
-    """An AtomicOp on a BAR. Answer it with `complete` and the old bytes."""
+    """An AtomicOp on a BAR. Answer the request with `complete` and the old bytes."""
 
     @property
     def bar(self) -> int: ...
@@ -264,9 +264,9 @@ class AtomicRequest:
     def length(self) -> int:
         """Bytes of one operand: 4, 8 or 16."""
     def complete(self, old: _Buffer) -> None:
-        """Answer it with the old bytes."""
+        """Answer the request with the old bytes."""
     def fail(self, why: Literal["unsupported-request", "completer-abort"] = "unsupported-request") -> None:
-        """Refuse it."""
+        """Refuse the request."""
 
 @final
 class ConfigRead:
@@ -312,7 +312,7 @@ class Function:
     def class_code(self) -> int: ...
     @property
     def vectors(self) -> int:
-        """Interrupt vectors that the host assigned to it."""
+        """Interrupt vectors that the host has assigned to the function."""
     @property
     def virtual_functions(self) -> list[Function]:
         """Its virtual functions, in order."""
@@ -348,7 +348,7 @@ class Cpu(Tasks):
     def read_u32(self, address: int) -> Operation[int]: ...
     def read_u64(self, address: int) -> Operation[int]: ...
     def write(self, address: int, data: _Buffer) -> Operation[None]:
-        """Write device memory. Posted: ends when the host has accepted it, before it arrives."""
+        """Write device memory. The write is posted: the call ends when the host has accepted the write, before it arrives."""
     def write_u32(self, address: int, value: int) -> Operation[None]: ...
     def write_u64(self, address: int, value: int) -> Operation[None]: ...
     def write_deferrable(self, address: int, data: _Buffer) -> Operation[None]:

@@ -6,7 +6,7 @@ from itertools import islice
 from types import CodeType
 
 _seen: dict[str, dict[str | tuple[str, type[Warning], int], int]] = {}
-"""Registries of `warnings` by file, so that each place is shown once."""
+"""Registries of `warnings` by file, so that each place has one warning."""
 
 
 def warn(code: CodeType, instruction: int) -> None:

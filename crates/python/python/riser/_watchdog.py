@@ -46,6 +46,6 @@ def _watch(polls: Polls, thread: int, done: threading.Event) -> None:
         if seconds is None:
             waited = 0.0
         elif seconds > waited + PATIENCE_S:
-            # The coroutine may have caught an earlier one.
+            # The coroutine may have caught an earlier exception.
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_Late))
             waited = seconds

@@ -28,7 +28,8 @@ pub(crate) struct Description {
 impl Description {
     /// Reads the attributes of `device`, an instance of `riser.Device`.
     ///
-    /// # Errors A missing or invalid attribute.
+    /// # Errors
+    /// A missing or invalid attribute.
     pub(crate) fn of(device: &Bound<'_, PyAny>) -> PyResult<Description> {
         let vendor = number(device, "vendor_id")?;
         Ok(Description {
@@ -57,7 +58,7 @@ impl Description {
         self.vfs
     }
 
-    /// Returns the Message Codes that it accepts.
+    /// Returns the Message Codes that the device accepts.
     pub(crate) fn messages(&self) -> MessageCodes {
         MessageCodes::of(&self.messages)
     }

@@ -33,7 +33,7 @@ impl Executor for Life {
     }
 
     fn start(&self, job: Job) -> bool {
-        // A rejected task ends at once with an error.
+        // A rejected task ends immediately with an error.
         !self.io.spawn(job).is_finished()
     }
 
@@ -103,13 +103,13 @@ impl Io {
         Ok(self.life()?.io.mrrs().bytes())
     }
 
-    /// Interrupt vectors of the function: those of MSI or MSI-X, whichever has more; None until they are known.
+    /// Number of interrupt vectors of the function: the larger one of MSI and MSI-X; None until it is known.
     #[getter]
     fn vectors(&self) -> PyResult<Option<u16>> {
         Ok(self.life()?.io.vectors())
     }
 
-    /// Whether it may send requests: Bus Master Enable is set, and it is in D0.
+    /// Whether the function may send requests: Bus Master Enable is set, and the function is in D0.
     #[getter]
     fn is_bus_master(&self) -> PyResult<bool> {
         Ok(self.life()?.io.is_bus_master())
@@ -158,7 +158,8 @@ impl Io {
         Ok(Operation::new(async move { read.await.map(|()| Value::Nothing).map_err(dma) }))
     }
 
-    /// Write `data`, any bytes-like object, to host memory at `address`. Posted: ends when the endpoint has accepted it.
+    /// Write `data`, any bytes-like object, to host memory at `address`. The write is posted: the call ends when the
+    /// endpoint has accepted it.
     #[pyo3(signature = (address, data, *, tc = 0, no_snoop = false, relaxed_ordering = false, id_based_ordering = false, pasid = None))]
     #[expect(clippy::too_many_arguments, reason = "names in Python")]
     fn dma_write(

@@ -34,8 +34,8 @@ use tlp::{PayloadPool, Time};
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Settings {
-    /// Its class, as `FILE.py:CLASS`, or as `MODULE:CLASS` of a module that Python finds. The code is native and runs only if this
-    /// is allowed.
+    /// The class of the device: `FILE.py:CLASS`, or `MODULE:CLASS` of a module that Python finds. The code is native
+    /// and runs only if this is allowed.
     class: Option<String>,
     /// Keyword arguments for the class.
     settings: serde_json::Map<String, serde_json::Value>,
@@ -88,7 +88,7 @@ impl Settings {
         let load = || -> PyResult<Bound<'py, PyAny>> {
             let module = py.import("riser._device")?;
             if site.native == NativeCode::NotLoaded {
-                // The lab is only checked, so the class is not loaded. A default device stands in for it.
+                // The lab is only checked, so the class is not loaded. A default device is used in its place.
                 return module.getattr("Device")?.call0();
             }
             let settings = pythonize::pythonize(py, &self.settings)?;

@@ -12,7 +12,7 @@ pub(crate) struct Report {
     device: Py<PyAny>,
     /// The first exception that was not caught, and its time.
     failure: Option<(PyErr, Time)>,
-    /// Time at which its coroutine returned, if it did.
+    /// Time at which the device's coroutine returned; `None` if it did not return.
     returned: Option<Time>,
 }
 
@@ -21,8 +21,8 @@ impl Report {
         Report { device, failure: None, returned: None }
     }
 
-    /// Records an exception that was not caught. The first one counts. Any other is returned, since dropping it may run Python
-    /// code.
+    /// Records an exception that was not caught. Only the first exception is stored. Any other exception is returned,
+    /// because dropping it may run Python code.
     pub(crate) fn fail(&mut self, error: PyErr, now: Time) -> Option<PyErr> {
         if self.failure.is_some() {
             return Some(error);
@@ -36,7 +36,7 @@ impl Report {
         self.returned = Some(now);
     }
 
-    /// Returns the exception, if there was one.
+    /// Returns the exception; `None` if there was none.
     pub(crate) fn error(&self, py: Python<'_>) -> Option<PyErr> {
         self.failure.as_ref().map(|(error, _)| error.clone_ref(py))
     }

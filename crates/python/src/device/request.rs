@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests to a device in Python. Their fields can be read and matched; each is answered once.
+//! Requests to a device in Python. The fields of a request can be read and matched. Each request is answered once.
 
 use crate::device::bytes::Bytes;
 use crate::error::RiserError;
@@ -58,8 +58,8 @@ impl<T> Answer<T> {
     }
 }
 
-/// A read of a BAR. Answer it with `complete` or `fail`, at any later time and from any task. If it is dropped without an
-/// answer, its requester gets a completion timeout.
+/// A read of a BAR. Answer the request with `complete` or `fail`, at any later time and from any task. If the object is
+/// dropped without an answer, the requester gets a completion timeout.
 #[pyclass(frozen, module = "riser")]
 pub(crate) struct ReadRequest {
     owed: Answer<io::ReadRequest>,
@@ -72,7 +72,7 @@ pub(crate) struct ReadRequest {
     /// Requested bytes, 1 to 4096.
     #[pyo3(get)]
     length: usize,
-    /// Whether no byte is enabled, as for a flush.
+    /// Whether no byte is enabled, for example for a flush.
     #[pyo3(get)]
     is_zero_length: bool,
 }
@@ -92,8 +92,9 @@ impl ReadRequest {
         ("bar", "offset", "length")
     }
 
-    /// Answer it: with bytes, which are cut or padded with zeros at the end; or with an integer, the value of the 32-bit
-    /// register that contains the first requested byte, or of a 64-bit register for larger values.
+    /// Answer the request with bytes, which are cut or padded with zeros at the end, or with an integer. An integer is
+    /// the value of the 32-bit register that contains the first requested byte; a larger value is the value of a 64-bit
+    /// register.
     fn complete(&self, answer: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Ok(value) = answer.extract::<u64>() {
             let read = self.owed.take()?;
@@ -114,13 +115,13 @@ impl ReadRequest {
         Ok(())
     }
 
-    /// Answer it without data, for runs that measure only time.
+    /// Answer the request without data, for runs that measure only time.
     fn complete_counted(&self) -> PyResult<()> {
         self.owed.take()?.complete_counted();
         Ok(())
     }
 
-    /// Refuse it: `unsupported-request` or `completer-abort`.
+    /// Refuse the request: `unsupported-request` or `completer-abort`.
     #[pyo3(signature = (why = "unsupported-request"))]
     fn fail(&self, why: &str) -> PyResult<()> {
         let why = refusal(why)?;
@@ -133,7 +134,8 @@ impl ReadRequest {
     }
 }
 
-/// A write of a BAR. A non-posted one (to I/O space, or deferrable) is completed successfully when it is dropped.
+/// A write of a BAR. A non-posted write (to I/O space, or deferrable) is completed successfully when the object is
+/// dropped.
 #[pyclass(frozen, module = "riser")]
 pub(crate) struct WriteRequest {
     owed: Answer<io::WriteRequest>,
@@ -143,7 +145,7 @@ pub(crate) struct WriteRequest {
     /// Offset in the BAR of the first byte, in bytes.
     #[pyo3(get)]
     offset: u64,
-    /// The bytes from the first enabled one to the last.
+    /// The bytes from the first enabled byte to the last enabled byte.
     #[pyo3(get)]
     data: Py<PyBytes>,
     /// The first eight enabled bytes as an integer, little-endian.
@@ -152,7 +154,7 @@ pub(crate) struct WriteRequest {
     /// One bit for each byte of `data`, from bit 0 on: whether it is enabled.
     #[pyo3(get)]
     enables: u128,
-    /// Whether it has a completion.
+    /// Whether the write has a completion.
     #[pyo3(get)]
     is_answered: bool,
 }
@@ -200,7 +202,7 @@ impl WriteRequest {
         Ok(all)
     }
 
-    /// Refuse it, or defer it with `retry`. A posted write is only dropped.
+    /// Refuse the write, or defer it with `retry`. A posted write is only dropped.
     #[pyo3(signature = (why = "unsupported-request"))]
     fn fail(&self, why: &str) -> PyResult<()> {
         let why = refusal(why)?;
@@ -217,7 +219,7 @@ impl WriteRequest {
     }
 }
 
-/// An AtomicOp on a BAR. Answer it with `complete` and the old bytes.
+/// An AtomicOp on a BAR. Answer the request with `complete` and the old bytes.
 #[pyclass(frozen, module = "riser")]
 pub(crate) struct AtomicRequest {
     owed: Answer<io::AtomicRequest>,
@@ -258,7 +260,7 @@ impl AtomicRequest {
 
 #[pymethods]
 impl AtomicRequest {
-    /// Answer it with the old bytes.
+    /// Answer the request with the old bytes.
     fn complete(&self, old: Bytes<'_>) -> PyResult<()> {
         let old = old.to_vec()?;
         if old.len() != self.length {
@@ -269,7 +271,7 @@ impl AtomicRequest {
         Ok(())
     }
 
-    /// Refuse it: `unsupported-request` or `completer-abort`.
+    /// Refuse the request: `unsupported-request` or `completer-abort`.
     #[pyo3(signature = (why = "unsupported-request"))]
     fn fail(&self, why: &str) -> PyResult<()> {
         let why = refusal(why)?;
@@ -295,7 +297,7 @@ impl ConfigRead {
 
 #[pymethods]
 impl ConfigRead {
-    /// Answer it with the value of the register.
+    /// Answer the request with the value of the register.
     fn complete(&self, value: u32) -> PyResult<()> {
         self.owed.take()?.complete(value);
         Ok(())
@@ -319,7 +321,7 @@ impl ConfigWrite {
 
 #[pymethods]
 impl ConfigWrite {
-    /// Returns the value of the register after the write, if it was `old` before.
+    /// Returns the value of the register after the write, if its value was `old` before.
     fn apply(&self, old: u32) -> PyResult<u32> {
         let held = self.owed.0.get()?;
         let write = held.borrow();

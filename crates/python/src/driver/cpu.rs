@@ -35,7 +35,7 @@ impl Executor for Program {
     }
 
     fn start(&self, job: Job) -> bool {
-        // A rejected task ends at once with an error.
+        // A rejected task ends immediately with an error.
         !self.cpu.spawn(job).is_finished()
     }
 
@@ -111,7 +111,8 @@ impl Cpu {
         self.operation(move |cpu| async move { cpu.read_u64(address).await }, Value::Integer)
     }
 
-    /// Write `data` to device memory. Posted: ends when the host has accepted it, before it arrives.
+    /// Write `data` to device memory. The write is posted: the call ends when the host has accepted the write, before
+    /// it arrives.
     fn write(&self, address: u64, data: Bytes<'_>) -> PyResult<Operation> {
         let data = self.payload(&data)?;
         self.operation(move |cpu| async move { cpu.write(address, data).await }, nothing)

@@ -17,7 +17,7 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// Returns the first of `found`, with the others as its virtual functions.
+    /// Returns the first function of `found`, with the others as its virtual functions.
     pub(crate) fn all(py: Python<'_>, found: &[FoundFunction]) -> PyResult<Function> {
         let (first, others) =
             found.split_first().ok_or_else(|| LabError::new_err("enumeration found no function"))?;
@@ -57,7 +57,7 @@ impl Function {
         self.found.class
     }
 
-    /// Interrupt vectors that the host assigned to it.
+    /// Interrupt vectors that the host has assigned to the function.
     #[getter]
     fn vectors(&self) -> u16 {
         self.found.vectors

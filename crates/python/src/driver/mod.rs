@@ -18,8 +18,8 @@ use function::Function;
 use plug::Report as _;
 use pyo3::prelude::*;
 
-/// Drives the functions of a device, the physical one first, with the coroutine of its object. An object without a driver runs
-/// none.
+/// Drives the functions of a device with the coroutine of its object. The physical function is the first one. If the
+/// object has no driver, no coroutine runs.
 pub(crate) async fn drive(author: Author, cpu: ::host::Cpu, found: Vec<FoundFunction>) -> Result<(), String> {
     let begun = Python::attach(|py| {
         let driver = author.device.bind(py).getattr("driver")?;
@@ -38,7 +38,7 @@ pub(crate) async fn drive(author: Author, cpu: ::host::Cpu, found: Vec<FoundFunc
     ended.map_err(|error| {
         let text = Python::attach(|py| report::text(py, &error));
         author.fail(error, cpu.now());
-        // With its place and time, and an earlier failure if there was one.
+        // The text has the place and time of the failure, and an earlier failure if there was one.
         author.report.get().failure().unwrap_or(text)
     })
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs long work on a separate thread, while this one checks for Ctrl-C and reports progress.
+//! Runs long work on a separate thread, while this thread checks for Ctrl-C and reports progress.
 
 use crate::progress::Watch;
 use pyo3::prelude::*;
@@ -25,7 +25,8 @@ impl Far {
     }
 }
 
-/// Runs `work`. An exception, such as that of Ctrl-C, sets its flag, and it ends soon. Called without the interpreter.
+/// Runs `work`. An exception, such as that of Ctrl-C, sets the flag of the work, and the work ends soon. Called without
+/// the interpreter.
 pub(super) fn apart<T: Send>(
     progress: Option<&Py<PyAny>>,
     work: impl FnOnce(&AtomicBool, &Far) -> T + Send,

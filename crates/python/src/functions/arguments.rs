@@ -6,7 +6,7 @@ use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-/// A dict of arguments. None means not given.
+/// A dict of arguments. `None` if the argument is missing.
 pub(super) struct Arguments<'a, 'py>(pub(super) &'a Bound<'py, PyDict>);
 
 impl<'py> Arguments<'_, 'py> {
@@ -14,9 +14,10 @@ impl<'py> Arguments<'_, 'py> {
         Ok(self.0.get_item(name)?.filter(|value| !value.is_none()))
     }
 
-    /// Returns the argument, if it is given.
+    /// Returns the argument; `None` if it is not given.
     ///
-    /// # Errors It is of another type, or out of the type's range.
+    /// # Errors
+    /// The argument is of another type, or out of the type's range.
     pub(super) fn get<T: FromPyObjectOwned<'py>>(&self, name: &str) -> PyResult<Option<T>> {
         self.value(name)?.map(|value| of(name, &value)).transpose()
     }

@@ -206,7 +206,7 @@ fn go_on(cancel: &AtomicBool) -> Result<(), BenchError> {
     if cancel.load(Ordering::Relaxed) { Err("interrupted".into()) } else { Ok(()) }
 }
 
-/// Fits on a separate thread. Returns the fitted figures, and why there are no more.
+/// Fits on a separate thread. Returns the fitted figures, and the reason why other figures are missing.
 fn fit_apart(
     prepared: &mut Prepared,
     work: &Path,

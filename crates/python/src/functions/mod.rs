@@ -2,7 +2,7 @@
 //! The commands that do not run a lab. Each is a function of a dict of arguments from the Python half. Results are returned as the JSON
 //! that the command prints, from which tables are made.
 //!
-//! - [`arguments`]: the contents of such a dict.
+//! - [`arguments`]: the contents of the dict of arguments.
 //! - [`apart`]: long work on a separate thread.
 //! - [`measure`]: bench, compare, fit.
 //! - [`model`]: closed forms, profiles.

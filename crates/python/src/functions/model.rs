@@ -15,7 +15,7 @@ use serde::Serialize;
 
 /// Valid rates of the Ethernet in Gb/s.
 const ETHERNET_GBPS: std::ops::RangeInclusive<f64> = 0.001..=100_000.0;
-/// Most devices in one chart, in addition to the curves of the bare link and the Ethernet.
+/// Maximum number of devices in one chart, in addition to the curves of the bare link and the Ethernet.
 const MAX_DEVICES: usize = view::figure::MAX_SERIES - 2;
 
 /// Returns bandwidth by transfer size: a list of the output of `riser model bw --json`.

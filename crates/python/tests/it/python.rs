@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs the tests of the Python package, which are in Python, with pytest on the library of this build. They are skipped
-//! with a message if Python or its wheels are not available.
+//! Runs the tests of the Python package, which are in Python, with pytest on the library of this build. These tests are
+//! skipped with a message if Python or its wheels are not available.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Assembles the package `riser` from its two halves, and returns its folder. An earlier one is replaced.
+/// Assembles the package `riser` from its two halves, and returns its folder. An earlier folder is replaced.
 fn package() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let built = test.with_file_name("lib_riser.so");
@@ -73,7 +73,7 @@ fn package_passes_its_tests() {
 
 #[test]
 #[ignore = "of .ci/long python"]
-fn study_notebooks_run() {
+fn study_notebooks_run_without_error() {
     python(OF_TESTS, &[&PYTEST[..], &[STUDIES]].concat());
 }
 

@@ -243,7 +243,7 @@ pub(super) const PORTS: &[Port] = &[
     port("cfg_msg_received_pme_to_ack", Width::Bits(1), Role::Constant(0)),
     port("cfg_msg_received_setslotpowerlimit", Width::Bits(1), Role::Constant(0)),
     port("cfg_msg_received_unlock", Width::Bits(1), Role::Constant(0)),
-    // physical layer: riser's link does not depend on it
+    // physical layer: riser's link does not depend on these ports
     port("pl_directed_link_change", Width::Bits(2), Role::Ignored),
     port("pl_directed_link_width", Width::Bits(2), Role::Ignored),
     port("pl_directed_link_speed", Width::Bits(1), Role::Ignored),

@@ -10,11 +10,11 @@ use crate::status::width as working_width;
 use config::{ConfigSpace, SriovState};
 use tlp::Bdf;
 
-/// Credits shown to the design, plenty of every kind: the link's real credits are not visible here.
+/// Credits that are shown to the design: many of every kind, because the link's real credits are not visible here.
 const HEADERS: u32 = 0x7f;
 const DATA: u32 = 0x3ff;
 
-/// Index of a function: the physical ones, as many as the block may have, then the virtual ones.
+/// Index of a function: first the physical functions (as many as the block may have), then the virtual functions.
 pub(super) type Slot = usize;
 
 #[derive(Default)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Interrupt requests of a design (PG023, PG156, PG213: "Configuration Interrupt Controller Interface"): INTx by level, MSI by vector,
-//! MSI-X by address and data, or by vector if the block has the table. Each is answered: sent when it leaves, or failed.
+//! Interrupt requests of a design (PG023, PG156, PG213: "Configuration Interrupt Controller Interface"): INTx by level,
+//! MSI by vector, MSI-X by address and data, or by vector if the block has the table. Each request is answered: "sent"
+//! when it leaves, or "failed".
 
 use super::{Inner, Note, Options, Sent};
 use crate::block::BlockKind;

@@ -154,7 +154,7 @@ impl Descriptors {
         if kind == ResetKind::FunctionLevel {
             let Some(slot) = self.inner.functions.slot_of_index(function) else { return };
             self.requester.function_reset(&mut self.inner, slot);
-            // A virtual function that no longer exists is not told of its reset.
+            // The reset of a virtual function that no longer exists is not shown to the design.
             if self.inner.functions.is_enabled(slot) {
                 self.resets.begin(slot);
             }
@@ -270,7 +270,8 @@ impl Block for Descriptors {
         }
     }
 
-    /// By the product guides the design must keep the rules, so wrong TLPs are sent; only a tag in use cannot be tracked.
+    /// By the product guides the design must obey the rules, so wrong TLPs are sent. The exception is a tag that is
+    /// already in use: it cannot be tracked.
     fn sends_wrong(&self, why: &RefusedTlp) -> bool {
         !matches!(why, RefusedTlp::Tag(_))
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compares descriptors and beats with those of cocotbext-pcie's models, an independent implementation. `tests/us_beats.py`
-//! generates them, and explains how to make more. Parity is not compared, because riser's is zero. In CQ the position of byte
-//! enables is not compared if a packet begins only in the upper half: the model places them by half, the guide (PG213,
-//! m_axis_cq_tuser) by packet.
+//! Compares descriptors and beats with those of cocotbext-pcie's models, an independent implementation.
+//! `tests/us_beats.py` generates this data, and explains how to generate more. Parity is not compared, because riser's
+//! is zero. In CQ the position of byte enables is not compared if a packet begins only in the upper half. The model
+//! places these bits by half of the beat, but the guide (PG213, m_axis_cq_tuser) by packet.
 
 use super::pack::{ErrorCode, Packet, Place};
 use super::show::Show;

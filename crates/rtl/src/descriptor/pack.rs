@@ -39,14 +39,15 @@ pub(super) struct Packet {
     pub(super) words: Vec<u32>,
     /// Number of words before the data: the descriptor, and padding that aligns the data.
     pub(super) lead: usize,
-    /// Byte enables of the first and last double-word of the data; if there is only one, the first counts.
+    /// Byte enables of the first and last double-word of the data; if there is only one double-word, the first enables
+    /// apply.
     pub(super) enables: [u8; 2],
     /// first_be and last_be of a request.
     pub(super) request_enables: [u8; 2],
-    /// The token with which it is reported as taken, if it is a request.
+    /// For a request: the token that is returned when the design has accepted it.
     pub(super) token: Option<Token>,
     pub(super) is_non_posted: bool,
-    /// The first cycle in which it may be presented.
+    /// The first cycle in which the packet may be presented.
     pub(super) from: u64,
 }
 
@@ -114,7 +115,7 @@ impl Header {
 }
 
 impl Packet {
-    /// Makes it a request. Returns false if no descriptor has its type.
+    /// Makes the packet a request. Returns false if no descriptor has its type.
     pub(super) fn request(&mut self, tlp: &Tlp, place: Place, bytes: &mut Vec<u8>) -> bool {
         let header = emitted(tlp, bytes);
         let Some(kind) = header.request_type() else { return false };
@@ -136,7 +137,7 @@ impl Packet {
         self.request_enables = [second as u8 & 0xf, second as u8 >> 4];
         self.enables = self.request_enables;
         if (request_type::FETCH_ADD..=request_type::COMPARE_SWAP).contains(&kind) {
-            // In an atomic operation those fields are reserved: all bytes are enabled.
+            // In an atomic operation the byte enable fields are reserved: all bytes are enabled.
             (self.enables, self.request_enables) =
                 ([0xf; 2], [0xf, if header.length() > 1 { 0xf } else { 0 }]);
         }
@@ -145,7 +146,7 @@ impl Packet {
         true
     }
 
-    /// Makes it a completion of the request whose next byte is at `lower_address`.
+    /// Makes the packet a completion of the request whose next byte is at `lower_address`.
     pub(super) fn completion(
         &mut self,
         tlp: &Tlp,
@@ -176,7 +177,7 @@ impl Packet {
         self.data(bytes);
     }
 
-    /// Makes it the end of a request that receives no completion.
+    /// Makes the packet the end of a request that receives no completion.
     pub(super) fn lost(&mut self, requester: u16, tag: u8, error: ErrorCode) {
         self.words.clear();
         self.words.extend([

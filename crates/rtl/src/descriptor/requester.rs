@@ -160,8 +160,8 @@ impl Requester {
         self.were_reset.remove(&slot);
     }
 
-    /// Handles a request that was not sent: it waits for no completion. If its function was reset in the meantime, it ends like the other
-    /// requests of that function.
+    /// Handles a request that was not sent: it does not wait for a completion. If its function was reset in the
+    /// meantime, it ends like the other requests of that function.
     pub(super) fn refused(&mut self, inner: &mut Inner, tlp: &Tlp) {
         if tlp.class() != Class::NonPosted {
             return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Function Level Resets at the design's ports (PG023, PG156, PG213: "Configuration Control Interface"): each is in process until the
-//! design reports it as done. The front does not wait for that.
+//! Function Level Resets at the design's ports (PG023, PG156, PG213: "Configuration Control Interface"): each is in
+//! process until the design reports it as done. The front does not wait for this report.
 
 use super::functions::{Functions, Slot};
 use crate::block::BlockKind;
@@ -31,7 +31,7 @@ impl Resets {
         self.is_old = true;
     }
 
-    /// Returns true if there is nothing new to show.
+    /// Returns true if there is no new reset to show.
     pub(super) fn rests(&self) -> bool {
         !self.is_old
     }
@@ -68,7 +68,7 @@ impl Resets {
         let done = inputs.get(Read::VfFlrDone);
         match kind {
             BlockKind::UltraScalePlus if done == 1 => {
-                // The number as in descriptors; the function may have been disabled in the meantime.
+                // The function's number, as in descriptors. The function may have been disabled in the meantime.
                 let number = inputs.get(Read::VfFlrFunction) as usize;
                 if let Some(is) = self.in_process.get_mut(number) {
                     *is = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Converts packets for the design to beats of CQ and RC, straddling or not, with their user signals (PG213: "Completer Request Interface",
-//! "Requester Completion Interface"; PG023 and PG156 likewise up to 256 bits). Parity is zero. Independent of descriptors.
+//! Converts packets for the design to beats of CQ and RC, straddling or not, with their user signals (PG213: "Completer
+//! Request Interface", "Requester Completion Interface"; PG023 and PG156 have the same up to 256 bits). Parity is zero.
+//! Independent of descriptors.
 
 use super::pack::Packet;
 use crate::block::descriptor::{Driven, Stream};
@@ -21,7 +22,7 @@ pub(super) struct Beat {
     pub(super) keep: u32,
     pub(super) is_last: bool,
     pub(super) user: [u32; USER_WORDS],
-    /// Tokens of the packets that end in it.
+    /// Tokens of the packets that end in this beat.
     tokens: [Option<Token>; MOST_PACKETS],
 }
 
@@ -41,7 +42,7 @@ impl Beat {
 struct Marks {
     byte_enables: usize,
     begins: usize,
-    /// Position of the lane of a beginning packet, in units of four lanes; `None` in narrow beats.
+    /// Position of the lane in which a packet begins, in units of four lanes; `None` in narrow beats.
     begin_lanes: Option<usize>,
     /// Positions of the first packet's end bit and of its lane, and the distances to the next packet's.
     ends: Option<(usize, usize, [usize; 2])>,
@@ -90,7 +91,7 @@ pub(super) struct Show {
     current: Option<(Packet, usize)>,
     beat: Option<Beat>,
     taken: VecDeque<Token>,
-    /// Sent packets, kept so that their buffers can be reused.
+    /// Packets that were sent. They are kept so that their buffers can be reused.
     spare: Vec<Packet>,
     pub(super) packets: u64,
 }
@@ -106,7 +107,7 @@ pub(super) struct Ports {
 }
 
 impl Show {
-    /// Creates a stream with this number of lanes, in whose beats up to `packets` packets may begin.
+    /// Creates a stream with this number of lanes. Up to `packets` packets may begin in each beat.
     pub(super) fn new(stream: Stream, lanes: usize, packets: usize) -> Show {
         Show {
             lanes,
@@ -256,7 +257,7 @@ impl Show {
         self.spare.push(packet);
     }
 
-    /// Returns the first packet that may be presented: posted requests may pass non-posted ones.
+    /// Returns the first packet that may be presented: posted requests may pass non-posted requests.
     fn next_packet(&mut self, cycle: u64, non_posted: &mut u32) -> Option<Packet> {
         let may = |packet: &Packet| *non_posted > 0 || !packet.is_non_posted;
         let at = self.waiting.iter().position(may)?;

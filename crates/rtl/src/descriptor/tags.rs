@@ -9,9 +9,9 @@ use tlp::Time;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) slot: Slot,
-    /// Its Requester ID, as given by the design.
+    /// The Requester ID of the request, as given by the design.
     pub(super) requester: u16,
-    /// Address of the next byte that it waits for.
+    /// Address of the next byte that the request waits for.
     pub(super) next: u64,
     pub(super) since: Time,
 }
@@ -73,7 +73,7 @@ impl Tags {
         all.filter(|(entry, until)| entry.is_none() && **until <= now).count()
     }
 
-    /// Returns the tags in use by a function, or by all if `slot` is `None`.
+    /// Returns the tags that a function uses, or that all functions use if `slot` is `None`.
     pub(super) fn of(&self, slot: Option<Slot>) -> impl Iterator<Item = u16> {
         let is = move |entry: &Option<Entry>| {
             entry.as_ref().is_some_and(|e| slot.is_none_or(|slot| e.slot == slot))

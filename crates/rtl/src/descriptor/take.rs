@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Extracts packets of the design from beats of RQ and CC, straddling or not, and checks them (PG213: "Requester Request Interface",
-//! "Completer Completion Interface"; PG023 and PG156 likewise up to 256 bits). Parity is ignored. Independent of descriptors.
+//! Extracts packets of the design from beats of RQ and CC, straddling or not, and checks them (PG213: "Requester
+//! Request Interface", "Completer Completion Interface"; PG023 and PG156 have the same up to 256 bits). Parity is
+//! ignored. Independent of descriptors.
 
 use crate::block::descriptor::{Read, Stream};
 use crate::findings::Rule;
@@ -20,7 +21,7 @@ pub(super) struct Packet {
     /// First lane of the data, in address-aligned mode.
     pub(super) offset: u8,
     pub(super) sequence: u8,
-    /// True if the design discontinued it.
+    /// True if the design discontinued the packet.
     pub(super) is_discontinued: bool,
 }
 
@@ -114,7 +115,7 @@ impl Take {
         self.current.is_none() && self.done.is_empty() && !self.kept.is_shown()
     }
 
-    /// Returns the next complete packet; return it with [`give_back`](Self::give_back) after use.
+    /// Returns the next complete packet. Give it back with [`give_back`](Self::give_back) after use.
     pub(super) fn next(&mut self) -> Option<Packet> {
         self.done.pop_front()
     }
@@ -134,7 +135,7 @@ impl Take {
         self.kept.check(inputs.is(valid), is_ready, beat)
     }
 
-    /// Takes a beat, if one is presented. The error is the broken rule, and the words of the packet so far.
+    /// Takes a beat, if one is presented. The error has the broken rule and the words of the packet so far.
     pub(super) fn take(&mut self, inputs: Inputs<'_>) -> Result<(), (Rule, Vec<u32>)> {
         if !inputs.is(self.ports.valid) {
             return Ok(());
@@ -167,7 +168,7 @@ impl Take {
         Ok(())
     }
 
-    /// Takes a beat of 512 bits that may contain the end of one packet and another, or two.
+    /// Takes a beat of 512 bits. It may contain the end of one packet and another packet, or two packets.
     fn take_straddling(&mut self, inputs: Inputs<'_>) -> Result<(), Rule> {
         let (name, user, marks) = (self.name(), self.ports.user, self.marks);
         let field = |at, bits| inputs.field(user, at, bits);

@@ -105,9 +105,9 @@ fn completion_timeout_ends_a_request_with_its_error_code() {
     assert_eq!(bench.completion(), None, "nothing waits");
 }
 
-/// Every MSI-X request is answered, not only the first: here each fails, because MSI-X is not enabled.
+/// Every MSI-X request is answered, not only the first: here each request fails, because MSI-X is not enabled.
 #[test]
-fn every_msix_is_answered() {
+fn every_msix_request_is_answered() {
     let mut bench = Bench::new(true);
     for _ in 0..3 {
         bench.set(Read::Msix, 1);
@@ -154,7 +154,7 @@ fn tags_of_the_block_rotate_and_rest_after_a_timeout() {
     bench.block.set_now(Time::from_ps(1000));
     let (function, requester, why) = (0, REQUESTER, DmaError::CompletionTimeout);
     bench.block.handle(DesignInput::Lost { function, requester, tag: Tag::from_bits(0), why });
-    // All tags except those in use, and the one that rests.
+    // All tags except the tags in use and the tag that rests.
     let mut next = Vec::new();
     for _ in 0..253 {
         bench.sends_read(0xaa);

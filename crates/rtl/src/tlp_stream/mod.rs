@@ -163,7 +163,7 @@ impl Block for TlpStream {
             DesignInput::Refused { tlp, why } => self.common.refused(&tlp, &why),
             DesignInput::SentWrong { tlp, why } => self.common.sent_wrong(&tlp, &why),
             DesignInput::Reset { kind, .. } => self.reset(kind),
-            // The design has its own timer for that.
+            // The design has its own timer for completions that do not arrive.
             _ => {}
         }
     }
@@ -180,7 +180,7 @@ impl Block for TlpStream {
         self.leaving.pop(class, self.common.cycle)
     }
 
-    /// It checks only that a TLP is as long as its header says.
+    /// The block checks only that a TLP has the length that its header says.
     fn sends_wrong(&self, _: &RefusedTlp) -> bool {
         true
     }

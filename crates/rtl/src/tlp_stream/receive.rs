@@ -14,11 +14,11 @@ const MOST_LANES: usize = 16;
 #[derive(Debug)]
 struct Packet {
     words: Vec<u32>,
-    /// The token with which it is reported as taken, if it is a request.
+    /// For a request: the token that is returned when the design has accepted it.
     token: Option<Token>,
-    /// One bit for the BAR that it addresses.
+    /// One bit for the BAR that the TLP addresses.
     bars: u32,
-    /// The first cycle in which it may be presented.
+    /// The first cycle in which the TLP may be presented.
     from: u64,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Beat {
     pub(super) kept: usize,
     pub(super) is_last: bool,
     pub(super) bars: u32,
-    /// Token of the TLP that ends in it.
+    /// Token of the TLP that ends in this beat.
     token: Option<Token>,
 }
 

@@ -58,7 +58,7 @@ impl Bench {
         self.block.handle(DesignInput::Completion { function: 0, tlp });
     }
 
-    /// Returns the beat that it shows, if any.
+    /// Returns the beat that the block shows; `None` if it shows none.
     fn shown(&self) -> Option<Shown> {
         let driven = Inputs { layout: &self.outputs, words: &self.driven };
         let keep = [0, 32].map(|first| driven.field(Driven::RxKeep, first, 32));
@@ -117,7 +117,7 @@ fn beats_have_the_bytes_of_the_specification() {
     assert_eq!(beats.len(), 2);
 }
 
-/// Each breaks a rule, and is reported with the bytes so far; the next TLP is complete again.
+/// Each TLP breaks a rule, and is reported with its bytes so far. The next TLP is complete again.
 #[test]
 fn reports_invalid_packets() {
     let mut whole = Bench::new(64);
@@ -218,7 +218,8 @@ proptest! {
         }
         let (mut came, mut pauses) = (Vec::new(), pauses.iter().chain([&true]).cycle());
         for _ in 0..4000 {
-            // The design sends the beat that it is presented, and accepts it when its own is accepted; sometimes it waits.
+            // The design sends the same beat that it is shown, and accepts that beat when its own beat is accepted.
+            // Sometimes it waits.
             let shown = bench.shown().filter(|_| bench.get(Driven::TxReady) == 1 && *pauses.next().unwrap());
             bench.send(shown.as_ref());
             bench.set(Read::RxReady, shown.is_some().into());

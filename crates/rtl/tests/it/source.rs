@@ -5,10 +5,10 @@ use crate::checks_rtl as checks;
 use testkit::seeds;
 
 #[test]
-fn properties_hold_for_seeds() {
+fn seeds_pass_fuzz_checks() {
     let seeds = seeds("rtl_source");
     let seed = |name: &str| checks::source(&seeds.iter().find(|seed| seed.0 == name).expect(name).1);
-    // The errors of the others name a line in them.
+    // For the other sources, the error names a line in them.
     assert_eq!(["scratch.v", "strange.v", "positional.v"].map(seed), [1, 0, 0]);
 }
 

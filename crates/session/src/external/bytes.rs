@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Little-endian fields of records. Reading never panics on invalid bytes, and copies nothing.
+//! Little-endian fields of records. A reader never panics on invalid bytes, and does not copy.
 
 /// Appends fields to a buffer.
 pub trait Put {

@@ -13,10 +13,10 @@ const _: () = assert!(SLICE_EVENTS.is_multiple_of(LOOK_EVENTS));
 /// The time that leads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Clock {
-    /// The fabric's time. It jumps from event to event, and runs ahead of the outside while an outside program waits
-    /// for it. An input joins at its own time, or immediately if the fabric's time is later.
+    /// The fabric's time. The fabric jumps from event to event, and runs ahead of the outside while an outside program
+    /// waits for it. An input joins at its own time, or immediately if the fabric's time is later.
     Virtual,
-    /// The outside time: the fabric follows it, however long that takes.
+    /// The outside time: the fabric follows it, also if this takes longer than the wall clock.
     #[default]
     Wall,
     /// The outside time, but the fabric may fall behind. An input joins at the fabric's current time. The delay is

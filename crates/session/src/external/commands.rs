@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Commands by which an outside program acts on a lab's links during the run: it cuts them, removes devices, injects faults. A
+//! Commands of an outside program for a lab's links during the run: to cut links, remove devices and inject faults. A
 //! command is a line of text, and is recorded as such.
 //!
 //! ```text
@@ -45,7 +45,7 @@ pub struct Commands(Rc<State>);
 #[derive(Default)]
 struct State {
     links: Vec<Known>,
-    /// Commands that were taken but not executed.
+    /// Commands that were accepted but not executed yet.
     taken: RefCell<Vec<Act>>,
 }
 
@@ -183,7 +183,7 @@ impl Commands {
         self.0.links.iter().map(|known| known.name.as_str()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Executes the commands taken.
+    /// Executes the accepted commands.
     pub(crate) fn obey(&self, fabric: &mut Fabric) {
         for act in self.0.taken.take() {
             match act {

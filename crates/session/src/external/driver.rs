@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Drives a lab that an outside program joins: inputs join at their times and are recorded, and the fabric advances
-//! according to its clock. The driver knows no transport and reads no clock: its caller passes the time.
+//! according to its clock. The driver does not depend on a transport and reads no clock: its caller passes the time.
 
 use super::clock::{Clock, LOOK_EVENTS, Lag, SLICE_EVENTS};
 use super::host::HostPlace;
@@ -14,10 +14,10 @@ use std::any::Any;
 use std::io;
 use tlp::{Duration, Time};
 
-/// Time after an input during which the fabric is polled immediately: it and the host's programs answer by then, or later
-/// within [`TICK`].
+/// Time after an input during which the fabric is polled without delay. Answers of the fabric and the host's programs
+/// usually come by then; later answers are noticed within [`TICK`].
 const LIVELY: Duration = Duration::from_us(50);
-/// Interval at which the fabric advances while there is no input but its links do more than refresh credits.
+/// Interval at which the fabric advances while there is no input, but its links do other work than credit refreshes.
 const TICK: Duration = Duration::from_ms(1);
 /// Maximum interval while the links only refresh credits; their progress becomes visible only when it is queried.
 const QUIET: Duration = Duration::from_ms(1000);
@@ -83,8 +83,8 @@ impl Driver {
         Some(Door { place, number: n as u16, wakes: *wakes })
     }
 
-    /// Records every further input in `out`, in at most `limit` bytes. Call it before the first input. At the limit the
-    /// run continues, and the record notes that it is full.
+    /// Records every further input in `out`, in at most `limit` bytes. Call this before the first input. At the limit
+    /// the run continues, and the record notes that it is full.
     pub fn record(&mut self, out: Box<dyn io::Write>, lab: &RecordedLab, limit: u64) {
         let places: Vec<String> = self.session.join_points.iter().map(|point| point.name.clone()).collect();
         self.journal.record(Recorder::new(out, lab, &places, limit));
@@ -114,13 +114,13 @@ impl Driver {
         self.lag
     }
 
-    /// Returns the reason if the run has failed. It then does not continue.
+    /// Returns the reason if the run has failed. The driver then does not continue.
     pub fn failure(&self) -> Option<&str> {
         self.failed.as_deref()
     }
 
-    /// Gives an input to the place of `door` at outside time `time`. It joins when the fabric reaches that time, or at
-    /// the fabric's current time if that is later, or if the fabric lags.
+    /// Passes an input to the place of `door` at outside time `time`. The input joins when the fabric reaches that
+    /// time, or at the fabric's current time if this is later or the fabric lags.
     pub fn inject<P, I: Input<P>>(&mut self, time: Time, door: &Door<P>, input: I) {
         self.come_to(time);
         let now = self.now();
@@ -132,7 +132,7 @@ impl Driver {
         self.nap = self.nap.min(FIRST_QUIET);
     }
 
-    /// Gives a recorded input to place number `n`.
+    /// Passes a recorded input to place number `n`.
     pub(crate) fn inject_recorded(&mut self, n: usize, input: &[u8]) -> Result<(), String> {
         let JoinPoint { place, wakes, .. } = self.session.join_points[n].clone();
         if place.take_recorded(self.now(), input)? {
@@ -167,8 +167,8 @@ impl Driver {
     }
 
     /// Advances the fabric to outside time `until`, as far as its clock allows. If its links only refresh credits until
-    /// then, this is postponed. Afterwards calls `leave`, since places may have outputs. With [`Clock::Virtual`], `leave`
-    /// is also called repeatedly while the fabric runs on for outside programs that wait for it.
+    /// then, this is postponed. Afterwards calls `leave`, because places may have outputs. With [`Clock::Virtual`],
+    /// `leave` is also called repeatedly while the fabric runs ahead for outside programs that wait for it.
     pub fn drain(&mut self, until: Time, mut leave: impl FnMut(&mut Driver)) {
         if !self.sleeps(until) {
             let (from, before) = (self.now(), self.events());
@@ -181,8 +181,8 @@ impl Driver {
         }
     }
 
-    /// Runs ahead of the outside by at most `most`, until nothing is due within that time except link maintenance. The
-    /// effects of an input are then complete before the outside continues. Only with [`Clock::Virtual`].
+    /// Runs ahead of the outside by at most `most`, until only link maintenance is due within that time. The effects of
+    /// an input are then complete before the outside continues. Only with [`Clock::Virtual`].
     pub fn settle(&mut self, most: Duration, mut leave: impl FnMut(&mut Driver)) {
         let limit = self.now() + most;
         while self.clock == Clock::Virtual && self.now() < limit && self.failed.is_none() {
@@ -229,8 +229,7 @@ impl Driver {
         }
     }
 
-    /// Runs a slice towards `aim` and drops the rest. If an output comes first, it stops and leaves the rest for the next
-    /// call.
+    /// Runs a slice towards `aim` and drops the rest. Stops at the first output, and leaves the rest for the next call.
     fn lag_behind(&mut self, aim: Time) {
         let mut left = SLICE_EVENTS;
         while self.now() < aim && self.failed.is_none() {
@@ -280,23 +279,24 @@ impl Driver {
         self.session.join_points.iter().any(|point| point.place.has_output())
     }
 
-    /// Time at which the fabric must advance without inputs. If links only refresh credits, it is the end of a nap: the
-    /// fabric catches up then, or at the next input.
+    /// Time at which the fabric must advance without inputs. If links only refresh credits, this is the end of an idle
+    /// period: the fabric catches up then, or at the next input.
     fn tick(&self) -> Time {
         self.naps_until().unwrap_or(self.now() + TICK)
     }
 
-    /// The end of the nap, or of the quiet time if that is earlier; `None` if the fabric is not quiet.
+    /// The end of the idle period, or of the quiet time if this is earlier; `None` if the fabric is not quiet.
     fn naps_until(&self) -> Option<Time> {
         self.quiet_until().map(|at| at.min(self.now() + self.nap))
     }
 
-    /// True if nothing becomes visible until outside time `outside`, and the nap is not over.
+    /// True if no output becomes visible until outside time `outside`, and the idle period is not over.
     fn sleeps(&self, outside: Time) -> bool {
         self.naps_until().is_some_and(|at| outside < self.lag.outside(at))
     }
 
-    /// Time until which nothing becomes visible outside: links only refresh credits. `None` if something may at any time.
+    /// Time until which no output becomes visible outside, because links only refresh credits. `None` if an output may
+    /// come at any time.
     fn quiet_until(&self) -> Option<Time> {
         self.session.fabric.quiet_until().filter(|_| !self.has_output())
     }

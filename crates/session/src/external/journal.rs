@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The record of a run: inputs, and answers of memory that riser does not own, are written to it, or answers are read
-//! from it. It does not interpret inputs.
+//! The record of a run. Inputs, and answers of memory that riser does not own, are written to it. In a replay, the
+//! answers are read from it. This module does not interpret inputs.
 
 use super::record::{Answer, Answered, RecordSize, Recorder};
 use std::cell::{Cell, RefCell};
@@ -67,7 +67,7 @@ impl Journal {
     }
 
     /// Returns the recorded answer of memory to this request for bytes; `None` if memory could not answer. `done` is
-    /// the answer with bytes, `failed` the one without. `awaited` is set if the answer was not known yet.
+    /// the answer with bytes, `failed` the answer without. `awaited` is set if the answer was not known yet.
     pub(crate) fn answered(
         &self,
         place: u16,
@@ -117,7 +117,7 @@ impl Journal {
         failed
     }
 
-    /// Describes how the replay differs from the recorded run. Call it when all answers so far should have been used.
+    /// Describes how the replay differs from the recorded run. Called when all answers so far should have been used.
     pub(crate) fn difference(&self) -> Option<String> {
         let Mode::Replaying(replaying) = &*self.0.borrow() else { return None };
         let left = replaying.answers.front();
@@ -133,7 +133,7 @@ fn told(a: &Answer) -> String {
         Answered::WriteFailed => "a write that failed",
         Answered::Atomic => "the value before an AtomicOp",
         Answered::AtomicFailed => "an AtomicOp that failed",
-        Answered::Awaited => "bytes that were requested elsewhere",
+        Answered::Awaited => "bytes that another program must provide",
     };
     format!("{what}, {} bytes at {:#x} of place {}", a.bytes.len(), a.address, a.place)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The interface for every outside world: a clock, inputs that join at places, their outputs, and a record that repeats
-//! the run without the outside. It knows no transport; `docs/external.md` names the places.
+//! the run without the outside. It does not depend on a transport. `docs/external.md` lists the places.
 //!
 //! - [`Driver`]: [`inject`](Driver::inject) and [`drain`](Driver::drain), under one of three [`Clock`]s.
 //! - [`Door`]: access to a place; [`plug::place`] describes places.

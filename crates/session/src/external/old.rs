@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records of versions 1 to 3, which know one adapter and give no lengths of inputs. They can only be read.
+//! Records of versions 1 to 3, which know one adapter and give no lengths of inputs. riser reads these versions, but
+//! does not write them.
 //!
 //! ```text
 //! u8 kind, u64 time in ps, and

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The record format: every input of a lab from outside, with its virtual time. It is sufficient to repeat the run
-//! exactly without the outside.
+//! The record format: every input of a lab from outside, with its virtual time. A record is sufficient to repeat the
+//! run exactly without the outside.
 //!
 //! ```text
 //! "riser lab recording 4\n"
@@ -18,8 +18,8 @@
 //! ```
 //!
 //! Numbers are little endian; a place is its index in the head's list. Maps and unmaps of memory are inputs of the
-//! memory's host, frames of a cable are inputs of the cable's place. An answer of memory follows the input that led
-//! to its request. Writes to memory that riser does not own are not recorded: they follow from the rest.
+//! memory's host, frames of a cable are inputs of the cable's place. An answer of memory follows the input that led to
+//! its request. Writes to memory that riser does not own are not recorded, because the replay computes them again.
 //!
 //! Versions 1 to 3, `riser nettlp record`, knew one place; see [`old`](super::old).
 
@@ -72,7 +72,7 @@ pub(crate) enum Answered {
     WriteFailed,
     Atomic,
     AtomicFailed,
-    /// The bytes are elsewhere, and were requested there.
+    /// The bytes are remote, and were requested.
     Awaited,
 }
 

@@ -130,7 +130,7 @@ impl<'a> Head<'a, '_> {
         std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| RecordError::Text(at))
     }
 
-    /// Reads the files that the lab names. Keeps no more than the bytes contain.
+    /// Reads the files that the lab names. Stops at the end of the bytes, whatever their count says.
     fn files(&mut self) -> Result<KeptFiles, RecordError> {
         let at = self.0.at;
         let count = self.u32()? as usize;
@@ -145,7 +145,7 @@ impl<'a> Head<'a, '_> {
         Ok(files)
     }
 
-    /// Reads a list of texts. If the bytes contain fewer than the count, it stops at the first missing one.
+    /// Reads a list of texts. If the bytes contain fewer than the count, reading stops at the first missing text.
     fn texts(&mut self) -> Result<Vec<String>, RecordError> {
         let count = self.u32()?;
         (0..count).map(|_| self.text()).collect()
@@ -198,7 +198,7 @@ impl<'a> Recording<'a> {
     /// Returns the next entry; `None` after the end.
     ///
     /// # Errors
-    /// The bytes are not an entry, or the record is cut off. The bytes after them cannot be read.
+    /// The bytes are not an entry, or the record is cut off. The bytes after this entry cannot be read.
     pub(crate) fn next_entry(&mut self) -> Result<Option<Entry<'a>>, RecordError> {
         let at = self.cursor.at;
         if self.ended {
@@ -385,9 +385,9 @@ mod tests {
             prop_assert_eq!(error, Some(RecordError::Cut(begins[part.len()])));
         }
 
-        /// The entries that fit are read, then the mark that the record is full; the limit is never exceeded.
+        /// The reader returns the entries that fit, then the mark that the record is full. The limit is never exceeded.
         #[test]
-        fn keeps_and_marks_size_limit(entries in entries(), limit in 0..600_u64) {
+        fn record_never_exceeds_limit_and_marks_its_end(entries in entries(), limit in 0..600_u64) {
             let (bytes, begins, size) = written(&entries, limit);
             let (read, error) = all(&bytes);
             prop_assert_eq!(error, None);

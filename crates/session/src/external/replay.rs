@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Replays a record: the same lab, the same inputs at the same virtual times, the same answers of memory, without the
-//! outside. It never waits for a clock.
+//! outside. A replay never waits for a clock.
 
 use super::clock::Clock;
 use super::driver::Driver;
@@ -36,8 +36,10 @@ pub enum ReplayError {
         /// Path of the lab to compare with.
         path: String,
     },
-    /// The lab lacks a place of the record.
-    #[error("the record was made with another lab: it joins at `{name}`, places here are {there}")]
+    /// The record has a place that the lab lacks.
+    #[error(
+        "the record was made with another lab: it uses the place `{name}`, but this lab has the places {there}"
+    )]
     Place {
         /// Name of the missing place.
         name: String,
@@ -72,7 +74,7 @@ pub struct Replay<'a> {
     places: Vec<usize>,
 }
 
-/// An input that joins after the entries that follow it are known.
+/// An input that joins after the reader has read the entries that follow it.
 struct Pending<'a> {
     at: usize,
     place: u16,
@@ -80,12 +82,12 @@ struct Pending<'a> {
 }
 
 impl RecordedLab {
-    /// Checks that a lab is the one of this record.
+    /// Checks that this record was made with the given lab.
     ///
     /// # Errors
     /// [`ReplayError::OtherLab`] with the first difference.
     pub fn check_same(&self, other: &RecordedLab) -> Result<(), ReplayError> {
-        // The override for an external host is added automatically without such a host.
+        // If the lab has no external host, the override for one is added automatically.
         let given =
             |lab: &RecordedLab| lab.set.iter().filter(|set| *set != OUTSIDE).cloned().collect::<Vec<_>>();
         let rows = [
@@ -146,8 +148,8 @@ impl<'a> Replay<'a> {
         &self.recording.lab
     }
 
-    /// Runs to the end of the record, to the point where it was cut off, or until the lab fails as it did when
-    /// recorded. Returns the lab.
+    /// Runs to the end of the record, to the point where it was cut off, or until the lab fails like in the recorded
+    /// run. Returns the lab.
     ///
     /// # Errors
     /// The record contains invalid bytes, or the run differs from the recorded one.
@@ -155,7 +157,8 @@ impl<'a> Replay<'a> {
         self.run_while(|_| true)
     }
 
-    /// Like [`run`](Self::run), until `go_on` returns false. It is called repeatedly with the current virtual time.
+    /// Like [`run`](Self::run), until `go_on` returns false. `go_on` is called repeatedly with the current virtual
+    /// time.
     ///
     /// # Errors
     /// As [`run`](Self::run).

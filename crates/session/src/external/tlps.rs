@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The place of raw TLPs instead of an endpoint: an outside program, such as RTL or a peer with its own tags, is the
-//! design of a slot's hard block. The hard block answers or rejects some TLPs itself; it gates and checks the TLPs
-//! that the outside sends.
+//! design of a slot's hard block. The hard block itself answers or rejects some TLPs. It gates and checks the TLPs from
+//! the outside.
 //!
 //! ```text
 //! u8 kind, and                      6 a request of the host is taken   u32 token
@@ -35,7 +35,7 @@ struct State {
     pool: PayloadPool,
     waiting: [VecDeque<DesignOutput>; 3],
     taken: VecDeque<Token>,
-    /// Inputs that the outside has not taken; `None` if no program takes them.
+    /// Inputs that the outside has not fetched; `None` if no program fetches them.
     heard: Option<VecDeque<(Time, Heard)>>,
     /// Requests of the outside that await an answer.
     open: usize,
@@ -56,7 +56,7 @@ impl State {
 pub enum Heard {
     /// An input for the design.
     Input(DesignInput),
-    /// The outside has sent this without room for it: see [`TlpPlace::has_room`].
+    /// The outside has sent this output without room for it: see [`TlpPlace::has_room`].
     NoRoom(DesignOutput),
 }
 
@@ -88,12 +88,12 @@ impl TlpPlace {
         Outside(self.clone())
     }
 
-    /// True if there is room for another output of a class; interrupts and PMEs are posted.
+    /// Returns true if there is room for another output of a class. Interrupts and PMEs are posted.
     pub fn has_room(&self, class: Class) -> bool {
         self.0.borrow().waiting[class.index()].len() < MAX_WAITING
     }
 
-    /// Takes the next input for the outside, in the order of time. Query it after every drain of the lab.
+    /// Takes the next input for the outside, in the order of time. Query this after every drain of the lab.
     pub fn hear(&self) -> Option<(Time, Heard)> {
         self.0.borrow_mut().heard.as_mut()?.pop_front()
     }

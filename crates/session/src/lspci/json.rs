@@ -129,7 +129,7 @@ impl Entry {
     ) -> Entry {
         let space = Space(&function.bytes);
         let heads = lspci::heads(&space);
-        // A virtual function's link and sizes are its physical function's: its own fields are reserved.
+        // Link and sizes of a virtual function come from its physical function, because its own fields are reserved.
         let physical = known.vf_of.and_then(|pf| found.functions.iter().find(|f| f.bdf == pf));
         let link = lspci::link(&Space(&physical.unwrap_or(function).bytes));
         let (slot, switch, port, model) = place(&function.place);

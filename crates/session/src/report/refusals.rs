@@ -27,7 +27,7 @@ pub struct RefusalReport {
     pub time_ps: u64,
     /// The number of TLPs.
     pub count: u64,
-    /// Time that the first request had waited when it was given up, in picoseconds; omitted for other reasons.
+    /// Time that the first request had waited when it timed out, in picoseconds; omitted for other reasons.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waited_ps: Option<u64>,
     /// True in normal operation: configuration reads that search for a function, and TLPs that the link replays. The text of a

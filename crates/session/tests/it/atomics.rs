@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Eight devices share one counter: no increment is lost, whatever their links, methods and numbers of outstanding requests.
+//! Eight devices share one counter. No increment is lost, for any links, methods and numbers of outstanding requests.
 
 use fabric::{Limits, Stop};
 use lab::{LabFile, parse};
@@ -26,7 +26,7 @@ fn counters(session: &Session, stop: &Stop) -> Vec<u64> {
     report.devices.iter().filter_map(|d| d.counters.get("counter")?.as_u64()).collect()
 }
 
-/// The drivers compare too; here the number itself is checked: 8 times 100.
+/// The drivers compare too. This test checks the number itself: 8 times 100.
 #[test]
 fn eight_devices_share_one_counter_exactly() {
     for method in ["fetch-add", "compare-swap", "lock"] {
@@ -40,8 +40,9 @@ fn eight_devices_share_one_counter_exactly() {
     }
 }
 
-/// `PCIe 5.0 §7.5.3.15`, bits 9:6 of Device Capabilities 2: a root port reports that it completes AtomicOps of 32 and 64 bits
-/// and CompareSwaps of 128, as its memory does, and that it routes them. Devices that use them confirm it.
+/// `PCIe 5.0 §7.5.3.15`, bits 9:6 of Device Capabilities 2: a root port reports that it routes AtomicOps. It also
+/// reports that it completes AtomicOps of 32 and 64 bits and CompareSwaps of 128 bits, as its memory does. Devices that
+/// use them confirm it.
 #[test]
 fn root_ports_report_atomics() {
     let slots: String = (0..2).map(|n| slot(n, (3, 8, "fetch-add", 10, 1))).collect();

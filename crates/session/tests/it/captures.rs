@@ -51,7 +51,7 @@ fn times(at: Side, dllps: bool) -> (Vec<u128>, u64) {
 }
 
 #[test]
-fn frames_are_in_order_of_time_at_either_end() {
+fn frames_are_in_time_order_at_both_ends() {
     for at in [Side::Root, Side::Device] {
         for dllps in [false, true] {
             let (times, hops) = times(at, dllps);

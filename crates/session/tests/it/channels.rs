@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual channels in a lab: the shares of one link that flows on them get.
+//! Virtual channels in a lab: the shares of a link that flows on different channels get.
 
 use fabric::{Limits, Stop};
 use lab::{LabFile, parse};
@@ -22,7 +22,7 @@ fn value(report: &Report, slot: &str, key: &str) -> f64 {
 /// The shipped lab: a half and two quarters within 1 %, and an urgent flow that waits for at most one write of its link
 /// (256 B plus 24 B on Gen3 x8: 35.5 ns). On a single channel it waits for a queue of writes.
 #[test]
-fn weights_are_kept_and_urgent_reads_go_first() {
+fn shares_follow_weights_and_urgent_reads_go_first() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/vcs.toml");
     let report = run(&std::fs::read_to_string(file).unwrap());
     for (flow, share) in [("half", 0.5), ("quarter-a", 0.25), ("quarter-b", 0.25)] {

@@ -64,7 +64,7 @@ impl TlpPort for Changed {
     }
 }
 
-/// Reads host memory at the address that is written to it, and reports whether it got the bytes.
+/// A device that reads host memory at the address that the host writes to it, and reports whether it got the bytes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Reader {}
@@ -104,7 +104,7 @@ impl Model for Reader {
 }
 
 #[test]
-fn lenient_completions_are_a_key_of_the_lab() {
+fn lab_key_allows_lenient_completions() {
     let rows = [("", "device: 0, host: false"), ("lenient_completions = true\n", "device: 1, host: true")];
     for (key, expected) in rows {
         let text = format!("version = 1\n{key}[[slot]]\nname = \"a\"\ndevice = \"reader\"\n");

@@ -31,9 +31,9 @@ fn figure(counters: &Map<String, Value>, name: &str) -> f64 {
     counters[name].as_f64().unwrap()
 }
 
-/// A Gen3 x8 carries at most 64 Gb/s: the flows got most of it, computed over their own time.
+/// A Gen3 x8 link carries at most 64 Gb/s. The flows got most of this, computed over their own time.
 #[test]
-fn flows_that_go_on_have_rates() {
+fn running_flows_have_rates_at_an_early_end() {
     let flow = |name: &str, kind: &str| {
         format!(
             "[[slot.traffic.flow]]\nname = \"{name}\"\nkind = \"{kind}\"\nsize_bytes = 256\ncount = 1000000000\noutstanding = 32\n"
@@ -57,7 +57,7 @@ fn flows_that_go_on_have_rates() {
 
 /// Rates of finished flows cover the time up to their own end, the other rates the time up to the end of the run.
 #[test]
-fn a_flow_that_has_ended_keeps_its_own_time() {
+fn finished_flow_reports_time_of_its_end() {
     let devices = run_to(&shipped("vcs.toml"), 1_000_000);
     let of = |slot: &str| &devices.iter().find(|(name, _)| name == slot).unwrap().1;
     let (going, ended) = (of("weighted"), of("strict"));
@@ -69,7 +69,7 @@ fn a_flow_that_has_ended_keeps_its_own_time() {
 }
 
 #[test]
-fn functions_that_go_on_have_rates_and_shares() {
+fn running_functions_have_rates_and_shares() {
     let devices = run_to(&shipped("sriov.toml"), 100_500_000);
     let counters = &devices[0].1;
     let functions = figure(counters, "functions") as usize;
@@ -84,7 +84,7 @@ fn functions_that_go_on_have_rates_and_shares() {
 }
 
 #[test]
-fn counters_that_go_on_have_times() {
+fn running_counters_have_times() {
     let devices = run_to(&shipped("atomics.toml"), 300_000);
     for (slot, counters) in &devices {
         let elapsed = figure(counters, "elapsed_ns");
@@ -94,7 +94,7 @@ fn counters_that_go_on_have_times() {
     assert!(ended < devices.len());
 }
 
-/// A packet NIC that is still warming up reports the rate of the warm-up, and names it so.
+/// A packet NIC that is still warming up reports the rate of the warm-up, and marks it as such.
 #[test]
 fn reports_rate_of_warm_up() {
     let lab = shipped("nic/dpdk.toml");
@@ -108,7 +108,7 @@ fn reports_rate_of_warm_up() {
     assert!(figure(&later, "tx_gbps") > 40.0 && !later.contains_key("tx_measured_frames"), "{later:?}");
 }
 
-/// A benchmark has no rate before it measures.
+/// A benchmark has no rate before its measurement starts.
 #[test]
 fn benchmark_has_no_rate_during_warm_up() {
     let text = "version = 1\n[[slot]]\nname = \"b\"\ndevice = \"pcie-bench\"\n[slot.pcie-bench]\ntest = \"BW_RD\"\nwarm_up = 1000000\n";

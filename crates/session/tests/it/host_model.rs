@@ -39,10 +39,10 @@ fn median(host: &str, keys: &str) -> u64 {
     results.latencies_ps[results.latencies_ps.len() / 2]
 }
 
-/// Each row: keys of `[host]`, the state of the caches, KiB of the window, and the extra time of a read compared with data that
-/// the device has written: the figures of the profile.
+/// Each row: keys of `[host]`, the state of the caches, KiB of the window, and the figures of the profile that make a
+/// read slower than a read of data that the device has written.
 #[test]
-fn medians_differ_by_the_figures_of_the_profile() {
+fn medians_differ_by_figures_of_the_profile() {
     let read = |host: &str, cache: &str, kib: u32| {
         let keys = format!("test = \"LAT_RD\"\ncache = \"{cache}\"\nwindow_bytes = {}", kib << 10);
         median(host, &keys)
@@ -88,9 +88,9 @@ fn two_cards_compete_for_iotlb() {
     assert!(shared.0 > own.0 + own.0 / 4, "ns of a read: {} and {}", shared.0, own.0);
 }
 
-/// 64 B reads through the IOMMU with pages of 4 KiB, Gb/s by KiB of the window. If the window fits into the IOTLB, they are as
-/// fast as without IOMMU. If it is larger, page walks limit them as measured (pcie-bench data, `bw_dma_win_sweep_rd_rnd_64.csv`, Cold, of
-/// this server: 26.23, 14.36, 10.70 and 9.84 Gb/s).
+/// 64 B reads through the IOMMU with pages of 4 KiB, Gb/s by KiB of the window. If the window fits into the IOTLB, they
+/// are as fast as without IOMMU. If the windows are larger, page walks limit the cards as measured (pcie-bench data,
+/// `bw_dma_win_sweep_rd_rnd_64.csv`, Cold, of this server: 26.23, 14.36, 10.70 and 9.84 Gb/s).
 #[test]
 fn bandwidth_falls_beyond_iotlb_reach() {
     let gbps = |host: &str, kib: u32| {
@@ -155,7 +155,7 @@ fn window_limits_dma_of_card() {
 }
 
 #[test]
-fn figures_of_a_profile_are_checked() {
+fn invalid_profile_figures_are_rejected() {
     let shipped = fs::read_to_string(root().join("crates/lab/profiles/hosts/xeon-e5-2637v3.toml")).unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("host_model");
     fs::create_dir_all(&folder).unwrap();

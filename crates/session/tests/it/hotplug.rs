@@ -35,9 +35,9 @@ fn reads(place: &str) -> &'static str {
     if place == "root" { "reads = 50000" } else { "reads = 15000" }
 }
 
-/// Rows: device, its keys. Each is in a slot of a root port and below two switches, is removed at 300 us under load, and
-/// inserted at 600 us. The old driver ends, the inserted card does all its work, and the neighbouring slot has the same
-/// results to the picosecond as without the events.
+/// Rows: device, its keys. Each card is tested in a slot of a root port and below two switches. It is removed at 300 us
+/// under load, and inserted at 600 us. The old driver ends, the inserted card does all its work, and the neighbouring
+/// slot has the same results to the picosecond as without the events.
 #[test]
 fn reinserted_card_starts_again() {
     let rows = [
@@ -66,10 +66,10 @@ fn reinserted_card_starts_again() {
     }
 }
 
-/// The host reads a register of the card when it is removed, at twelve times. A read that was sent ends by Completion Timeout,
-/// 10 ms later (the `ideal` host). The port above immediately rejects one that had not left it (`PCIe 5.0 §2.9.1`).
+/// The host reads a register of the card when it is removed, at twelve times. A read that was sent ends by Completion
+/// Timeout, 10 ms later (the `ideal` host). The port above immediately rejects an unsent read (`PCIe 5.0 §2.9.1`).
 #[test]
-fn outstanding_read_ends_with_right_error() {
+fn outstanding_read_ends_with_correct_error() {
     for place in ["root", "switch"] {
         let slot = slot(place, "mmio", reads(place));
         let (mut timeouts, mut refusals) = (0, 0);
@@ -117,7 +117,7 @@ fn brings_up_card_inserted_after_boot() {
 /// The button: 5 ms after a press the driver is stopped and power is switched off, without errors. A second press in between
 /// cancels it; a later press brings the card up again (`PCIe 5.0 §6.7.1.5`).
 #[test]
-fn the_attention_button_empties_and_fills_a_slot() {
+fn attention_button_removes_and_adds_a_card() {
     for place in ["root", "switch"] {
         let slot = slot(place, "mmio", reads(place));
         let presses = [400, 500, 600, 9_000].map(press).concat();
@@ -138,7 +138,7 @@ fn the_attention_button_empties_and_fills_a_slot() {
     }
 }
 
-/// To the host, a cut link looks like a removed card: when it is restored, everything starts again.
+/// For the host, a cut link looks like a removed card. When the link is restored, the card starts again.
 #[test]
 fn brings_up_cut_link_after_restore() {
     for place in ["root", "switch"] {
@@ -152,8 +152,8 @@ fn brings_up_cut_link_after_restore() {
     }
 }
 
-/// Twenty removals and insertions under load. The last time the card does all its work, with the same functions as the first
-/// time.
+/// Twenty removals and insertions under load. After the last insertion the card does all its work, with the same
+/// functions as at the start.
 #[test]
 fn twenty_hot_plug_cycles_leak_nothing() {
     for place in ["root", "switch"] {
@@ -207,7 +207,7 @@ proptest! {
     }
 }
 
-/// How `riser check` shows a button, and rejected settings.
+/// The output of `riser check` for a button, and rejected settings.
 #[test]
 fn draws_and_checks_buttons() {
     let lab = file(&slot("root", "mmio", ""), &press(7));

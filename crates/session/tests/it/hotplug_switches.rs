@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links above switches that go down and come back. Everything below is given up together. If the port above is hot-plug
-//! capable, the host sets everything up again; otherwise the run reports what was lost for good.
+//! Links above switches that go down and come back. Everything below is given up together. If the port above is
+//! hot-plug capable, the host sets all functions below up again. Otherwise the run reports the lost slots.
 
 use crate::hotplug_rig::{TRAFFIC, end, file, lines, run, steady};
 use fabric::Stop;
@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use riser_session::{Session, enumerate};
 use std::path::Path;
 
-/// Two switches, one of which is below a hot-plug capable port. Below the lower one are `card`, in a hot-plug capable slot, and
-/// `fixed`, in another slot.
+/// Two switches, one of which is below a hot-plug capable port. Below the lower switch are `card`, in a hot-plug
+/// capable slot, and `fixed`, in another slot.
 fn tree(upper: bool, lower: bool, card: &str, fixed: &str) -> String {
     tree_of([upper, lower, true], card, fixed)
 }
@@ -52,16 +52,17 @@ fn last<'a>(told: &'a [String], name: &str) -> &'a str {
     told.iter().rev().find(|l| l.starts_with(name)).map_or("", |l| l.as_str())
 }
 
-/// Rows: whose link, and the hot-plug capable port: the one above the link, or the one above that too. Everything below ends,
-/// is enumerated again, and does all its work; the neighbouring slot is not affected.
+/// Rows: the switch whose link goes down, and the hot-plug capable ports: the port above the link, or also the next
+/// port above. All devices below end, are enumerated again, and do all their work. The neighbouring slot is not
+/// affected.
 #[test]
 fn restarts_everything_below_switch_after_link_up() {
     let devices = [(READS, LONG.to_owned()), (LONG, raw()), (LONG, READS.to_owned())];
     for (card, fixed) in devices {
         for (link, upper, lower) in [("upper", true, false), ("upper", true, true), ("lower", false, true)] {
+            let tree = tree(upper, lower, card, &fixed);
+            let calm = run(&file(&tree, ""));
             for kind in ["cut", "removal"] {
-                let tree = tree(upper, lower, card, &fixed);
-                let calm = run(&file(&tree, ""));
                 let stormy = run(&file(&tree, &outage(link, kind, 300, Some(600))));
                 let told = lines(&stormy);
                 let context = format!("{card}, {link} {kind}, {upper} {lower}: {told:#?}");
@@ -79,7 +80,8 @@ fn restarts_everything_below_switch_after_link_up() {
     }
 }
 
-/// The restarted device of `fixed` has done as much as one that was never stopped; reads of a register continue to be counted.
+/// The restarted device of `fixed` has done as much as a device that was never stopped. Reads of a register continue to
+/// be counted.
 fn did_all(calm: &Session, stormy: &Session) -> bool {
     let of = |session: &Session| {
         let report = serde_json::to_value(session.report("", &Stop::Finished, 0.0)).unwrap();
@@ -93,7 +95,7 @@ fn did_all(calm: &Session, stormy: &Session) -> bool {
     rows.iter().all(|(calm, stormy)| stormy >= calm) && rows.iter().any(|(calm, _)| *calm > 0)
 }
 
-/// The link never comes back: the run still ends successfully, as when a card is removed.
+/// The link stays down. The run still ends successfully, like after the removal of a card.
 #[test]
 fn lost_switch_ends_everything_below() {
     for (link, kind) in [("upper", "cut"), ("lower", "cut"), ("upper", "removal"), ("lower", "removal")] {
@@ -152,7 +154,8 @@ fn reports_lost_slots_without_hot_plug() {
     }
 }
 
-/// A slot that stays empty, in a lab with and without hot-plug: the others do all their work, and the run's end names it.
+/// A slot stays empty, in a lab with and without hot-plug. The others do all their work, and the run's end names the
+/// slot.
 #[test]
 fn reports_function_that_never_answers() {
     for hot in [false, true] {
@@ -168,7 +171,7 @@ fn reports_function_that_never_answers() {
     }
 }
 
-/// A failed slot is reported even if the others never end, here for lack of credits.
+/// A failed slot is reported even if the others never end, here because they have no credits.
 #[test]
 fn reports_failures_without_progress() {
     let waits = format!("[[slot]]\nname = \"waits\"\n{LONG}\n").replace("BW_RD", "BW_WR");
@@ -249,10 +252,10 @@ fn a_tree_of_switches_alone_is_enumerated() {
     assert_eq!(end(&lab()).1, Stop::Finished);
 }
 
-/// Max_Payload_Size of everything below a root port is 128 B if a switch there has a hot-plug capable slot. A device that
-/// enumeration does not find cannot know this, and so must not need more.
+/// Max_Payload_Size of everything below a root port is 128 B if a switch there has a hot-plug capable slot. A device
+/// that enumeration does not find does not get this value, so it must not need more.
 #[test]
-fn raw_devices_keep_to_the_payload_of_their_path() {
+fn flows_are_limited_to_max_payload_size_of_their_path() {
     let flow = |size: u32| {
         format!(
             "device = \"traffic\"\n[[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\nsize_bytes = {size}\ncount = 9\n"

@@ -127,7 +127,7 @@ fn host_program_sends_atomics_to_device() {
 }
 
 #[test]
-fn a_locked_sequence_ends_with_an_unlock() {
+fn locked_sequence_ends_with_an_unlock_message() {
     let log = Rc::default();
     run(lab(), &log, |cpu: Cpu, f: FoundFunction| async move {
         let at = f.address(0, 32)?;
@@ -136,7 +136,7 @@ fn a_locked_sequence_ends_with_an_unlock() {
         assert_eq!(&before[..], [5, 0, 0, 0]);
         cpu.write_u32(at, 6).await.map_err(text)?;
         cpu.unlock().await;
-        // Non-posted, so it pushes the message before it.
+        // A non-posted request, which pushes the message before it.
         assert_eq!(cpu.read_u32(at).await, Ok(6));
         Ok(())
     });
@@ -240,7 +240,7 @@ async fn start(cpu: &Cpu, f: &FoundFunction, address: u64) -> Outcome {
 }
 
 #[test]
-fn atomics_need_to_be_enabled_and_memory_to_be_there() {
+fn atomics_need_their_enable_bit_and_mapped_memory() {
     let seen: Rc<RefCell<Vec<Result<u64, DmaError>>>> = Rc::default();
     let log = seen.clone();
     let device = working(move |io, address| {

@@ -38,7 +38,7 @@ fn run(keys: &str) -> Report {
 
 /// Rows: keys, and channels with their classes, the last of the low-priority group, and phases.
 #[test]
-fn channels_are_those_of_the_tables() {
+fn channels_follow_the_tables_of_the_lab() {
     type Row = (&'static str, &'static [(u8, u8)], u8, usize);
     let rows: [Row; 4] = [
         ("", &[(0, 0xff)], 0, 0),
@@ -87,7 +87,7 @@ fn channel_credits_override_link_credits() {
 
 /// The same writes arrive with every kind of flow control, and the report names each.
 #[test]
-fn labs_run_with_channels_with_scales_and_without_credits() {
+fn same_writes_arrive_with_each_kind_of_flow_control() {
     let plain = run("");
     let of = |report: &Report| {
         let up = report.links[0].directions[1].clone();
@@ -106,7 +106,8 @@ fn labs_run_with_channels_with_scales_and_without_credits() {
     assert_eq!(none, (bytes, 0, 0, 0), "the ideal host takes all at once");
 }
 
-/// Half the lanes from 10 us on: slower than before, faster than half the lanes throughout; counted once for each end.
+/// Half the lanes from 10 us on. The run is slower than with all lanes, and faster than with half the lanes throughout.
+/// The change is counted once for each end.
 #[test]
 fn a_link_event_changes_the_link() {
     let whole = run("[link]\nlanes = 8").simulated_ns;
@@ -123,7 +124,7 @@ fn a_link_event_changes_the_link() {
 
 /// Error counts have the names of the JSON object; zero counts are omitted.
 #[test]
-fn errors_lists_nonzero_counts() {
+fn report_lists_nonzero_error_counts() {
     let mut report = run("");
     assert!(report.root_errors().is_empty());
     assert!(report.links[0].directions.iter().all(|direction| direction.errors().is_empty()));

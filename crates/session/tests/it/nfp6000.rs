@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The measured card: device profile `nfp6000` on a host without latency has the bandwidth of the card alone, as in the
-//! pcie-bench data. All times are ns of one transfer: size by bandwidth. If the data are available next to riser, all
-//! sizes are compared, otherwise those listed here.
+//! pcie-bench data. All times are ns of one transfer: size divided by bandwidth. If the data are available next to
+//! riser, all sizes are compared, otherwise those listed here.
 
 use fabric::{Limits, Stop};
 use lab::{LabFile, parse};
@@ -63,7 +63,7 @@ fn rows(folder: &Path, file: &str, test: &str) -> Vec<(u32, u32, u32, f64)> {
 /// Test, size, host offset, device offset and measured ns (`bw_dma_sz_sweep.csv` and `bw_dma_off_wr.csv` of
 /// hsw-Xeon-E5-2637v3_supermicro; those of ib-Xeon-E5-2620v2_dell-t620-s0-s0-s0 agree to 0.1 %).
 #[test]
-fn write_rate_matches_card() {
+fn write_rate_matches_measured_card() {
     let rows = [
         (16, 0, 0, 21.02),
         (64, 0, 0, 21.10),
@@ -92,7 +92,7 @@ fn write_rate_matches_card() {
 }
 
 #[test]
-fn writes_of_all_measured_sizes() {
+fn write_rates_match_all_measured_sizes() {
     let Some(folder) = data("hsw-Xeon-E5-2637v3_supermicro") else { return };
     let rows = rows(&folder, "bw_dma_sz_sweep.csv", "BW_DMA_WR");
     assert_eq!(rows.len(), 40);
@@ -119,8 +119,8 @@ fn alternating_reads_and_writes_share_card() {
     }
 }
 
-/// 64 B, and the median by the card's clock on a host without latency: issue, done and push (245 ns) and the wire; by the
-/// command interface 128 ns less (lat_cmd_sizes.csv and lat_dma_sizes.csv: 120 to 133).
+/// Reads of 64 B, and the median by the card's clock on a host without latency: issue, done and push (245 ns) and the
+/// wire. Reads by the command interface take 128 ns less (lat_cmd_sizes.csv and lat_dma_sizes.csv: 120 to 133).
 #[test]
 fn latencies_are_multiples_of_clock_ticks() {
     let median = |path: &str| {
@@ -140,7 +140,7 @@ fn latencies_are_multiples_of_clock_ticks() {
 
 /// NetFPGA-SUME has a clock of 4 ns and no staging (SIGCOMM'18, §5.2): about 100 ns less than the NFP's DMA engine (§6.1).
 #[test]
-fn the_netfpga_is_the_same_card_with_other_figures() {
+fn netfpga_uses_same_model_with_other_figures() {
     let keys = "test = \"LAT_RD\"\nsize_bytes = 64\ntransfers = 101";
     let median = |card: &str| {
         let mut latencies = run(&lab("ideal", "mps_bytes = 256", card, keys)).latencies_ps;

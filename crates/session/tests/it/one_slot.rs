@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device of one's own in a slot: results for its author in a successful run, with link errors, and without
-//! progress.
+//! A user's device in a slot: results for its author in a successful run, with link errors, and without progress.
 
 use config::{Bar, Builder, Identity, MsiLayout};
 use device::io::Request;
@@ -30,7 +29,7 @@ fn config() -> Builder {
     Builder::type0(identity).bar(0, Bar::memory32(4096)).msi(MsiLayout { vectors: 1 })
 }
 
-/// Fills host memory at the address that is written to it, and interrupts if `says` is true.
+/// A device that fills host memory at the address that the host writes to it, and interrupts if `says` is true.
 async fn filler(io: Io, says: bool) {
     while let Some(request) = io.next_request().await {
         if let Request::Write(write) = request {
@@ -56,7 +55,7 @@ fn plug(slot: OneSlot, says: bool) -> Result<Session, String> {
 }
 
 #[test]
-fn it_runs_is_captured_and_reported() {
+fn lab_of_one_slot_runs_with_capture_and_report() {
     let mut lab = plug(OneSlot { name: "filler".into(), ..OneSlot::default() }, true).unwrap();
     let capture = lab.capture(Vec::new(), CaptureOptions::default()).unwrap();
     assert_eq!(lab.fabric.run(Limits::default()), Stop::Finished);
@@ -73,7 +72,7 @@ fn it_runs_is_captured_and_reported() {
 /// Vendor ID 0001h alone does not mean that a function is not ready (`PCIe 5.0 §2.3.2`); FFFFh means that there is no
 /// function.
 #[test]
-fn vendor_ids_at_the_ends_of_their_range() {
+fn accepts_lowest_and_highest_vendor_id() {
     let plug = |vendor, device| {
         let identity = Identity { vendor, device, class: 0xff_0000, ..Identity::default() };
         let config = Builder::type0(identity).bar(0, Bar::memory32(4096)).msi(MsiLayout { vectors: 1 });
@@ -97,7 +96,7 @@ fn vendor_ids_at_the_ends_of_their_range() {
 
 /// The text that `riser run` prints for a lab file is also available to the author of a device.
 #[test]
-fn its_report_is_text() {
+fn report_of_one_slot_prints_as_text() {
     let mut lab = plug(OneSlot { name: "filler".into(), ..OneSlot::default() }, true).unwrap();
     let stop = lab.fabric.run(Limits::default());
     let report = lab.report("own", &stop, 0.25);
@@ -134,7 +133,7 @@ fn replays_lost_write() {
 
 /// The tutorial shows the error if no interrupt comes.
 #[test]
-fn names_interrupt_that_never_comes() {
+fn run_without_progress_names_awaited_interrupt() {
     let mut lab = plug(OneSlot::default(), false).unwrap();
     let Stop::NoProgress(lines) = lab.fabric.run(Limits::default()) else { panic!("it went on") };
     assert!(lines.iter().any(|l| l.contains("waiting for interrupts of vector")), "{lines:?}");
@@ -158,7 +157,7 @@ fn names_spinning_driver() {
     assert!(why.starts_with("the host's task for slot `nic` spins: "), "{why}");
 }
 
-/// With one vector, there is no vector 5: its caller gets an error.
+/// With one vector, there is no vector 5, so its caller gets an error.
 #[test]
 fn rejects_missing_interrupt_vector() {
     let seen = Rc::new(RefCell::new(Vec::new()));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A model from another crate, in a lab: it is read, checked, run and reported like riser's own
-//! models.
+//! A model from another crate, in a lab. It is read, checked, run and reported like the models of riser.
 
 use capture::DeviceRegister;
 use config::{Bar, Builder, Identity, MsiLayout};
@@ -151,7 +150,7 @@ fn lab(settings: &str) -> String {
 }
 
 #[test]
-fn it_runs_and_reports() {
+fn user_model_runs_and_reports() {
     for (settings, name, value) in [
         ("numbers = 4\nstep = 8\n", "sum", serde_json::json!(48)),
         ("report = \"bad\"\n", "report_error", serde_json::json!("key must be a string")),
@@ -199,7 +198,7 @@ fn reports_errors_at_their_place() {
 }
 
 #[test]
-fn the_reference_has_it() {
+fn reference_lists_user_model() {
     let page: String = lab::reference::lab(&models()).into_iter().map(|(_, text)| text).collect();
     assert!(page.contains("- `adder`: Adds up the values written to it.\n"), "{page}");
     assert!(
@@ -213,7 +212,7 @@ fn the_reference_has_it() {
     );
 }
 
-/// A table keeps its models if a second one has the same name.
+/// A table keeps its models if a second model has the same name.
 #[test]
 fn rejects_duplicate_and_illegal_names() {
     #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -44,15 +44,15 @@ fn ended_transactions(session: &Session) -> u64 {
     ended.filter(|t| t.kind != "dma_message").map(|t| t.requests).sum()
 }
 
-/// Runs a lab. A slow one, whose REPLAY_TIMER is shorter than the round trip for example, need not end: it is enough that
-/// transactions still end in the second half of the events.
+/// Runs a lab. A slow lab, for example with a REPLAY_TIMER shorter than the round trip, need not end. It is sufficient
+/// that transactions still end in the second half of the events.
 fn ends_or_goes_on(text: &str, memory_ns: u64) -> Result<(), String> {
     let mut session = start(text, memory_ns);
     let mut ended = 0;
     for _ in 0..2 {
         match run_events(&mut session, MAX_EVENTS / 2) {
             Stop::Finished => return Ok(()),
-            // With such a warning, the host's reads may time out among messages.
+            // In a lab with this warning, the host's reads may time out among messages.
             Stop::Failed(_) if !session.warnings().is_empty() => return Ok(()),
             Stop::Paused if ended_transactions(&session) > ended => ended = ended_transactions(&session),
             stop => {
@@ -63,8 +63,8 @@ fn ends_or_goes_on(text: &str, memory_ns: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// gem5's links drop TLPs that they have no room for. The disk's error messages about that find no room either; the disk waits
-/// for room and does not ask again and again at the same instant.
+/// Links as in gem5 drop TLPs without room. The disk's error messages about this find no room either. The disk waits
+/// for room, and does not retry endlessly at the same instant.
 #[test]
 fn disk_continues_without_room_for_error_message() {
     for replay_buffer in [2, 3, 4] {
@@ -89,8 +89,8 @@ fn error_messages_that_cause_errors_do_not_stop_dma() {
     assert_eq!(run(text, 100), Stop::Finished);
 }
 
-/// REPLAY_TIMER is 6 ns and the round trip 8 ns, so each TLP of the disks is an error and causes a message. The link above them
-/// passes one TLP per 36 us. A configuration read takes 1.6 ms, and enumeration still goes on.
+/// REPLAY_TIMER is 6 ns and the round trip 8 ns, so each TLP of the disks is an error and causes a message. The link
+/// above them passes one TLP per 36 us. A configuration read takes 1.6 ms, and enumeration still continues.
 #[test]
 fn enumeration_continues_among_replay_errors() {
     let disk = "device = 'disk'\nparent = 'switch'\n[slot.disk]\nsectors = 4\nwrites = 'non-posted'\nrequest_bytes = 128\n";
@@ -110,7 +110,8 @@ fn enumeration_continues_among_replay_errors() {
     }
 }
 
-/// `[link]` asks for the REPLAY_TIMER of revision 3, which ends at 8 GT/s. A faster link without credits does not use that rule.
+/// `[link]` selects the REPLAY_TIMER of revision 3, which is defined up to 8 GT/s. A faster link without credits does
+/// not use that rule.
 #[test]
 fn accepts_rev3_above_a_faster_link_without_credits() {
     let text = "version = 1\n[link]\ngen = 1\nlanes = 1\nmps_bytes = 128\nreplay_timer = 'rev3'\nreplay_buffer_tlps = 1\n\
@@ -212,7 +213,7 @@ proptest! {
 
     #[test]
     #[ignore = "of .ci/long trees"]
-    fn small_labs_end(
+    fn random_small_labs_end(
         common in Link::any(), own in Link::any(), switched in any::<bool>(), cuts_through in any::<bool>(),
         devices in prop::collection::vec(0..DEVICES.len(), 1..3), memory_ns in prop::sample::select(vec![0, 100, 263, 1_500]),
     ) {

@@ -5,7 +5,7 @@ use crate::checks_record;
 use testkit::seeds;
 
 #[test]
-fn seeds_of_records_hold() {
+fn seeds_of_records_are_read_or_rejected() {
     let seeds = seeds("lab_record").into_iter();
     let good: Vec<_> =
         seeds.filter_map(|(name, bytes)| Some((name, checks_record::record(&bytes)?))).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Overrides of a lab's file: any key, by path. Their errors are found like those of the file, and name
-//! the override.
+//! Overrides of a lab's file: any key, by path. Errors of overrides are found like errors of the file, and name the
+//! override.
 
 use lab::{Overrides, read, read_with};
 use riser_session::Session;
@@ -50,7 +50,7 @@ fn overrides_any_key() {
         "fault.0.action=drop",
         "slot.2.name=m",
         "slot.m.device=memory",
-        // The later one counts.
+        // The later override counts.
         "seed=8",
     ];
     let path = file("settings-any.toml");
@@ -68,7 +68,7 @@ fn overrides_any_key() {
     assert_eq!((lab.fault.len(), lab.fault[0].slot.get_ref().as_str()), (1, "nic"));
     assert_eq!(lab.slot[2].name.get_ref(), "m");
     assert_eq!(lab.set, given);
-    // The file contains none of it.
+    // The file does not contain this key.
     assert_eq!(
         (read(&devices::models(), &path).unwrap().lab.seed, fs::read_to_string(&path).unwrap().as_str()),
         (0, LAB)
@@ -125,7 +125,7 @@ fn errors_name_the_override() {
             "{setting}: {error}"
         );
     }
-    // Together with errors of the file, each with its own place.
+    // Errors of overrides and of the file come together, each with its own place.
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("settings-bad.toml");
     fs::write(&path, LAB.replace("count = 10", "count = 0")).unwrap();
     let error = read_with(&devices::models(), &path, &settings(&["slot.nic.tags=0"])).unwrap_err();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual functions through a whole lab: enumeration enables them by TLPs, a driver for each moves data and checks every byte,
-//! each takes its own interrupts, and all get equal shares.
+//! Virtual functions in a complete lab. Enumeration enables them by TLPs. A driver for each moves data and checks every
+//! byte. Each takes its own interrupts, and all get equal shares.
 
 use fabric::{Limits, Stop};
 use host::firmware::FIRST_VECTOR;
@@ -22,7 +22,7 @@ fn lab(vfs: u16, transfers: u32, size_bytes: u32, window: u16) -> String {
     )
 }
 
-/// Runs it to its end, which is successful only if every byte was right.
+/// Runs the lab to its end, which is successful only if every byte was right.
 fn run(text: &str) -> Session {
     let mut session = assemble(text);
     assert_eq!(session.fabric.run(Limits::default()), Stop::Finished);
@@ -61,7 +61,7 @@ fn equal_functions_get_equal_shares() {
 
 /// For writes, and for reads of a shared window, each function gets the share of its weight.
 #[test]
-fn functions_get_their_weights() {
+fn bandwidth_of_functions_follows_weights() {
     for directions in ["h2d", "d2h"] {
         let text = lab(3, 400, 4096, 32);
         let session = run(&format!("{text}weights = [1, 2, 4, 1]\ndirections = \"{directions}\"\n"));
@@ -101,11 +101,12 @@ fn all_255_virtual_functions_are_found_and_run() {
     assert_moved(&session, 256, 1024);
 }
 
-/// First VF Offset and VF Stride are 1, so the 256th virtual function is 256 IDs after the physical one: function 0 of the next
-/// bus (`PCIe 5.0 §9.3.3.9`, `§9.3.3.10`), which configuration requests of type 1 reach (`§9.2.1.2`). On a root port and below a
-/// switch. The next slot has the bus after that, and the raw device there uses it.
+/// First VF Offset and VF Stride are 1, so the 256th virtual function is 256 IDs after the physical one (`PCIe 5.0
+/// §9.3.3.9`, `§9.3.3.10`). It is function 0 of the next bus, which configuration requests of type 1 reach
+/// (`§9.2.1.2`). On a root port and below a switch. The next slot has the bus after that, and the raw device there uses
+/// it.
 #[test]
-fn the_256th_virtual_function_is_on_the_next_bus() {
+fn virtual_function_256_is_on_the_next_bus() {
     let traffic = "[[slot]]\nname = \"raw\"\ndevice = \"traffic\"\n[[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\n\
                    size_bytes = 64\ncount = 5\n";
     let rows = [(false, 0x01), (true, 0x03)];
@@ -134,7 +135,7 @@ fn the_256th_virtual_function_is_on_the_next_bus() {
 }
 
 #[test]
-fn it_is_the_same_behind_a_switch() {
+fn functions_work_below_a_switch() {
     let text = lab(4, 8, 4096, 16).replace("[slot.dma-engine]", "parent = \"s\"\n[slot.dma-engine]");
     let session = run(&format!("{text}[[switch]]\nname = \"s\"\n"));
     assert_moved(&session, 5, 8 * 4096);
@@ -170,7 +171,8 @@ fn engine_interrupts_by_msi_or_intx() {
         assert_moved(&session, 1, 64 * 1024);
         let counters = session.fabric.slot_counts(0);
         let count = counters.iter().find(|(name, _)| *name == counter).map_or(0, |(_, count)| *count);
-        // Half a ring of 16 for each, in each direction; a level that is already asserted causes no further interrupt.
+        // An interrupt per half of a ring of 16, for each function and direction. A level that is already asserted
+        // causes no further interrupt.
         assert!(if kind == "intx" { (2..=32).contains(&count) } else { count == 16 }, "{kind}: {count}");
     }
 }

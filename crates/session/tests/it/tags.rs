@@ -26,7 +26,7 @@ struct Seen {
 struct Wire(Rc<RefCell<Seen>>);
 
 impl Tap for Wire {
-    /// Requests as they leave the card, completions as they arrive at it.
+    /// Observes requests when they leave the card, and completions when they arrive.
     fn frame(&mut self, record: &TapRecord<'_>) {
         let Frame::Tlp { tlp, .. } = record.frame else { return };
         let seen = &mut *self.0.borrow_mut();
@@ -63,7 +63,7 @@ fn run(vfs: usize, keys: &str) -> Seen {
     seen
 }
 
-/// Few functions, and so many that not all are polled each time.
+/// Few functions, and a number at which not all are polled each time.
 #[test]
 fn functions_of_one_pool_have_no_tag_in_common() {
     for (vfs, tags) in [(3, 8), (12, 16), (12, 1)] {

@@ -59,7 +59,7 @@ fn ps(line: &Value, key: &str) -> u64 {
 }
 
 #[test]
-fn lines_add_up_to_themselves_and_to_the_report() {
+fn parts_of_a_line_add_up_and_lines_match_the_report() {
     let (text, reports) = run();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for line in &lines {
@@ -94,6 +94,6 @@ fn lines_add_up_to_themselves_and_to_the_report() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_lines() {
+fn same_seed_gives_same_lines() {
     assert_eq!(run().0, run().0);
 }

@@ -15,7 +15,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Bytes that are kept of the end of its standard error.
+/// Number of bytes that are kept of the end of the worker's standard error.
 const TOLD: usize = 4_096;
 
 /// glibc's `malloc` keeps up to 256 MiB of freed memory for the lab of the next point. Other allocators ignore this.
@@ -25,7 +25,7 @@ const KEEP_MEMORY: [(&str, &str); 2] =
 /// An event of a worker.
 pub(super) enum Event {
     Said(Reply),
-    /// It ended, or wrote this line, which is not a reply.
+    /// The worker ended, or wrote this line, which is not a reply.
     Gone(Option<String>),
 }
 
@@ -33,7 +33,7 @@ pub(super) enum Event {
 pub(super) struct Worker {
     child: Child,
     input: Option<ChildStdin>,
-    /// Points of its orders that have no record yet, in the order of running.
+    /// Points of the worker's orders that have no record yet, in the order in which they run.
     pub(super) orders: VecDeque<Vec<Point>>,
     pub(super) is_ready: bool,
     /// Text of its panic, until a record follows.
@@ -46,7 +46,7 @@ pub(super) struct Worker {
 pub(super) struct Dead {
     pub(super) orders: VecDeque<Vec<Point>>,
     pub(super) last_words: Option<String>,
-    /// How it ended: `ended with status 1`.
+    /// How the process ended, such as `ended with status 1`.
     pub(super) how: String,
     /// The end of its standard error.
     pub(super) told: String,
@@ -88,7 +88,7 @@ impl Worker {
         let (events, order) = (events.clone(), order.to_vec());
         let first = input.as_ref().and_then(|input| input.as_fd().try_clone_to_owned().ok());
         thread::spawn(move || {
-            // Written in this thread, so that a worker that does not read blocks only this thread.
+            // The order is written in this thread, so that a worker that does not read blocks only this thread.
             let _ = first.map(File::from).map(|mut first| first.write_all(&order));
             let _ = events.send((number, Event::Gone(hear(output, number, &events))));
         });

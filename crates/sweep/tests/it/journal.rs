@@ -56,8 +56,8 @@ proptest! {
         }
     }
 
-    /// A journal with one changed bit: the line is found, or is the last one and is ignored. A wrong record is never read. Two lines
-    /// become the last one if the end of the first of them is lost.
+    /// In a journal with one changed bit, the changed line is found, or it is the last line and is ignored. A wrong
+    /// record is never read. If the line end of the last line but one is lost, the last two lines become one line.
     #[test]
     fn changed_bits_are_detected(records in records(), at in any::<prop::sample::Index>(), bit in 0..8u32) {
         let mut bytes = text_of(&records).into_bytes();

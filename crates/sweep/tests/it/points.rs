@@ -35,7 +35,7 @@ fn grid_has_all_combinations_last_key_first() {
 }
 
 #[test]
-fn ranges_have_their_spacing() {
+fn ranges_have_configured_spacing() {
     let key = "slot.a.memory.exercise_bytes";
     for (range, wanted) in [
         ("{ from = 16, to = 64, step = 20 }", "16 36 56"),
@@ -51,7 +51,7 @@ fn ranges_have_their_spacing() {
 }
 
 #[test]
-fn together_tables_move_keys_as_one() {
+fn keys_of_together_tables_change_together() {
     let file = over(
         "[[together]]\n'link.gen' = [3, 4]\n'link.lanes' = [8, 4]\n[over]\n'link.mps_bytes' = [128, 256]",
     );
@@ -70,7 +70,8 @@ fn samples_are_in_range_and_repeatable() {
         };
         assert!(of(0).iter().all(|n| (1..=5).contains(n)) && of(1).iter().all(|n| (1..=64).contains(n)));
         let distinct = of(1).into_iter().collect::<BTreeSet<_>>().len();
-        // 64 Sobol points hit each of 64 values once. As many random ones miss a third of the values (e^-1).
+        // 64 Sobol points hit each of 64 values once. The same number of random points misses a third of the values
+        // (e^-1).
         assert_eq!(distinct == 64, sample.contains("sobol"), "{sample}: {distinct}");
         assert!(distinct > 30);
     }
@@ -80,7 +81,7 @@ fn samples_are_in_range_and_repeatable() {
 }
 
 #[test]
-fn errors_have_their_place() {
+fn errors_name_their_position() {
     let metrics = "[metrics]\nhops = 'tlp_hops'\n";
     let rows: &[(&str, &str)] = &[
         ("", "sweep.toml: it is empty: expected `version = 1`"),
@@ -160,7 +161,7 @@ fn errors_have_their_place() {
     for (line, why) in [
         ("", "0 [metrics]: expected 1 to 256"),
         ("'a b' = 'x'", "6:1: metric `a b`: expected 1 to 64 letters"),
-        ("error = 'x'", "metric `error` is a column of the results already"),
+        ("error = 'x'", "metric `error` has the name of a column of the results"),
         ("a = 3", "metric `a`: expected a path"),
         ("a = 'x..y'", "path `x..y`: expected names with dots between"),
         ("a = { aim = 'maximize' }", "expected either path or expr"),
@@ -224,13 +225,13 @@ fn records_equal_single_runs_and_are_in_the_file() {
         let Value::Integer(bytes) = settings[2] else { panic!("{settings:?}") };
         assert_eq!(fields[0], Field::Long(n as i64));
         assert_eq!(fields[3], Field::Long(bytes));
-        // The driver writes all bytes that it is configured for, besides the traffic of enumeration.
+        // The driver writes all bytes that it is configured for, in addition to the traffic of enumeration.
         let Field::Long(down) = fields[6] else { panic!("{fields:?}") };
         assert_eq!(down - bytes, *besides.get_or_insert(down - bytes));
         let (Field::Double(ns), Field::Double(rate)) = (&fields[5], &fields[7]) else { panic!("{fields:?}") };
         assert_eq!(*rate, down as f64 / ns * 8.0);
         assert_eq!(fields[8], Field::Bool(down >= 100));
-        // Its host is the ideal one, whose basis is assumed by definition.
+        // Its host is the ideal host, whose basis is assumed by definition.
         assert_eq!(
             (&fields[9], &fields[10]),
             (&Field::Str("assumed".into()), &Field::Str("finished".into()))
@@ -251,7 +252,7 @@ fn records_equal_single_runs_and_are_in_the_file() {
     assert!(!best.is_empty() && (0..60).any(|n| of(n).1 < 100.0));
 }
 
-/// Each point is run until it has one record, and the file is the same, in whatever order points are taken, given
+/// Each point is run until it has one record, and the file is the same, for any order in which points are taken, given
 /// back and returned.
 #[test]
 fn order_of_records_does_not_matter() {
@@ -355,7 +356,8 @@ us = { path = 'simulated_ns', at_most = 1e9 }
 cost = { expr = 'link.lanes * exp2(link.gen)', aim = 'minimize' }
 ";
 
-/// Halving continues with the points that a grid ranks first, with more work each, in whatever order records arrive.
+/// Halving continues with the points that a grid ranks first, with more work each, for any order in which records
+/// arrive.
 #[test]
 fn halving_keeps_the_best_points() {
     let sweep = sweep(HALVING).unwrap();
@@ -365,7 +367,7 @@ fn halving_keeps_the_best_points() {
     assert_eq!(sizes, [(20, 64), (5, 256), (2, 1024), (1, 4096)]);
     let configs =
         |from: u64, to: u64| -> Vec<u64> { (from..to).map(|n| run.point(n).unwrap().config).collect() };
-    // Cost is lanes times 2^gen: configuration 4 * (gen - 1) + log2(lanes). Equal ones keep their order.
+    // Cost is lanes times 2^gen: configuration 4 * (gen - 1) + log2(lanes). Equal points keep their order.
     let mut ranked: Vec<(u32, u64)> = (0..20).map(|n| ((n / 4 + 1 + n % 4) as u32, n)).collect();
     ranked.sort_unstable();
     let best = |count: usize| {
@@ -396,7 +398,7 @@ fn halving_keeps_the_best_points() {
     });
 }
 
-/// A round begins only after all points of the one before are recorded.
+/// A round begins only after all points of the round before are recorded.
 #[test]
 fn rounds_wait_for_all_records() {
     let sweep = sweep(HALVING).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every seed of the fuzz target `sweep_read` passes the target's checks, and is what its name says. Changed seeds pass the checks
-//! too.
+//! Every seed of the fuzz target `sweep_read` passes the target's checks, and has the content that its name says.
+//! Changed seeds pass the checks too.
 
 use crate::checks_sweep as checks;
 use proptest::prelude::*;

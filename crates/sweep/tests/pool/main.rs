@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Workers as processes: for any number of workers, and whatever happens to them, each point has one record and the file is the same.
-//! This program is its own worker, with a device that ends its process on request, so it has its own `main`.
+//! Workers as processes: for any number of workers and any failure of workers, each point has one record and the file
+//! is the same. This program is its own worker, with a device that ends its process on request, so it has its own
+//! `main`.
 
 #[path = "../it/common/mod.rs"]
 #[allow(dead_code, reason = "the other tests use the rest")]
@@ -65,7 +66,7 @@ fn main() {
         ("workers_halve_as_a_single_process_does", workers_halve_as_a_single_process_does),
         ("rejects_commands_that_are_not_workers", rejects_commands_that_are_not_workers),
     ];
-    // Each test counts the workers of its process, so only one runs in it at a time.
+    // Each test counts the workers of its process, so only one test runs in a process at a time.
     let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
     let trial = |(name, test): (&str, fn())| {
         Trial::test(name, move || {
@@ -133,8 +134,8 @@ fn points_that_crash_workers_have_records() {
             }
             assert_eq!(record.outcome == Outcome::Crashed, ![0, 4].contains(&(n % 5)));
         }
-        // Eight points crash their worker (two kinds of crash, four points each). Each crashes three times alone, and at most once more
-        // in a shared order.
+        // Eight points crash their worker (two kinds of crash, four points each). Each point crashes three times alone,
+        // and at most once more in an order that it shares with others.
         assert!((24..=32).contains(&done.died), "{done:?}");
         files.push(parquet(&run));
         assert_eq!(journalled(&path), (0..20).collect::<Vec<_>>());

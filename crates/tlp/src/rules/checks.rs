@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The checks of the table of rules. Each checks one rule, and returns the illegal value if the rule is broken. The caller
-//! decides the order of the checks and what follows from a broken rule.
+//! The functions that check the rules. Each checks one rule, and returns the illegal value if the rule is broken. The
+//! caller decides in which order the rules are checked, and what happens if one is broken.
 
 use super::{Clause, Limits, RuleId, message_type};
 use crate::format::{Family, FormatId};
@@ -97,7 +97,7 @@ pub(super) fn code(header: &Header<'_>) -> Option<u8> {
     header.is(Family::Message).then(|| header.get(field::BYTE_ENABLES) as u8)
 }
 
-/// TC of a message whose row in the table of messages names `rule`.
+/// The TC of a message with a TC other than 0, if its row in the table of messages names `rule`.
 pub(super) fn message_tc(header: &Header<'_>, rule: RuleId) -> Option<u64> {
     tc_not_0(header).filter(|_| message_type(header).is_some_and(|row| row.tc0 == Some(rule)))
 }
@@ -152,7 +152,7 @@ pub(super) fn deferrable_length(header: &Header<'_>) -> Option<u64> {
 
 // ---- rules for senders only ----
 
-// The address of a memory request or AtomicOp; `None` in others.
+// The address of a memory request or AtomicOp; `None` for other TLPs.
 fn address(header: &Header<'_>) -> Option<u64> {
     let has_address = header.is(Family::Memory) || header.is(Family::Atomic);
     has_address.then(|| header.address())
@@ -262,8 +262,9 @@ pub(super) fn message_data(header: &Header<'_>) -> Option<u64> {
     (!message_type(header)?.may_have_data(dw)).then_some(u64::from(dw))
 }
 
-// The base specification does not define the attributes of Ignored Messages, and those of ATS, PRI and vendors are not reserved:
-// these have no rule for TC either, aside from PCI-SIG's Vendor_Defined messages.
+// Ignored Messages, messages of ATS and PRI, and vendor-defined messages have no rule about attributes: the base
+// specification does not define or reserve them. It also has no rule about their TC, except for PCI-SIG's
+// Vendor_Defined messages.
 pub(super) fn message_attr(header: &Header<'_>) -> Option<u64> {
     let row = message_type(header)?;
     attr_not_0(header).filter(|_| row.tc0.is_some() && row.code != VENDOR_DEFINED_TYPE_1)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rules that TLPs must follow: one table. Each refusal of a TLP, and each violation in a trace, names a row of it.
+//! The table of the rules that TLPs must follow. Each refusal of a TLP, and each violation in a trace, refers to a
+//! row.
 //!
 //! - [`Repr::parse`] and [`Repr::parse_header`] apply the rules about the first byte, prefixes, header and size. A receiver may
 //!   skip many of them (byte enables, 4 KiB, I/O and configuration requests). riser checks all.
@@ -7,12 +8,12 @@
 //! - [`tolerated`] lists the violations of rules that bind the sender only. [`broken`] lists all violations in a header.
 //! - Rules that relate several TLPs, or that depend on the state of a component, have no check here. The crate that applies
 //!   one names its [`RuleId`].
-//! - [`Refusals`] keeps for a component why it refused TLPs, with the first TLP of each kind.
+//! - [`Refusals`] records the reasons for which a component refused TLPs, with the first TLP of each kind.
 //!
 //! An undefined Fmt and Type is malformed (`PCIe 5.0 §2.3`), and so is a TLP that ends early. A capture may hold TLPs that
 //! riser does not know, or parts of a TLP. The parser therefore reports both as other errors
 //! ([`ParseError::UnknownType`](crate::ParseError::UnknownType), [`ParseError::Truncated`](crate::ParseError::Truncated)).
-//! [`ParseError::on_a_link`](crate::ParseError::on_a_link) returns the rule that they break if no bytes are missing.
+//! For a complete TLP, [`ParseError::on_a_link`](crate::ParseError::on_a_link) returns the rule that it breaks.
 
 mod checks;
 pub mod reasons;
@@ -39,7 +40,7 @@ pub struct Rule {
     pub section: &'static str,
     /// The side that must follow it.
     pub side: Side,
-    /// The field whose value it restricts, or the quantity.
+    /// The field or quantity that it restricts.
     pub field: &'static str,
     /// How values of the field are written.
     pub unit: Unit,
@@ -47,7 +48,7 @@ pub struct Rule {
     pub legal: &'static str,
     /// The rule as a sentence.
     pub text: &'static str,
-    /// TLPs that break it, as hex text with one TLP per line; a sentence if TLPs alone cannot show it.
+    /// TLPs that break it, as hex text with one TLP per line; a sentence if TLPs cannot show it.
     pub example: &'static str,
     check: Check,
 }
@@ -124,24 +125,25 @@ pub struct Limits {
     pub mps: Mps,
     /// The Traffic Classes that are mapped to an enabled virtual channel.
     pub tc_mapped: TcSet,
-    /// True if it accepts local prefixes, as a port of an MR-IOV link does.
+    /// True if the receiver accepts local prefixes, as ports of MR-IOV links do.
     pub local_prefixes: bool,
-    /// End-to-end prefixes that it accepts: 0 to 4 (Max End-End TLP Prefixes, `PCIe 5.0 §7.5.3.15`).
+    /// Number of end-to-end prefixes that the receiver accepts: 0 to 4 (Max End-End TLP Prefixes, `PCIe 5.0
+    /// §7.5.3.15`).
     pub end_to_end_prefixes: u8,
 }
 
 /// A clause of the rule `byte-enables`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Clause {
-    /// Last DW BE is 0000b for Length 1.
+    /// Last DW BE must be 0000b if Length is 1.
     LastBeOfOneDw,
-    /// Last DW BE is not 0000b for a longer request.
+    /// Last DW BE must not be 0000b if Length is more than 1.
     LastBeZero,
-    /// First DW BE is not 0000b for a longer request.
+    /// First DW BE must not be 0000b if Length is more than 1.
     FirstBeZero,
-    /// Two DW have gaps only in an aligned QW.
+    /// Two DWs may have gaps only if they form an aligned QW.
     GapsInTwoDw,
-    /// More than two DW have no gaps.
+    /// More than two DWs must not have gaps.
     Gaps,
 }
 
@@ -168,8 +170,8 @@ pub struct Violation {
     pub found: u64,
     /// The clause of the rule, if the rule has several and the header shows which one is broken.
     pub clause: Option<Clause>,
-    /// The one legal value, if there is one and it depends on other TLPs or on settings. Otherwise [`Rule::legal`] has
-    /// the legal values.
+    /// The expected value, if there is only one and it depends on other TLPs or on settings. Otherwise
+    /// [`Rule::legal`] describes the legal values.
     pub expected: Option<u64>,
 }
 
@@ -186,7 +188,7 @@ enum Check {
     Size(fn(&Header<'_>, usize) -> Option<u64>),
     Prefixes(fn(&Header<'_>) -> Option<u64>),
     Header(Family, fn(&Header<'_>) -> Option<u64>),
-    // TC 0 of the messages whose row in the table of messages names this rule.
+    // Checks TC 0 of the messages whose row in the table of messages refers to this rule.
     MessageTc,
     Received(fn(&Repr, &Prefixes, &Limits) -> Option<u64>),
     Tolerated(fn(&Header<'_>) -> Option<u64>),
@@ -195,7 +197,7 @@ enum Check {
 /// Every rule, in the order of [`RuleId`].
 pub static RULES: [Rule; COUNT] = TABLE;
 
-// The range of the rules of a kind: begin and end.
+// The first row of a kind of rules, and the row after the last.
 type Rows = (usize, usize);
 
 const PREFIX_ROWS: Rows = rows(None);
@@ -208,7 +210,7 @@ static ROWS_OF_FAMILY: [Rows; 6] = [
     rows(Some(Family::Completion)),
 ];
 
-// The rules of a family's header, or of prefixes for `None`.
+// The rows for the headers of a family, or the rows for prefixes if `of` is `None`.
 const fn rows(of: Option<Family>) -> Rows {
     let (mut start, mut end, mut at) = (0, 0, 0);
     while at < COUNT {
@@ -220,7 +222,7 @@ const fn rows(of: Option<Family>) -> Rows {
         };
         if is_one {
             start = if end == 0 { at } else { start };
-            assert!(end == 0 || end == at, "rules of one kind stand together");
+            assert!(end == 0 || end == at, "rules of one kind are adjacent");
             end = at + 1;
         }
         at += 1;
@@ -252,7 +254,8 @@ impl Rule {
         RULES.iter().find(|rule| rule.name == name)
     }
 
-    /// True if one TLP and the receiver's [`Limits`] do not suffice to check the rule: it needs other TLPs, or the state of a component.
+    /// True if the check of the rule needs more than one TLP and the receiver's [`Limits`]: it needs other TLPs, or
+    /// the state of a component.
     #[must_use]
     pub fn is_of_several(&self) -> bool {
         matches!(self.check, Check::Trace | Check::Component)
@@ -361,7 +364,7 @@ fn check_closely(tlp: &Tlp, limits: &Limits) -> Result<(), Violation> {
     })
 }
 
-/// The violations of rules that bind the sender only. Receivers accept such a TLP.
+/// The violations of rules that bind only the sender. Receivers accept such a TLP.
 pub fn tolerated<'a>(header: &'a Header<'_>) -> impl Iterator<Item = Violation> + 'a {
     RULES.iter().filter_map(move |rule| match rule.check {
         Check::Tolerated(check) => rule.broken_by(check(header)).err(),
@@ -388,7 +391,7 @@ impl Violation {
         Violation { rule, found, clause: None, expected: None }
     }
 
-    /// A violation with the one legal value.
+    /// A violation of a rule with a single legal value, `expected`.
     #[must_use]
     pub const fn expecting(rule: RuleId, found: u64, expected: u64) -> Violation {
         Violation { rule, found, clause: None, expected: Some(expected) }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Constructs violations for TLPs that a component refuses, for reasons that several components share. Checks nothing.
+//! Builds the violations that several components report when they refuse a TLP. The components do the checks.
 
 use super::{RuleId, Violation};
 use crate::completion::transaction_value;
 use crate::{Body, MessageRouting, PrefixKind, Prefixes, Repr, Status, Tlp};
 
-/// No BAR, window or memory claims the address.
+/// The address is not in any BAR, bridge window or memory.
 #[cold]
 #[must_use]
 pub fn unclaimed(address: u64) -> Violation {
     Violation::new(RuleId::UnclaimedAddress, address)
 }
 
-/// No function has the address or the ID by which a TLP is routed, or takes messages with its code.
+/// No function has the TLP's address or ID, or no function accepts messages with its code.
 #[cold]
 #[must_use]
 pub fn unrouted(repr: &Repr) -> Violation {
@@ -32,7 +32,7 @@ pub fn unrouted(repr: &Repr) -> Violation {
     }
 }
 
-/// A violation of `rule` by Requester ID and tag of a completion.
+/// A violation of `rule` whose value is the Requester ID and tag of a completion.
 #[cold]
 #[must_use]
 pub fn of_transaction(rule: RuleId, completion: &Repr) -> Violation {
@@ -40,7 +40,7 @@ pub fn of_transaction(rule: RuleId, completion: &Repr) -> Violation {
     Violation::new(rule, value)
 }
 
-/// The function does not support such a request.
+/// The function does not support the type of a request.
 #[cold]
 #[must_use]
 pub fn request_type(repr: &Repr) -> Violation {
@@ -49,7 +49,7 @@ pub fn request_type(repr: &Repr) -> Violation {
     Violation::new(RuleId::RequestType, header[0].into())
 }
 
-/// The data of a TLP is not as long as its header says.
+/// The data of a TLP does not have the length that its header gives.
 #[cold]
 #[must_use]
 pub fn wrong_length(tlp: &Tlp) -> Violation {
@@ -63,7 +63,7 @@ pub fn beyond_mps(tlp: &Tlp) -> Violation {
     Violation::new(RuleId::MaxPayloadSize, u64::from(tlp.repr.data_dw()) * 4)
 }
 
-/// The function does not support these prefixes: one is reserved, or there are too many.
+/// The function does not support the prefixes of a TLP: one is reserved, or there are too many.
 #[cold]
 #[must_use]
 pub fn unsupported_prefixes(prefixes: &Prefixes) -> Violation {
@@ -77,7 +77,7 @@ pub fn unsupported_prefixes(prefixes: &Prefixes) -> Violation {
     }
 }
 
-/// EP is set.
+/// EP is set in a TLP.
 #[cold]
 #[must_use]
 pub fn poisoned() -> Violation {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records why a component refused, dropped or gave up TLPs: the first TLP of each kind, and a count. The component decides what
-//! it refuses.
+//! Records why a component refused, dropped or gave up TLPs: the first TLP of each kind, and their number. The
+//! component itself decides what it refuses.
 
 use super::{Rule, RuleId, Violation};
 use crate::wire::Header;
@@ -13,35 +13,37 @@ use core::fmt;
 pub struct Refusal {
     /// The rule, and the values of the first TLP.
     pub violation: Violation,
-    /// The port or function of the component; `None` if it has only one, or if no single one is meant.
+    /// The port or function of the component; `None` if the component has only one, or if the refusal belongs to
+    /// none.
     pub place: Option<u16>,
-    /// True in normal operation: a configuration read that looks for a function, or a TLP that the link sends again.
+    /// True if the refusal is part of normal operation: a configuration read that probes for a function, or a TLP
+    /// that the link retransmits.
     pub routine: bool,
-    /// The first TLP: the refused one, or the request that was not completed.
+    /// The refused TLP, or the request that was not completed, of the first refusal.
     pub tlp: Head,
-    /// Virtual time at which the first one was refused or given up.
+    /// Virtual time of the first refusal or timeout.
     pub at: Time,
-    /// The number of TLPs.
+    /// The number of refused TLPs.
     pub count: u64,
-    /// How long the first request had waited when it was given up; `None` for other reasons.
+    /// How long the first request had waited until its timeout; `None` for other reasons.
     pub waited: Option<Duration>,
 }
 
-/// Why a TLP is refused, or a request given up.
+/// The reason why a TLP was refused or a request given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reason {
     violation: Violation,
     waited: Option<Duration>,
 }
 
-/// Prefixes and header of a TLP, as bytes on the wire.
+/// The prefixes and the header of a TLP, as bytes on the wire.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     bytes: [u8; Head::MAX],
     len: u8,
 }
 
-/// The refusals of a component by rule and place, in the order of the first ones. Routine refusals are separate kinds.
+/// The refusals of a component by rule and place, sorted by their first occurrence. Routine refusals are counted separately.
 #[derive(Clone, Debug, Default)]
 pub struct Refusals {
     kinds: Vec<Refusal>,
@@ -49,10 +51,10 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// Maximum number of kinds. Refusals of further kinds are counted only in [`total`](Self::total).
+    /// Maximum number of kinds. Refusals of further kinds only count in [`total`](Self::total).
     pub const MAX_KINDS: usize = 256;
 
-    /// Counts a refusal at `now`; keeps the TLP if it is the first one of its rule and place.
+    /// Counts a refusal at `now`. Keeps the TLP if it is the first of its kind.
     #[cold]
     pub fn record(&mut self, now: Time, place: Option<u16>, why: impl Into<Reason>, tlp: Head) {
         let Reason { violation, waited } = why.into();
@@ -74,7 +76,7 @@ impl Refusals {
         }
     }
 
-    /// One refusal of each kind.
+    /// The kinds of refusals. Each holds the first TLP and the number of TLPs.
     #[must_use]
     pub fn kinds(&self) -> &[Refusal] {
         &self.kinds
@@ -107,7 +109,7 @@ impl From<Violation> for Reason {
     }
 }
 
-// Software finds out by a configuration read whether a function exists; Fmt and Type of CfgRd0 and CfgRd1 are 04h and 05h.
+// Software probes for a function with a configuration read. Fmt and Type of CfgRd0 and CfgRd1 are 04h and 05h.
 fn is_routine(rule: RuleId, tlp: &Head) -> bool {
     match rule {
         RuleId::Lcrc | RuleId::SequenceNumber => true,
@@ -119,7 +121,8 @@ fn is_routine(rule: RuleId, tlp: &Head) -> bool {
 impl Head {
     const MAX: usize = Prefixes::MAX * 4 + 16;
 
-    /// Prefixes and header of `tlp`; read from its bytes if it is [malformed](crate::Flaw::Malformed).
+    /// The prefixes and the header of `tlp`. Those of a [malformed](crate::Flaw::Malformed) TLP are taken from its
+    /// bytes.
     #[cold]
     #[must_use]
     pub fn of(tlp: &Tlp) -> Head {
@@ -149,7 +152,7 @@ impl Head {
         head
     }
 
-    /// Prefixes and header at the start of `bytes`; the first bytes if there is no header.
+    /// The prefixes and the header at the start of `bytes`. Without a complete header, as many bytes as fit.
     #[cold]
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Head {
@@ -185,8 +188,8 @@ impl fmt::Debug for Head {
     }
 }
 
-/// The line of the TLP as in a trace, with prefixes: `CplD, len 16, ...`. The DWs in hexadecimal if it breaks a rule of
-/// headers.
+/// The TLP in one line as in a trace, with prefixes: `CplD, len 16, ...`. DWs in hexadecimal if the header cannot be
+/// parsed.
 impl fmt::Display for Head {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Ok(parsed) = Repr::parse_header(self.bytes()) {
@@ -202,7 +205,7 @@ impl fmt::Display for Head {
 }
 
 impl Refusal {
-    // The outcome for the TLPs, as a participle.
+    // The verb in the report: `received` or `refused`.
     fn outcome(&self, class: Option<Class>) -> &'static str {
         match (self.violation.rule, class) {
             (RuleId::UnsupportedRequest | RuleId::CompleterAbort, Some(Class::Completion)) => "received",
@@ -211,7 +214,7 @@ impl Refusal {
     }
 }
 
-// Picoseconds as `12.300 us`.
+// Picoseconds, printed as `12.300 us`.
 struct Us(u64);
 
 impl fmt::Display for Us {
@@ -253,7 +256,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn names_how_long_a_request_had_waited() {
+    fn timeout_report_has_waiting_time() {
         let mut refusals = Refusals::default();
         let read = [0, 0, 0, 1, 1, 0, 7, 0xf, 0, 0, 0x20, 0];
         let why = Reason::timeout(Duration::from_ms(50));
@@ -268,7 +271,7 @@ mod tests {
     const COMPLETION: [u8; 12] = [0x4a, 0, 0, 0x10, 0, 0, 0, 0x40, 1, 0, 7, 0];
 
     #[test]
-    fn keeps_the_first_of_each_rule_and_place() {
+    fn keeps_first_tlp_of_each_rule_and_place() {
         let mut refusals = Refusals::default();
         let wrong = |found| Violation::expecting(RuleId::LowerAddress, found, 0x40);
         let head = Head::of_bytes(&COMPLETION);
@@ -297,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_and_repeated_tlps_are_routine() {
+    fn probes_and_retransmitted_tlps_are_routine() {
         let read = [0x05, 0, 0, 1, 0, 0, 0, 0x0f, 3, 0, 0, 0];
         let write = [0x45, 0, 0, 1, 0, 0, 0, 0x0f, 3, 0, 0, 0];
         for (rule, header, routine) in [
@@ -332,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn is_bounded() {
+    fn limits_number_of_kinds() {
         let mut refusals = Refusals::default();
         for place in 0..1_000 {
             let why = Violation::new(RuleId::ReservedFmt, 7);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rows of the table of rules. The functions that examine TLPs are in `checks`.
+//! The rows of the table of rules. The functions that check TLPs are in `checks`.
 //!
-//! A row holds, in this order: name, section, and the side that must follow the rule; the field, the unit of its values, and the legal
-//! values; the rule as a sentence; an example that breaks it; the check.
+//! A row holds in this order: name, section, and the side that must follow the rule; the field, the unit of its
+//! values, and the legal values; the rule as a sentence; an example that breaks it; the check.
 
 use super::checks::*;
 use super::{Check, Rule, Side, Unit};
@@ -91,7 +91,7 @@ rules! {
         Prefixes(end_to_end_count);
     ByteEnables: "byte-enables", "§2.2.5", Sender,
         "Last and First DW BE" in Binary(8), "Last BE 0000b only if Length is 1; First BE not 0000b if longer; no gaps except in one DW or one aligned QW",
-        "Last DW BE is 0000b if and only if Length is 1. First DW BE is not 0000b if Length is more than 1. Gaps are legal only in one DW, or in two that form an aligned QW. A read with TH is not judged: its byte enables hold the Steering Tag.",
+        "Last DW BE is 0000b if and only if Length is 1. First DW BE is not 0000b if Length is more than 1. Gaps are legal only in one DW, or in two that form an aligned QW. The rule does not apply to a read with TH, whose byte enable fields hold the Steering Tag.",
         "00000001 010007ff 00001000",
         Header(MEMORY, byte_enables);
     Crosses4K: "crosses-4k", "§2.2.7", Sender,
@@ -456,7 +456,7 @@ rules! {
         Component;
     Poisoned: "poisoned", "§2.7.2", Receiver,
         "EP" in Count, "0",
-        "A receiver does not use the data of a TLP with EP set. To send such a TLP is legal.",
+        "A receiver does not use the data of a TLP with EP set. It is legal to send such a TLP.",
         "A bridge forwards a write whose data it has received with an error.",
         Component;
     Ecrc: "ecrc", "§2.7.1", Sender,

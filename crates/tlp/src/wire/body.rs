@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands behind the first DW of a header: read by its family as a [`Body`], and written back.
+//! Reads the DWs after the first one of a header as a [`Body`], depending on its family, and writes all DWs of a
+//! header.
 
 use super::{Field, Header, dw, field};
 use crate::format::{Family, FormatId};
@@ -9,7 +10,7 @@ use crate::{
     MemoryOp, MemoryRequest, Message, MessageRouting, ProcessingHint, Repr, Span, SpanError, Status, Tag,
 };
 
-/// The fields of a header whose rules were checked.
+/// Reads the fields of a header that obeys the rules.
 pub(super) fn read(header: &Header<'_>) -> Result<Body, Violation> {
     let format = header.format();
     let (requester, tag) = (Bdf::from_bits(header.get(field::REQUESTER) as u16), header.tag(field::TAG));
@@ -52,7 +53,7 @@ pub(super) fn read(header: &Header<'_>) -> Result<Body, Violation> {
     })
 }
 
-/// A completion's fields.
+/// Reads the fields of a completion.
 pub(super) fn completion(dws: [u32; 3], has_data: bool) -> Completion {
     let get = |field: Field| field.of(dws[field.dw]);
     Completion {
@@ -68,7 +69,7 @@ pub(super) fn completion(dws: [u32; 3], has_data: bool) -> Completion {
     }
 }
 
-/// Tag\[7:0\] lies elsewhere in completions; bits 9 and 8 are in the first DW of all.
+/// The tag. Bits 9:8 are in the first DW of every header. `low` are bits 7:0, whose position differs in completions.
 pub(super) fn tag(dw0: u32, low: u32) -> Tag {
     Tag::from_bits((field::T9.of(dw0) << 9 | field::T8.of(dw0) << 8 | low) as u16)
 }
@@ -90,7 +91,7 @@ const fn memory_op(id: FormatId) -> MemoryOp {
     }
 }
 
-/// The operation of an AtomicOp.
+/// The operation of an AtomicOp format.
 pub(crate) const fn atomic_op(id: FormatId) -> AtomicOp {
     match id {
         FormatId::FetchAdd32 | FormatId::FetchAdd64 => AtomicOp::FetchAdd,
@@ -99,14 +100,14 @@ pub(crate) const fn atomic_op(id: FormatId) -> AtomicOp {
     }
 }
 
-/// The bytes that a memory request names. With TH, requests that are not posted imply all Byte Enables
-/// (`PCIe 5.0 §2.2.7.1`): 1111b, and 0000b of the last DW where there is one.
+/// The bytes that a memory request accesses. In a non-posted request with TH, all bytes count as enabled (`PCIe 5.0
+/// §2.2.7.1`): 1111b in each DW, and 0000b for the last DW if Length is 1.
 pub(super) fn span(header: &Header<'_>) -> Result<Span, SpanError> {
     let (first_be, last_be) = byte_enables(header);
     Span::from_fields(header.address(), header.length_dw(), first_be, last_be)
 }
 
-/// First and Last DW BE of a memory request. A read with a hint implies all bytes.
+/// First and Last DW BE of a memory request. In a non-posted request with TH, all bytes count as enabled.
 pub(super) fn byte_enables(header: &Header<'_>) -> (u8, u8) {
     match header.th() && !memory_op(header.format().id).is_posted() {
         true => (0xf, if header.length_dw() == 1 { 0 } else { 0xf }),
@@ -114,7 +115,7 @@ pub(super) fn byte_enables(header: &Header<'_>) -> (u8, u8) {
     }
 }
 
-/// The processing hint of a memory request or AtomicOp; `None` without TH, and in others.
+/// The processing hint of a memory request or AtomicOp; `None` if TH is clear, and for other TLPs.
 pub(super) fn hint(header: &Header<'_>) -> Option<Hint> {
     let format = header.format();
     let may_have = matches!(format.family, Family::Memory | Family::Atomic);
@@ -125,7 +126,7 @@ pub(super) fn hint(header: &Header<'_>) -> Option<Hint> {
     })
 }
 
-/// The header as DWs, of which the last is of use where the format has four.
+/// The header as DWs. The last DW is used only if the format has four.
 pub(super) fn emit(repr: &Repr) -> [u32; 4] {
     let hint = repr.th;
     match &repr.body {
@@ -172,7 +173,7 @@ pub(super) fn emit(repr: &Repr) -> [u32; 4] {
     }
 }
 
-/// The first DW of a header with these fields. Length is 1024 where `length_dw` is, 0 where there is none.
+/// The first DW of a header with these fields. A `length_dw` of 1024 becomes Length 0.
 fn first_dw(repr: &Repr, type_low: u8, tag: Tag, length_dw: u32) -> u32 {
     let format = repr.format();
     let (tag, attr) = (u32::from(tag.bits()), u32::from(repr.attr.bits()));
@@ -191,14 +192,14 @@ fn first_dw(repr: &Repr, type_low: u8, tag: Tag, length_dw: u32) -> u32 {
         | field::LENGTH.place(length_dw)
 }
 
-/// DW 1 of a request; `low` are its lowest eight bits: Byte Enables, ST or Message Code.
+/// DW 1 of a request. `low` is its lowest byte: Byte Enables, ST or Message Code.
 fn request(requester: Bdf, tag: Tag, low: u8) -> u32 {
     field::REQUESTER.place(requester.bits().into())
         | field::TAG.place(tag.bits().into())
         | field::BYTE_ENABLES.place(low.into())
 }
 
-/// The header of a request with an address: PH beside its low bits, and four DW where the format has them.
+/// The DWs of a request with an address, three or four as its format has. PH is in the low bits of the address.
 fn with_address(hint: Option<Hint>, dw0: u32, dw1: u32, address: u64) -> [u32; 4] {
     let low = address as u32 & !3 | hint.map_or(0, |hint| u32::from(hint.ph.bits()));
     match super::header_dw(dw0) {

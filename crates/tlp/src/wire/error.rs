@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Errors of reading bytes as a TLP.
+//! Errors from reading bytes as a TLP.
 
 use crate::rules::{RuleId, Violation};
 use core::fmt;
@@ -9,40 +9,42 @@ use core::fmt;
 pub enum Part {
     /// The header, three or four DW.
     Header,
-    /// The header after prefixes, which is missing.
+    /// The header, if the bytes end after the prefixes.
     PrefixedHeader,
     /// The data after the header, Length DWs.
     Data,
-    /// The digest after the data, one DW, where TD is set.
+    /// The digest after the data, one DW if TD is set.
     Digest,
 }
 
 /// Reason why bytes are not a TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParseError {
-    /// The bytes end early. A capture may have cut them; on a link, where a TLP's end is known, it is a Malformed TLP.
+    /// The bytes end early. A capture may have cut them. On a link, the end of a TLP is known, so it is a Malformed
+    /// TLP.
     Truncated {
         /// The part that is not complete.
         part: Part,
-        /// Bytes that the TLP needs, from its start to the end of that part.
+        /// Number of bytes from the start of the TLP to the end of that part.
         needed: usize,
-        /// Bytes that there are.
+        /// Number of bytes present.
         have: usize,
     },
-    /// A Fmt and Type that [`FORMATS`](crate::format::FORMATS) has no row for. The specification has none either, so
-    /// on a link it is a Malformed TLP (`PCIe 5.0 §2.3`); so are TCfgRd and TCfgWr, which Table 2-3 has as deprecated.
+    /// [`FORMATS`](crate::format::FORMATS) has no row for this Fmt and Type. The specification does not define them
+    /// either, so such a TLP on a link is a Malformed TLP (`PCIe 5.0 §2.3`). The same holds for TCfgRd and TCfgWr,
+    /// which Table 2-3 lists as deprecated.
     UnknownType {
         /// Fmt\[2:0\].
         fmt: u8,
         /// Type\[4:0\].
         ty: u8,
     },
-    /// A rule of the specification is broken.
+    /// The TLP breaks a rule of the specification.
     Malformed(Violation),
 }
 
 impl ParseError {
-    /// The rule that the TLP breaks on a link, where its end is known and nothing of it is missing.
+    /// The rule that these bytes break if they are a complete TLP from a link, of which no part is missing.
     pub const fn on_a_link(&self) -> Violation {
         match *self {
             ParseError::Malformed(malformed) => malformed,
@@ -87,7 +89,7 @@ impl fmt::Display for ParseError {
                 write!(f, "truncated TLP: {have} bytes, expected {needed} up to the end of its {part}")
             }
             ParseError::UnknownType { fmt, ty } => {
-                write!(f, "unknown TLP type: Fmt {fmt:03b}b, Type {ty:05b}b; known are")?;
+                write!(f, "unknown TLP type: Fmt {fmt:03b}b, Type {ty:05b}b; known types:")?;
                 let mut last = "";
                 for row in &crate::format::FORMATS {
                     if row.name != last {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the fields of headers lie (`PCIe 5.0 §2.2`). The first DW, which every header has (§2.2.1), with tag bits 9 and 8:
+//! Positions of the header fields (`PCIe 5.0 §2.2`). All headers have this first DW (§2.2.1), with tag bits 9 and 8:
 //!
 //! ```text
 //!  31 29 28   24 23 22 20 19 18 17 16 15 14 13  12 11 10 9           0
@@ -8,7 +8,7 @@
 //! +-----+-------+--+-----+--+--+--+--+--+--+------+-----+-------------+
 //! ```
 //!
-//! The others of requests, and of completions (§2.2.9):
+//! The other DWs of requests and completions (§2.2.9):
 //!
 //! ```text
 //!       31                     16 15      12 11   8 7    4 3     0
@@ -32,9 +32,9 @@
 //!      +-------------------------+---------------------+-+------+
 //! ```
 //!
-//! With TH, a write has ST\[7:0\] in the place of Tag\[7:0\]; reads and AtomicOps have it in that of the Byte Enables, which an
-//! AtomicOp has not. The low bits of Type tell a message's routing, CplLk from Cpl, and type 1 from type 0 of configuration
-//! requests (`PCIe 5.0 Table 2-3`).
+//! In a write with TH, ST\[7:0\] replaces Tag\[7:0\]. In a read with TH, it replaces the Byte Enables. An AtomicOp
+//! has no Byte Enables, so its ST\[7:0\] is there too. The low bits of Type hold a message's routing, and
+//! distinguish CplLk from Cpl and type 1 from type 0 configuration requests (`PCIe 5.0 Table 2-3`).
 
 use super::Field;
 
@@ -42,7 +42,7 @@ use super::Field;
 pub const FMT: Field = Field::new(0, 31, 29);
 /// Type.
 pub const TYPE: Field = Field::new(0, 28, 24);
-/// Bit 0 of Type: CplLk and CplDLk, type 1 of configuration requests.
+/// Bit 0 of Type: set in CplLk, CplDLk and type 1 configuration requests.
 pub const TYPE_0: Field = Field::new(0, 24, 24);
 /// Type\[2:0\]: routing of a message.
 pub const ROUTING: Field = Field::new(0, 26, 24);
@@ -66,7 +66,7 @@ pub const EP: Field = Field::new(0, 14, 14);
 pub const ATTR_1_0: Field = Field::new(0, 13, 12);
 /// Address Type.
 pub const AT: Field = Field::new(0, 11, 10);
-/// Length in DW; 0 is 1024.
+/// Length in DW; 0 stands for 1024.
 pub const LENGTH: Field = Field::new(0, 9, 0);
 
 /// Requester ID of a request.
@@ -77,9 +77,9 @@ pub const TAG: Field = Field::new(1, 15, 8);
 pub const LAST_BE: Field = Field::new(1, 7, 4);
 /// First DW Byte Enables.
 pub const FIRST_BE: Field = Field::new(1, 3, 0);
-/// Both Byte Enables: ST\[7:0\] of a read or AtomicOp with TH, the Message Code of a message.
+/// Both Byte Enables. Holds ST\[7:0\] in a read or AtomicOp with TH, and the Message Code in a message.
 pub const BYTE_ENABLES: Field = Field::new(1, 7, 0);
-/// Bus, Device and Function Number of a configuration request: the function asked.
+/// Bus, Device and Function Number of a configuration request: the function that it is for.
 pub const CONFIG_COMPLETER: Field = Field::new(2, 31, 16);
 /// Extended Register Number and Register Number of a configuration request: a DW number.
 pub const REGISTER_DW: Field = Field::new(2, 11, 2);
@@ -90,11 +90,11 @@ pub const COMPLETER: Field = Field::new(1, 31, 16);
 pub const STATUS: Field = Field::new(1, 15, 13);
 /// Byte Count Modified.
 pub const BCM: Field = Field::new(1, 12, 12);
-/// Byte Count; 0 is 4096.
+/// Byte Count; 0 stands for 4096.
 pub const BYTE_COUNT: Field = Field::new(1, 11, 0);
-/// Requester ID of a completion: that of the request it answers.
+/// Requester ID in a completion, copied from its request.
 pub const ANSWERED_REQUESTER: Field = Field::new(2, 31, 16);
-/// Tag\[7:0\] of a completion: that of the request it answers.
+/// Tag\[7:0\] in a completion, copied from its request.
 pub const ANSWERED_TAG: Field = Field::new(2, 15, 8);
 /// Lower Address.
 pub const LOWER_ADDRESS: Field = Field::new(2, 6, 0);

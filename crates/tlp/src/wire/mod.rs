@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs as bytes (`PCIe 5.0 §2.2`): prefixes, header of three or four DW, data, digest where TD is set. All big endian, as the
-//! specification draws them and as NetTLP carries them; framing, sequence number and LCRC are not part of it.
+//! TLPs as bytes (`PCIe 5.0 §2.2`): prefixes, a header of three or four DW, data, and a digest if TD is set. All
+//! are big endian, as in the figures of the specification and in NetTLP. Framing, sequence number and LCRC are not
+//! included.
 //!
-//! - [`Header`] is a view: the fields of [`field`], over the bytes themselves.
-//! - [`Repr::parse`](crate::Repr::parse) makes a plain value of them, and [`Repr::emit`](crate::Repr::emit) writes it back.
+//! - [`Header`] is a view of bytes: it reads the fields of [`field`] in place.
+//! - [`Repr::parse`](crate::Repr::parse) reads a plain value from bytes. [`Repr::emit`](crate::Repr::emit) writes
+//!   it.
 //!
-//! A view holds a complete header of a known format, so no accessor fails. Nothing here panics on foreign bytes, and
-//! nothing copies data.
+//! A view always holds a complete header of a known format, so its accessors cannot fail. This module never panics
+//! on bytes from outside, and copies no data.
 
 mod body;
 mod error;
@@ -23,8 +25,8 @@ use crate::format::{Family, Format};
 use crate::rules::{RuleId, Violation};
 use crate::{AddressType, Attributes, Completion, Prefix, Prefixes, Span, SpanError, Tag, TrafficClass};
 
-/// A field of a header: bits `high` to `low` of one DW, numbered as in the specification (31 is the first on the
-/// wire).
+/// A field of a header: bits `high` to `low` of one DW, numbered as in the specification. Bit 31 is the first on
+/// the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field {
     /// Number of the DW, 0 to 3.
@@ -42,7 +44,7 @@ impl Field {
         Field { dw, high, low }
     }
 
-    /// The mask of the field, moved down to bit 0.
+    /// The mask of the field, shifted down to bit 0.
     #[must_use]
     pub const fn mask(self) -> u32 {
         u32::MAX >> (31 - (self.high - self.low))
@@ -63,7 +65,8 @@ impl Field {
         dw >> self.low & self.mask()
     }
 
-    /// The bits that `value` sets in the field's DW; a value too large for the field loses its high bits.
+    /// `value` shifted to the field's position in its DW. A value that is too large for the field loses its high
+    /// bits.
     #[must_use]
     pub const fn place(self, value: u32) -> u32 {
         (value & self.mask()) << self.low
@@ -75,7 +78,7 @@ fn dw(header: &[u8], index: usize) -> u32 {
     u32::from_be_bytes([b[0], b[1], b[2], b[3]])
 }
 
-/// A complete header of a known format, in place, with the prefixes before it.
+/// A view of a complete header of a known format, and of the prefixes before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Header<'a> {
     prefixes: &'a [u8],
@@ -84,13 +87,13 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// The header at the start of `bytes`, behind its prefixes; what follows it is not looked at. Its fields may hold
-    /// anything: rules are checked by [`Repr::parse_header`](crate::Repr::parse_header).
+    /// The header at the start of `bytes`, with the prefixes before it. Bytes after the header are ignored. The
+    /// fields may have any values; [`Repr::parse_header`](crate::Repr::parse_header) checks the rules.
     ///
     /// # Errors
-    /// [`ParseError::UnknownType`] where [`FORMATS`](crate::format::FORMATS) has no such row,
-    /// [`ParseError::Malformed`] for a reserved Fmt or too many prefixes, [`ParseError::Truncated`] where the header
-    /// is not complete.
+    /// - [`ParseError::UnknownType`] if [`FORMATS`](crate::format::FORMATS) has no row for its Fmt and Type.
+    /// - [`ParseError::Malformed`] if Fmt is reserved or there are too many prefixes.
+    /// - [`ParseError::Truncated`] if the header is incomplete.
     pub fn new(bytes: &'a [u8]) -> Result<Header<'a>, ParseError> {
         let (prefixes, rest) = bytes.split_at(prefixes_len(bytes));
         let truncated = |needed| {
@@ -108,28 +111,28 @@ impl<'a> Header<'a> {
         Ok(Header { prefixes, bytes, format })
     }
 
-    /// Its row in the table of formats.
+    /// The row of the header in the table of formats.
     pub fn format(&self) -> &'static Format {
         self.format
     }
 
-    /// The bytes of the header: 12 or 16.
+    /// The bytes of the header, 12 or 16.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The bytes of the prefixes before it.
+    /// The bytes of the prefixes before the header.
     pub fn prefix_bytes(&self) -> &'a [u8] {
         self.prefixes
     }
 
-    /// The prefixes before it, in their order.
+    /// The prefixes before the header, in their order on the wire.
     pub fn prefixes(&self) -> impl Iterator<Item = Prefix> + 'a {
         let prefixes = self.prefixes;
         (0..prefixes.len() / 4).map(move |n| Prefix(dw(prefixes, n)))
     }
 
-    /// The value of any field of the header.
+    /// The value of a field.
     pub fn get(&self, field: Field) -> u32 {
         field.get(self.bytes)
     }
@@ -139,7 +142,7 @@ impl<'a> Header<'a> {
         TrafficClass::from_bits(self.get(field::TC) as u8)
     }
 
-    /// Attributes, bit 2 joined to bits 1:0.
+    /// Attributes: bit 2 joined with bits 1:0.
     pub fn attr(&self) -> Attributes {
         let bits = self.get(field::ATTR_2) << 2 | self.get(field::ATTR_1_0);
         Attributes::from_bits_truncate(bits as u8)
@@ -170,23 +173,23 @@ impl<'a> Header<'a> {
         self.get(field::EP) != 0
     }
 
-    /// Length in DW, 1 to 1024; without meaning in a completion or message without data.
+    /// Length in DW, 1 to 1024; not used in completions and messages without data.
     pub fn length_dw(&self) -> u32 {
         body::length_dw(dw(self.bytes, 0))
     }
 
-    /// DWs of data after the header: Length, or 0 where the format has no data.
+    /// Number of DWs of data after the header: Length, or 0 if the format has no data.
     pub fn data_dw(&self) -> u32 {
         if self.format.has_data { self.length_dw() } else { 0 }
     }
 
-    /// Bytes of the whole TLP: prefixes, header, data and digest.
+    /// Length of the TLP in bytes: prefixes, header, data and digest.
     pub fn tlp_len(&self) -> usize {
         self.prefixes.len() + self.bytes.len() + self.data_dw() as usize * 4 + if self.td() { 4 } else { 0 }
     }
 
-    /// The address of a memory, I/O or AtomicOp request, as it stands: in the last DW, and in the one before it where
-    /// there are four. Without meaning in others.
+    /// The address of a memory, I/O or AtomicOp request. Its low 32 bits are in the last DW of the header, and its
+    /// high 32 bits are in the DW before that if the header has 4 DW. The result has no meaning for other TLPs.
     pub fn address(&self) -> u64 {
         let low = u64::from(dw(self.bytes, self.format.header_dw as usize - 1)) & !3;
         match self.format.header_dw {
@@ -195,7 +198,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// The bytes that a memory request names; without meaning in others.
+    /// The bytes that a memory request accesses. The result has no meaning for other TLPs.
     ///
     /// # Errors
     /// If the specification forbids the combination.
@@ -203,22 +206,23 @@ impl<'a> Header<'a> {
         body::span(self)
     }
 
-    /// First and Last DW BE of a memory request, as its data follows them; without meaning in others.
+    /// First and Last DW BE that apply to a memory request. The result has no meaning for other TLPs.
     pub(crate) fn byte_enables(&self) -> (u8, u8) {
         body::byte_enables(self)
     }
 
-    /// A tag of ten bits, of which `low` holds the low eight: [`field::TAG`], in a completion [`field::ANSWERED_TAG`].
+    /// The 10-bit tag. `low` is the field with its low eight bits: [`field::TAG`], or [`field::ANSWERED_TAG`] in a
+    /// completion.
     pub fn tag(&self, low: Field) -> Tag {
         body::tag(dw(self.bytes, 0), self.get(low))
     }
 
-    /// True for a header of this family.
+    /// Returns true for a header of this family.
     pub(crate) fn is(&self, family: Family) -> bool {
         self.format.family == family
     }
 
-    /// The fields of a completion; `None` in others.
+    /// The fields of a completion; `None` for other TLPs.
     pub fn completion(&self) -> Option<Completion> {
         let dws = || core::array::from_fn(|n| dw(self.bytes, n));
         self.is(Family::Completion).then(|| body::completion(dws(), self.format.has_data))
@@ -230,7 +234,8 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Bytes of the prefixes at the start of `bytes`, up to the number that riser accepts: Fmt 100b (`PCIe 5.0 §2.2.10`).
+/// Length of the prefixes at the start of `bytes`, at most [`Prefixes::MAX`] of them. Prefixes have Fmt 100b
+/// (`PCIe 5.0 §2.2.10`).
 fn prefixes_len(bytes: &[u8]) -> usize {
     let is_prefix = |dw: &&[u8]| dw[0] >> 5 == PREFIX_FMT;
     bytes.chunks_exact(4).take(Prefixes::MAX).take_while(is_prefix).count() * 4
@@ -244,7 +249,7 @@ fn nothing_behind(prefixes_len: usize, have: usize) -> ParseError {
     ParseError::Truncated { part, needed: prefixes_len + 12, have }
 }
 
-// The error where `rest` begins with a prefix: an incomplete one, or one more than riser accepts.
+// The error if `rest` begins with a prefix that is incomplete, or that is one more than riser accepts.
 #[cold]
 fn no_more_prefixes(prefixes: &[u8], rest: &[u8]) -> ParseError {
     if rest.len() < 4 {
@@ -259,7 +264,7 @@ fn no_more_prefixes(prefixes: &[u8], rest: &[u8]) -> ParseError {
     ParseError::Malformed(Violation::new(rule, found as u64))
 }
 
-/// DWs of the header that begins with this DW, no prefix: Fmt\[0\] (`PCIe 5.0 Table 2-2`).
+/// Length in DW of the header that begins with this DW, which is not a prefix: Fmt\[0\] (`PCIe 5.0 Table 2-2`).
 const fn header_dw(first_dw: u32) -> usize {
     3 + (field::FMT.of(first_dw) & 1) as usize
 }

@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads bytes as a [`Repr`], and writes it back.
+//! Reads bytes as a [`Repr`], and writes a [`Repr`] as bytes.
 
 use super::{Header, ParseError, Part, body, plain};
 use crate::format::{Family, FormatId};
 use crate::{AddressType, Attributes, Prefix, Prefixes, Repr, crc, rules};
 use core::ops::Range;
 
-/// A header read from bytes, and where its data lies in them.
+/// A header read from bytes, and the positions of the parts of its TLP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parsed {
     /// The header.
     pub repr: Repr,
-    /// The prefixes before it.
+    /// The prefixes before the header.
     pub prefixes: Prefixes,
-    /// Bytes of the header as it stood in the bytes: 12 or 16. Not always [`Repr::header_len`]: a memory request with
-    /// an address below 4 GiB may come with four DW, and `repr` normalizes it to three.
+    /// Length of the header in the bytes: 12 or 16. It can differ from [`Repr::header_len`]: a memory request with an
+    /// address below 4 GiB may arrive with a header of 4 DW, which `repr` normalizes to 3 DW.
     pub header_len: usize,
-    /// The whole DWs of data, as a range of the bytes; empty if the format has none. After
-    /// [`Repr::parse_header`] it may reach beyond them.
+    /// The range of the data in the bytes, in whole DWs; empty if the format has no data. After
+    /// [`Repr::parse_header`], it may end after the end of the bytes.
     pub data: Range<usize>,
-    /// The digest, as a range of the bytes, where TD is set.
+    /// The range of the digest in the bytes; `None` if TD is clear.
     pub digest: Option<Range<usize>>,
 }
 
 impl Parsed {
-    /// Bytes of the whole TLP: prefixes, header, data and digest.
+    /// Length of the TLP in bytes: prefixes, header, data and digest.
     pub fn tlp_len(&self) -> usize {
         self.digest.as_ref().map_or(self.data.end, |d| d.end)
     }
 
-    /// Returns true if the digest fits the TLP `bytes`, from which `self` was parsed; `None` if it is absent or cut off.
+    /// Returns true if the digest matches the TLP `bytes`, which `self` was parsed from. `None` if there is no
+    /// digest, or if it is cut off.
     pub fn ecrc_fits(&self, bytes: &[u8]) -> Option<bool> {
         let digest = self.digest.clone()?;
         let computed = crc::ecrc(bytes.get(..digest.start)?);
@@ -38,11 +39,11 @@ impl Parsed {
 }
 
 impl Repr {
-    /// Reads a whole TLP: `bytes` holds header, data and digest, and nothing else. Never panics.
+    /// Reads a complete TLP: `bytes` holds prefixes, header, data and digest, and ends there. Never panics.
     ///
     /// # Errors
-    /// As [`parse_header`](Self::parse_header); also [`ParseError::Truncated`] where data or digest are not complete,
-    /// and [`ParseError::Malformed`] where the bytes go on behind them.
+    /// Those of [`parse_header`](Self::parse_header); also [`ParseError::Truncated`] if data or digest are
+    /// incomplete, and [`ParseError::Malformed`] if there are more bytes after them.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
         match plain::parse_header(bytes) {
@@ -51,7 +52,7 @@ impl Repr {
         }
     }
 
-    /// Parses in the general way, which names what is wrong.
+    /// The slower, general parser, which reports errors.
     fn parse_closely(bytes: &[u8]) -> Result<Parsed, ParseError> {
         let header = Header::new(bytes)?;
         let parsed = from_header(&header)?;
@@ -66,18 +67,19 @@ impl Repr {
         Ok(parsed)
     }
 
-    /// Reads the header alone: what follows it in `bytes` may be cut off, as by a capture's snap length, or go on.
+    /// Reads only the header. The bytes after it may be cut off, for example by a capture's snap length, or continue.
     /// Never panics.
     ///
     /// # Errors
-    /// [`ParseError::Truncated`] where the header is not complete, [`ParseError::UnknownType`], and
-    /// [`ParseError::Malformed`] where a field breaks a rule of [`rules::RULES`].
+    /// - [`ParseError::Truncated`] if the header is incomplete.
+    /// - [`ParseError::UnknownType`] if Fmt and Type are not defined.
+    /// - [`ParseError::Malformed`] if a field breaks a rule of [`rules::RULES`].
     #[inline]
     pub fn parse_header(bytes: &[u8]) -> Result<Parsed, ParseError> {
         plain::parse_header(bytes).map_or_else(|| Repr::parse_header_closely(bytes), Ok)
     }
 
-    /// Reads a header in the general way, which names what is wrong.
+    /// The slower, general parser of headers, which reports errors.
     pub(super) fn parse_header_closely(bytes: &[u8]) -> Result<Parsed, ParseError> {
         from_header(&Header::new(bytes)?)
     }
@@ -85,7 +87,7 @@ impl Repr {
     /// Writes the header to the first [`header_len`](Self::header_len) bytes of `buf`, and returns their number.
     ///
     /// # Panics
-    /// If `buf` is shorter; it cannot fail otherwise.
+    /// If `buf` is shorter than that.
     pub fn emit(&self, buf: &mut [u8]) -> usize {
         let dws = body::emit(self);
         let [a, b, c, d] = dws.map(u32::to_be_bytes);
@@ -108,7 +110,7 @@ fn from_header(header: &Header<'_>) -> Result<Parsed, ParseError> {
     let at = if has_at { header.at() } else { AddressType::Untranslated };
     let mut attr = header.attr();
     if matches!(family, Family::Config | Family::Io) {
-        // Attr[2] is reserved there (`PCIe 5.0 §2.2.7`), so a receiver does not look at it.
+        // Attr[2] is reserved in these requests (`PCIe 5.0 §2.2.7`), so a receiver ignores it.
         attr.remove(Attributes::ID_BASED_ORDERING);
     }
     let ln = header.ln() && may_have_ln(header.format().id);
@@ -120,7 +122,7 @@ fn from_header(header: &Header<'_>) -> Result<Parsed, ParseError> {
     Ok(Parsed { repr, prefixes: prefixes(header), header_len, data, digest })
 }
 
-// LN reads, LN writes and LN completions (`PCIe 5.0 §6.21`); reserved in all others.
+// Only LN reads, LN writes and LN completions may have LN (`PCIe 5.0 §6.21`). It is reserved in all others.
 pub(crate) const fn may_have_ln(id: FormatId) -> bool {
     use FormatId::{Cpl, CplD, MRd32, MRd64, MWr32, MWr64};
     matches!(id, MRd32 | MRd64 | MWr32 | MWr64 | Cpl | CplD)
@@ -129,6 +131,6 @@ pub(crate) const fn may_have_ln(id: FormatId) -> bool {
 fn prefixes(header: &Header<'_>) -> Prefixes {
     let mut all = [Prefix::default(); Prefixes::MAX];
     let count = all.iter_mut().zip(header.prefixes()).map(|(to, from)| *to = from).count();
-    // A header cannot have more of them.
+    // A header has at most `Prefixes::MAX` prefixes.
     Prefixes::new(&all[..count]).unwrap_or_default()
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A fast path for nearly all traffic: legal headers of MRd, MWr, Cpl and CplD without prefixes, TH, LN and TD. Never says what is wrong with a TLP, and never reads one differently from the general way.
+//! A fast parser for nearly all traffic: legal headers of MRd, MWr, Cpl and CplD without prefixes, TH, LN and TD. It
+//! reports no errors: all other headers are left to the general parser, which gives the same results for plain ones.
 
 use super::body::{completion, length_dw, tag};
 use super::{Parsed, field};
@@ -7,10 +8,10 @@ use crate::{
     AddressType, Attributes, Bdf, Body, MemoryOp, MemoryRequest, Prefixes, Repr, Span, TrafficClass,
 };
 
-/// The bits that are clear in such a TLP.
+/// The bits that must be clear in a header that this parser reads.
 const RARE: u32 = field::TH.place(1) | field::LN.place(1) | field::TD.place(1);
 
-/// Reads a header, and looks at nothing behind it; `None` if it is not such a header, or breaks a rule.
+/// Reads a plain header and ignores the bytes after it. `None` if the header is not plain, or breaks a rule.
 #[inline]
 pub(super) fn parse_header(bytes: &[u8]) -> Option<Parsed> {
     let (&[first, ..], rest) = bytes.split_first_chunk::<12>()?;
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_tlps_are_read_here() {
+    fn fast_parser_reads_plain_tlps() {
         for (first, len, header) in
             [(0x00, 1, 12), (0x40, 2, 12), (0x20, 8, 16), (0x60, 8, 16), (0x0a, 1, 12), (0x4a, 3, 12)]
         {
@@ -79,7 +80,7 @@ mod tests {
             bytes.resize(header + if first & 0x40 == 0 { 0 } else { usize::from(len) * 4 }, 0);
             assert!(parse_header(&bytes).is_some(), "{bytes:02x?}");
             both(&bytes);
-            // Every bit of the header changed, alone.
+            // Flips each single bit of the header.
             for bit in 0..header * 8 {
                 let mut changed = bytes.clone();
                 changed[bit / 8] ^= 0x80 >> (bit % 8);
@@ -98,7 +99,7 @@ mod tests {
         ) {
             let mut bytes = vec![first];
             bytes.extend(rest);
-            // Rarely more than a few DWs, so that the whole is often there.
+            // A short length makes complete TLPs frequent.
             bytes[1] &= 0xfc;
             bytes[2] &= 0x7c;
             bytes[3] = length;

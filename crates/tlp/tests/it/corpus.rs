@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Literal packets that riser had no part in making: `corpus/tlps.txt` and `corpus/dllps.txt` by `tools/corpus/make_corpus.py`,
-//! `corpus/by_hand.txt` by hand. Parsing gives exactly their fields, and writing exactly their bytes.
+//! Packets that were made without riser: `corpus/tlps.txt` and `corpus/dllps.txt` by `tools/corpus/make_corpus.py`,
+//! and `corpus/by_hand.txt` by hand. Parsing must give exactly their fields, and emitting exactly their bytes.
 
 use riser_tlp::rules::tolerated;
 use riser_tlp::{
@@ -35,7 +35,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The fields of a TLP as the corpus writes them; those with their default are left out.
+/// The fields of a TLP in the format of the corpus. Fields with their default value are left out.
 fn fields_of(bytes: &[u8]) -> Fields {
     let parsed = match Repr::parse(bytes) {
         Ok(parsed) => parsed,
@@ -67,7 +67,7 @@ fn fields_of(bytes: &[u8]) -> Fields {
     shown(list)
 }
 
-/// What is empty or the number 0 is at rest; a dot behind a number says that it is to be shown all the same.
+/// Leaves out fields that are empty or 0. A dot after a number marks a field to be shown even if it is 0.
 fn shown(list: Vec<(&str, String)>) -> Fields {
     let is_shown = |value: &str| !value.is_empty() && value != "0";
     let shown = list.into_iter().filter(|(_, value)| is_shown(value));
@@ -144,7 +144,7 @@ fn message_of(m: &Message) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Holds a corpus against the parser, and says how many packets are whole and how many malformed.
+/// Compares the parser with a corpus. Returns the number of valid packets and the number of malformed ones.
 fn check(corpus: &str) -> (usize, usize) {
     let pool = PayloadPool::new();
     let (mut whole, mut malformed) = (0, 0);
@@ -160,7 +160,7 @@ fn check(corpus: &str) -> (usize, usize) {
         tlp.emit(&mut out);
         assert_eq!(hex(&out), hex(&emits), "{line}");
         assert!(tlp.is_whole(), "{line}");
-        // Only counted, the same TLP has the same length, and zeros for data.
+        // With counted data, the TLP has the same length, and its data is written as zeros.
         let counted = Tlp { data: Data::Counted(tlp.data.len() as u32), ..tlp.clone() };
         assert_eq!(counted.emit(&mut out), emits.len(), "{line}");
     }
@@ -168,13 +168,13 @@ fn check(corpus: &str) -> (usize, usize) {
 }
 
 #[test]
-fn tlps_of_the_script() {
+fn parses_and_emits_tlps_of_script() {
     let (whole, malformed) = check(TLPS);
     assert!(whole >= 750 && malformed >= 250 && whole + malformed >= 1_000, "{whole} {malformed}");
 }
 
 #[test]
-fn tlps_by_hand() {
+fn parses_and_emits_tlps_made_by_hand() {
     let (whole, malformed) = check(BY_HAND);
     assert!(whole >= 48 && malformed >= 12, "{whole} {malformed}");
     for (at, line) in BY_HAND.lines().enumerate().skip(1) {
@@ -226,7 +226,7 @@ fn flow_control(fc: &FlowControl) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn dllps_of_the_script() {
+fn parses_and_emits_dllps_of_script() {
     let mut count = 0;
     for (bytes, mut expected, line) in lines(DLLPS) {
         let emits = expected.remove("emits").map_or(bytes.clone(), |hex| bytes_of(&hex));
@@ -239,9 +239,9 @@ fn dllps_of_the_script() {
     assert!(count >= 140, "{count}");
 }
 
-/// Every type and every rule of the parser is in the corpus.
+/// The corpus has each type, each message and each rule of the parser.
 #[test]
-fn nothing_is_left_out() {
+fn corpus_has_every_type_message_and_rule() {
     let all: Vec<Fields> = lines(TLPS).map(|(_, fields, _)| fields).collect();
     let has = |name: &str, value: &str| {
         all.iter()
@@ -261,9 +261,9 @@ fn nothing_is_left_out() {
     }
 }
 
-/// The files are what the script writes; without a python3 nothing is compared, and that is said.
+/// The files equal the output of the script. Without python3, the test is skipped and reports this.
 #[test]
-fn the_files_are_those_of_the_script() {
+fn corpus_files_equal_output_of_script() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/corpus/make_corpus.py");
     for (name, file) in [("tlps", TLPS), ("dllps", DLLPS)] {
         let Ok(run) = Command::new("python3").arg(&script).arg(name).output() else {
@@ -271,6 +271,9 @@ fn the_files_are_those_of_the_script() {
             return;
         };
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-        assert!(run.stdout == file.as_bytes(), "{name}.txt is not what the script writes; write it anew");
+        assert!(
+            run.stdout == file.as_bytes(),
+            "{name}.txt differs from the output of the script; write it again"
+        );
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The data of TLPs on its byte lanes, and how large the values are.
+//! The position of a TLP's data on its byte lanes, and the sizes of the types.
 
 use riser_tlp::{
     Access, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, MemoryOp, MemoryRequest, PayloadPool,
@@ -38,10 +38,10 @@ fn config_write(first_be: u8) -> Repr {
     }))
 }
 
-/// The bytes after the header on the wire, and those that a TLP keeps: `PCIe 5.0 §2.2.5` (writes), §2.3.1.1
+/// Rows: the bytes after the header on the wire, and those that a TLP keeps. `PCIe 5.0 §2.2.5` (writes), §2.3.1.1
 /// (completions: Byte Count and Lower Address).
 #[test]
-fn data_lies_on_its_lanes() {
+fn data_has_correct_byte_lanes() {
     let rows: &[(&str, Repr, &[u8], &[u8])] = &[
         ("whole DW", write(Span::covering(0x100, 4).unwrap()), b"abcd", b"abcd"),
         ("one byte on lane 3", write(Span::covering(0x103, 1).unwrap()), b"\0\0\0a", b"a"),
@@ -50,8 +50,8 @@ fn data_lies_on_its_lanes() {
         ("zero length keeps one byte", write(Span::zero_length(0x100)), b"a\0\0\0", b"a"),
         ("completion from lane 0", completion(8, 0x40, 2), b"abcdefgh", b"abcdefgh"),
         ("completion from lane 3", completion(5, 0x43, 2), b"\0\0\0abcde", b"abcde"),
-        ("a piece: more remains than is here", completion(512, 0x02, 2), b"\0\0abcdef", b"abcdef"),
-        ("the last piece ends in its DW", completion(3, 0x00, 1), b"abc\0", b"abc"),
+        ("first piece of a read", completion(512, 0x02, 2), b"\0\0abcdef", b"abcdef"),
+        ("last piece ends within its DW", completion(3, 0x00, 1), b"abc\0", b"abc"),
         ("configuration write of two bytes", config_write(0b1100), b"\0\0ab", b"ab"),
     ];
     let pool = PayloadPool::new();
@@ -65,7 +65,7 @@ fn data_lies_on_its_lanes() {
 }
 
 #[test]
-fn counted_data_is_zeros_and_odd_data_does_no_harm() {
+fn writes_zeros_for_missing_data_and_cuts_excess() {
     let pool = PayloadPool::new();
     let repr = write(Span::covering(0x101, 2).unwrap());
     let rows = [
@@ -82,7 +82,7 @@ fn counted_data_is_zeros_and_odd_data_does_no_harm() {
     }
 }
 
-/// LibTLP sends writes of one or two bytes with three bytes of data; riser takes what is there.
+/// LibTLP sends writes of one or two bytes with three bytes of data. riser takes the bytes on the enabled lanes.
 #[test]
 fn accepts_unusual_byte_lanes() {
     let pool = PayloadPool::new();
@@ -94,7 +94,7 @@ fn accepts_unusual_byte_lanes() {
 }
 
 #[test]
-fn the_digest_is_the_ecrc() {
+fn digest_is_ecrc() {
     let repr = Repr { td: true, ..write(Span::covering(0x100, 4).unwrap()) };
     let pool = PayloadPool::new();
     let tlp = Tlp::new(repr, Data::Carried(pool.copy(b"abcd"))).with_carry(true);
@@ -106,7 +106,7 @@ fn the_digest_is_the_ecrc() {
 }
 
 #[test]
-fn a_warm_pool_allocates_nothing_for_a_parse() {
+fn parse_reuses_buffer_of_pool() {
     let pool = PayloadPool::new();
     let wire = [0x40, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0, 1, 2, 3, 4];
     for _ in 0..10 {
@@ -115,9 +115,9 @@ fn a_warm_pool_allocates_nothing_for_a_parse() {
     assert_eq!(pool.buffers_made(), 1);
 }
 
-/// Values travel by copy through every queue of the fabric.
+/// The queues of the fabric copy these values.
 #[test]
-fn values_stay_small() {
+fn tlp_types_do_not_exceed_size_limits() {
     let (repr, data, tlp) = (size_of::<Repr>(), size_of::<Data>(), size_of::<Tlp>());
     println!("Repr {repr} B, Data {data} B, Tlp {tlp} B");
     assert!(repr <= 32 && data <= 16 && tlp <= 64);

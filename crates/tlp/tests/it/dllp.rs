@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DLLPs as bytes, and the CRCs against a bit-serial model of the specification's own words.
+//! DLLPs as bytes. Compares the CRCs with a bit-serial model of the specification's text.
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -7,9 +7,9 @@ use riser_tlp::{
     Class, DataLinkFeature, Dllp, DllpError, FlowControl, FlowControlKind, PmDllp, Scale, Vc, crc,
 };
 
-/// `PCIe 5.0 §2.7.1`, §3.5.1, §3.6.2.1, bit by bit: a shift register of `width` bits that starts with ones and takes the bits
-/// of each byte from 0 to 7; the remainder complemented; result bit i at bit 7 - i % 8 of byte i / 8 of the field,
-/// where byte 0 holds the field's lowest bits.
+/// The CRC of `PCIe 5.0 §2.7.1`, §3.5.1, §3.6.2.1, bit by bit. A shift register of `width` bits starts with all
+/// ones, and takes the bits of each byte from 0 to 7. The remainder is complemented. Bit i of the result goes to
+/// bit 7 - i % 8 of byte i / 8 of the field, where byte 0 holds the field's lowest bits.
 fn bit_serial(width: u32, polynomial: u64, bytes: &[u8]) -> u64 {
     let mask = (1u64 << width) - 1;
     let mut register = mask;
@@ -43,7 +43,7 @@ const fn scaled(
     Dllp::FlowControl(FlowControl { header_scale, data_scale, ..fc })
 }
 
-/// First four bytes by the layouts and type encodings of `PCIe 5.0 §3.5.1`.
+/// First four bytes, from the layouts and type encodings in `PCIe 5.0 §3.5.1`.
 const ROWS: &[(Dllp, [u8; 4], &str)] = {
     use Class::{Completion, NonPosted, Posted};
     use FlowControlKind::{InitFc1, InitFc2, UpdateFc};
@@ -115,7 +115,7 @@ fn with_crc(bytes: [u8; 4]) -> [u8; 6] {
 }
 
 #[test]
-fn dllps_are_read_printed_and_written_back() {
+fn parses_prints_and_emits_dllps() {
     for (dllp, bytes, line) in ROWS {
         assert_eq!(dllp.emit(), with_crc(*bytes), "{line}");
         assert_eq!(Dllp::parse(&with_crc(*bytes)), Ok(*dllp), "{line}");
@@ -135,7 +135,7 @@ fn reports_invalid_dllps() {
     }
 }
 
-/// Every type byte of `PCIe 5.0 Table 3-1` that riser knows; all others, those of MR-IOV among them, are reserved to it.
+/// Every type byte of `PCIe 5.0 Table 3-1` that riser knows parses. All others are errors, also those of MR-IOV.
 #[test]
 fn parses_or_reports_every_type_byte() {
     let is_flow_control = |ty: u8| ty & 0xc0 != 0 && ty & 0x30 != 0x30 && ty & 0x08 == 0;
@@ -150,15 +150,15 @@ fn parses_or_reports_every_type_byte() {
     }
     assert_eq!(
         DllpError::UnknownType(0x48).to_string(),
-        "DLLP type 0x48: known are Ack, Nak, InitFC1, InitFC2, UpdateFC, feature exchange, power management, \
+        "unknown DLLP type 0x48; known types: Ack, Nak, InitFC1, InitFC2, UpdateFC, feature exchange, power management, \
          vendor-specific and NOP"
     );
 }
 
-/// Rows: scale, its bits, credits of the lowest bit (`PCIe 5.0 Table 3-2`), and what HdrFC 127 and DataFC 2047, the
-/// most that may be advertised, come to (`PCIe 5.0 §2.6.1`, Table 2-46).
+/// Rows: scale, its encoding, credits per unit (`PCIe 5.0 Table 3-2`). Then the credits that HdrFC 127 and DataFC
+/// 2047 stand for, which are the maxima that may be advertised (`PCIe 5.0 §2.6.1`, Table 2-46).
 #[test]
-fn scales() {
+fn scales_multiply_credit_fields() {
     let rows = [
         (Scale::Unscaled, 0, 1, 127, 2047),
         (Scale::X1, 1, 1, 127, 2047),
@@ -174,7 +174,7 @@ fn scales() {
 }
 
 #[test]
-fn reserved_bits_are_not_looked_at() {
+fn ignores_reserved_bits() {
     let rows = [
         ([0x00, 0xff, 0xf0, 0x05], Dllp::Ack { sequence: 5 }),
         ([0x21, 0xff, 0xff, 0xff], Dllp::Pm(PmDllp::EnterL23)),
@@ -185,10 +185,11 @@ fn reserved_bits_are_not_looked_at() {
     }
 }
 
-/// The LCRC is Ethernet's CRC-32: over "123456789", of which the first two bytes would be a sequence number of more
-/// than 12 bits, so the check value 0xCBF43926 is taken on the bit-serial model, which the next test holds against `crc`.
+/// The LCRC is Ethernet's CRC-32, whose check value 0xCBF43926 belongs to "123456789". As a TLP, its first two
+/// bytes would be a sequence number of more than 12 bits. So this test uses the bit-serial model; a test below
+/// compares it with `crc`.
 #[test]
-fn the_bit_serial_model_has_the_check_value_of_crc_32() {
+fn bit_serial_model_has_check_value_of_crc_32() {
     assert_eq!((bit_serial(32, 0x04C1_1DB7, b"123456789") as u32).swap_bytes(), 0xCBF4_3926);
 }
 
@@ -240,30 +241,30 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn every_dllp_comes_back(dllp in any_dllp()) {
+    fn parses_every_emitted_dllp(dllp in any_dllp()) {
         prop_assert_eq!(Dllp::parse(&dllp.emit()), Ok(dllp));
     }
 
     #[test]
-    fn any_four_bytes_are_a_dllp_or_an_error(bytes in any::<[u8; 4]>()) {
+    fn parses_or_rejects_any_four_bytes(bytes in any::<[u8; 4]>()) {
         if let Ok(dllp) = Dllp::parse(&with_crc(bytes)) {
             prop_assert_eq!(Dllp::parse(&dllp.emit()), Ok(dllp));
         }
     }
 
     #[test]
-    fn crcs_are_those_of_the_bit_serial_model(
+    fn crcs_match_bit_serial_model(
         sequence in 0..4096u16,
         tlp in prop::collection::vec(any::<u8>(), 0..64),
         four in any::<[u8; 4]>(),
     ) {
         prop_assert_eq!(crc::lcrc(sequence, &tlp), lcrc_bit_serial(sequence, &tlp));
         prop_assert_eq!(u64::from(crc::dllp(four)), bit_serial(16, 0x100B, &four));
-        // A header, not a prefix: those are covered as they are.
+                // Makes the first DW a header. ECRC covers all bits of a prefix, so a prefix would give another value.
         let mut seen = tlp.clone();
         seen.iter_mut().take(1).for_each(|fmt| *fmt &= 0x7f);
         let header = seen.clone();
-        // Of prefixes ECRC sees less: `crc.rs` has their values.
+                // `crc.rs` tests the ECRC of TLPs with prefixes.
         if let [type_byte @ (0..0x80 | 0xa0..), _, ep_byte, ..] = seen.as_mut_slice() {
             *type_byte |= 0x01;
             *ep_byte |= 0x40;

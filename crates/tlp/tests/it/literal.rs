@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Headers as bytes: each row with its source, read, printed and written back.
+//! Headers as bytes. Each row has its source, and is parsed, printed and emitted.
 
 use riser_tlp::{
     Access, Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Hint, MemoryOp, MemoryRequest,
@@ -9,7 +9,7 @@ use riser_tlp::{
 struct Row {
     source: &'static str,
     bytes: &'static [u8],
-    /// As `{}` prints it.
+    /// The text that `{}` prints.
     line: &'static str,
 }
 
@@ -17,7 +17,7 @@ const fn row(source: &'static str, bytes: &'static [u8], line: &'static str) -> 
     Row { source, bytes, line }
 }
 
-/// Headers of captures and of the paper.
+/// Headers from captures and from the paper.
 const SEEN: &[Row] = &[
     row(
         "NSDI'20 Figure 15(a) line 2; simple-nic-ping.pcap frame 2",
@@ -71,7 +71,7 @@ const SEEN: &[Row] = &[
     ),
 ];
 
-/// Headers made by the layouts of `PCIe 5.0 §2.2`, one for each field.
+/// Headers built from the layouts of `PCIe 5.0 §2.2`, one for each field.
 const MADE: &[Row] = &[
     row(
         "§2.2.7 64-bit address, Length 0 = 1024 DW",
@@ -228,7 +228,7 @@ const MADE: &[Row] = &[
 ];
 
 #[test]
-fn headers_are_read_printed_and_written_back() {
+fn parses_prints_and_emits_headers() {
     for Row { source, bytes, line } in SEEN.iter().chain(MADE) {
         let parsed = Repr::parse_header(bytes).unwrap_or_else(|e| panic!("{source}: {e}"));
         assert_eq!(parsed.repr.to_string(), *line, "{source}");
@@ -242,10 +242,10 @@ fn headers_are_read_printed_and_written_back() {
 const A: Bdf = Bdf::from_bits(0x0100);
 const B: Bdf = Bdf::from_bits(0x020b);
 
-/// Whole TLPs: bytes, and their line with `{}`. Prefixes by `PCIe 5.0 §2.2.10`, §2.2.7.1 and §6.20; the digest of the last by zlib's
-/// CRC-32.
+/// Complete TLPs: bytes, and the text that `{}` prints. Prefixes follow `PCIe 5.0 §2.2.10`, §2.2.7.1 and §6.20. The
+/// digest of the last TLP is computed with zlib's CRC-32.
 #[test]
-fn prefixes_are_read_printed_and_written_back() {
+fn parses_prints_and_emits_prefixes() {
     const READ: [u8; 12] = [0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0x80, 0, 0, 0];
     const LINE: &str = "MRd, len 1, requester 01:00.0, tag 0x07, last 0x0, first 0xf, Addr 0x80000000";
     let rows: [(&[u8], &str); 7] = [
@@ -271,11 +271,13 @@ fn prefixes_are_read_printed_and_written_back() {
     }
 }
 
-/// The digest covers what it should, and a wrong one is known and stays wrong.
+/// A digest is right for changes of bits that ECRC does not cover, and wrong for others. A wrong digest is emitted
+/// wrong.
 #[test]
-fn a_wrong_digest_is_known_and_written() {
+fn detects_and_emits_wrong_digest() {
     let pool = PayloadPool::new();
-    // MR-IOV, then Extended TPH, then an MRd with TH and TD. The value is that of `crc.rs`, whose TLP has no local prefix.
+    // MR-IOV, Extended TPH, then an MRd with TH and TD. The ECRC is the one in `crc.rs`, since local prefixes
+    // are not covered.
     let mut bytes = vec![0x80, 0xff, 0xff, 0xff, 0x90, 0x11, 0, 0];
     bytes.extend([0x00, 0x00, 0x80, 0x04, 0x1b, 0x00, 0x03, 0xff, 0x2f, 0x00, 0x10, 0x00]);
     bytes.extend(0x3cfa_bcca_u32.to_be_bytes());
@@ -291,7 +293,7 @@ fn a_wrong_digest_is_known_and_written() {
     ];
     for (byte, fits) in rows {
         let mut changed = bytes.clone();
-        // Bit 0 of Type, EP, and the lowest bit of anything else.
+        // Flips EP in byte 10, and bit 0 of all other bytes. In byte 8 this is bit 0 of Type.
         changed[byte] ^= if byte == 10 { 0x40 } else { 0x01 };
         assert_eq!(crc::check_ecrc(&changed), fits, "byte {byte}");
     }
@@ -304,9 +306,9 @@ fn a_wrong_digest_is_known_and_written() {
     assert_eq!((crc::check_ecrc(&bytes[..23]), crc::check_ecrc(&[0; 12])), (None, None));
 }
 
-/// The same, as values: the accessors and the value agree on each field.
+/// The same headers, emitted from plain values.
 #[test]
-fn values_are_written_as_the_layouts_say() {
+fn emits_values_in_layouts_of_specification() {
     let read = MemoryRequest {
         op: MemoryOp::Read,
         requester: A,
@@ -358,7 +360,7 @@ fn values_are_written_as_the_layouts_say() {
         ),
         (Repr::new(Body::Message(message)), &[0x35, 0, 0, 0, 0x01, 0x00, 0x00, 0x1b, 1, 2, 3, 4, 5, 6, 7, 8]),
     ];
-    // The first row's Length: 6 bytes from byte 3 are 3 DW.
+    // The first row has Length 3, because 6 bytes from byte 3 on are in 3 DWs.
     for (repr, bytes) in rows {
         let mut out = [0; 16];
         let len = repr.emit(&mut out);
@@ -366,9 +368,9 @@ fn values_are_written_as_the_layouts_say() {
     }
 }
 
-/// A request below 4 GiB with four DW: undefined by §2.2.4.1, seen from peers, and normalized.
+/// Some peers send a 4-DW header for an address below 4 GiB, which §2.2.4.1 leaves undefined. riser normalizes it.
 #[test]
-fn a_long_header_for_a_low_address_is_normalized() {
+fn normalizes_4_dw_header_for_address_below_4_gib() {
     let bytes = [0x60, 0, 0, 1, 0x01, 0x00, 0, 0x0f, 0, 0, 0, 0, 0xfe, 0xe0, 0x00, 0x00, 1, 2, 3, 4];
     let parsed = Repr::parse(&bytes).unwrap();
     assert_eq!((parsed.header_len, parsed.data.clone(), parsed.repr.header_len()), (16, 16..20, 12));
@@ -377,10 +379,10 @@ fn a_long_header_for_a_low_address_is_normalized() {
     assert_eq!(out, [0x40, 0, 0, 1, 0x01, 0x00, 0, 0x0f, 0xfe, 0xe0, 0x00, 0x00]);
 }
 
-/// What a receiver must not look at is not in the value: LN where nothing is notified, PH without TH, AT and TH of a completion, Attr[2] of a
-/// configuration request, reserved register bits, Length without data.
+/// Fields that a receiver must ignore are not in the value: LN in a TLP without LN, PH without TH, AT and TH of a
+/// completion, Attr[2] of a configuration request, reserved register bits, and Length without data.
 #[test]
-fn reserved_bits_are_not_looked_at() {
+fn ignores_reserved_bits() {
     let rows: [(&str, &[u8], &[u8]); 4] = [
         (
             "MRdLk: LN, address bits 1:0",

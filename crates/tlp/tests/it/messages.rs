@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of messages against a second copy of it, typed from `PCIe 5.0 Appendix F` and §2.2.8, and each row as bytes.
+//! Compares the table of messages with a copy that was typed from `PCIe 5.0 Appendix F` and §2.2.8, and checks each
+//! row as bytes.
 
 use riser_tlp::message::{MESSAGES, MessageData, MessageType, name_of};
 use riser_tlp::rules::{RULES, tolerated};
 use riser_tlp::{Body, Header, MessageRouting, Repr, RuleId};
 
-/// Code, subtype (`-`: none), routings by their bits, DWs of data (`*`: any), whether TC 0 is checked, name. Routing as Table F-1
-/// has it in binary: 000 to root complex, 010 by ID, 011 broadcast, 100 local, 101 gathered.
+/// Columns: code, subtype (`-`: none), routings as digits, DWs of data (`*`: any), whether TC 0 is checked, name.
+/// Table F-1 has the routings in binary: 000 to root complex, 010 by ID, 011 broadcast, 100 local, 101 gathered.
 const TABLE: &str = "\
 00 - 3 0 tc0 Unlock
 01 - 2 2 any Invalidate_Request
@@ -63,17 +64,17 @@ fn line(row: &MessageType) -> String {
 }
 
 #[test]
-fn the_table_is_that_of_the_specification() {
+fn message_table_matches_specification() {
     assert_eq!(MESSAGES.iter().map(line).collect::<String>(), TABLE);
     for row in &MESSAGES {
         assert!(row.section.starts_with('§'), "{row:?}");
-        // The rule about TC stands in the same paragraph, or in the one above.
+        // The rule about TC is in the section of the message, or in the section that contains it.
         let rule = row.tc0.map(|id| RULES[id as usize].section);
         assert!(rule.is_none_or(|rule| row.section.starts_with(&rule[..rule.len().min(9)])), "{row:?}");
     }
 }
 
-/// The bytes of a message of this row, and of one with another routing or TC.
+/// The bytes of a message of this row, with the given routing, TC and DWs of data.
 fn bytes(row: &MessageType, routing: u8, tc: u8, dw: u16) -> Vec<u8> {
     let fmt = if dw > 0 { 0x70 } else { 0x30 };
     let mut tlp = vec![fmt | routing, tc << 4, 0, dw as u8, 1, 0, 0, row.code, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -84,9 +85,9 @@ fn bytes(row: &MessageType, routing: u8, tc: u8, dw: u16) -> Vec<u8> {
     tlp
 }
 
-/// Each row with every routing, TC and amount of data: its name, and the rules that are broken.
+/// Checks the name and the broken rules of each row, for every routing, with two TCs and four lengths of data.
 #[test]
-fn every_message_is_named_and_held_to_its_row() {
+fn checks_every_message_against_its_row() {
     let mut broken = [0; 3];
     for row in &MESSAGES {
         let right = match row.data {
@@ -108,7 +109,7 @@ fn every_message_is_named_and_held_to_its_row() {
             assert_eq!(parsed.is_err(), needs_length, "{row:?}");
             let Ok(parsed) = parsed else { continue };
             let Body::Message(message) = parsed.repr.body else { panic!() };
-            // PTM Response and ResponseD are told apart by their data.
+            // Only the data distinguishes PTM_Response from PTM_ResponseD.
             let name = if row.code == 0x53 {
                 ["PTM_Response", "PTM_ResponseD"][usize::from(dw > 0)]
             } else {
@@ -129,7 +130,7 @@ fn every_message_is_named_and_held_to_its_row() {
     assert!(broken.iter().all(|&n| n > 100), "{broken:?}");
 }
 
-/// Codes that Table F-1 leaves out have no name, and are Unsupported Requests to who gets them (§2.3.1).
+/// Codes that are not in Table F-1 have no name. A receiver treats them as Unsupported Requests (§2.3.1).
 #[test]
 fn undefined_codes_have_no_name() {
     let defined: Vec<u8> = MESSAGES.iter().map(|row| row.code).collect();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random frames: each is a TLP, or breaks a rule that has a name, and all are counted. Nothing panics.
+//! Random frames. Each is a TLP or breaks a named rule, and the counts add up. The parser never panics.
 
 use riser_tlp::rules::RULES;
 use riser_tlp::{FORMATS, PayloadPool, Tlp};
 use std::collections::BTreeMap;
 
-/// As many frames of each kind.
+/// Number of frames of each kind.
 const FRAMES: usize = 100_000;
 
 /// xorshift64*.
@@ -30,7 +30,8 @@ impl Dice {
     }
 }
 
-/// What becomes of frames that `make` puts into a buffer: how many of each type, and how many break each rule.
+/// Parses the frames that `make` writes to a buffer. Counts the TLPs of each type, and the frames that break each
+/// rule.
 fn count(mut make: impl FnMut(&mut Dice, &mut [u8; 96]) -> usize) -> BTreeMap<String, usize> {
     let (mut dice, pool, mut counts) = (Dice(0x5eed), PayloadPool::new(), BTreeMap::new());
     let mut frame = [0; 96];
@@ -53,12 +54,13 @@ fn parses_or_reports_random_bytes() {
         dice.fill(frame);
         dice.below(frame.len())
     });
-    // Nearly half of all first bytes have a reserved Fmt, and few frames are as long as they say.
+    // Nearly half of all first bytes have a reserved Fmt, and few frames have the length that they give.
     assert!(counts["ReservedFmt"] > FRAMES / 4 && counts["Length"] > FRAMES / 100, "{counts:?}");
     assert!(counts["ReservedType"] > FRAMES / 10 && counts.contains_key("PrefixOrder"), "{counts:?}");
 }
 
-/// Of every format, as long as the header says, with few data and at times a prefix: most get past the first byte.
+/// Frames of all formats, with the length in their header, few data and sometimes prefixes. Most pass the first
+/// checks.
 #[test]
 fn parses_or_reports_random_fields() {
     let counts = count(|dice, frame| {
@@ -67,7 +69,7 @@ fn parses_or_reports_random_fields() {
         (0..start).step_by(4).for_each(|at| frame[at] = [0x80, 0x8f, 0x91, 0x9e][dice.below(4)]);
         let format = FORMATS[dice.below(FORMATS.len())];
         frame[start] = format.fmt << 5 | format.type_bits | frame[start] & 0x1f & !format.type_mask;
-        // Most fields of the first DW are at rest, as they are on a link.
+        // In half of the frames, most fields of the first DW are zero, as is usual on a link.
         if dice.below(2) == 0 {
             frame[start + 1..start + 3].fill(0);
         }
@@ -79,7 +81,7 @@ fn parses_or_reports_random_fields() {
     for format in &FORMATS {
         assert!(counts.contains_key(format.name), "{} in {counts:?}", format.name);
     }
-    // All that fields alone can break.
+    // All rules that the bytes of one TLP can break.
     let of_fields =
         RULES.iter().filter(|rule| !rule.is_tolerated() && !rule.is_of_receiver() && !rule.is_of_several());
     let others = [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page of rules is generated from the table.
+//! The reference page of rules is generated from the table.
 
 use riser_tlp::rules::{RULES, Rule};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Properties: every TLP comes back from its bytes, and any bytes are a TLP or an error.
+//! Properties: each TLP survives emit and parse unchanged, and any bytes are a TLP or an error.
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -32,7 +32,7 @@ fn address() -> impl Strategy<Value = u64> {
     prop_oneof![0..1u64 << 32, any::<u64>()]
 }
 
-/// Bytes in a row, one DW with any Byte Enables, and a QW with holes.
+/// Contiguous bytes, one DW with any Byte Enables, or a QW with gaps.
 fn span() -> impl Strategy<Value = Span> {
     prop_oneof![
         (address(), 0..4096u64, 1..=4096u32).prop_map(|(page, offset, len)| {
@@ -89,7 +89,7 @@ fn atomic() -> impl Strategy<Value = Body> {
     )
 }
 
-/// Up to four local prefixes of known types, then up to four end-to-end ones of any type.
+/// Up to four local prefixes of known types, then up to four end-to-end prefixes of any type.
 fn prefixes() -> impl Strategy<Value = Prefixes> {
     let local = (prop::sample::select(&[0x80u32, 0x8e, 0x8f][..]), 0..1u32 << 24);
     let end_to_end = (prop_oneof![Just(0x91u32), 0x90..0xa0u32], 0..1u32 << 24);
@@ -141,7 +141,7 @@ fn config() -> impl Strategy<Value = Body> {
     )
 }
 
-/// Vendor-defined codes, whose TC and data are free, but for the PCI-SIG's own.
+/// Vendor-defined codes, whose TC and data are free, except for those of the PCI-SIG.
 fn message() -> impl Strategy<Value = Body> {
     (0..8u8, bdf(), tag(), 0x7e..=0x7fu8, any::<[u8; 8]>(), length()).prop_map(
         |(routing, requester, tag, code, header, length_dw)| {
@@ -159,7 +159,7 @@ fn hint() -> impl Strategy<Value = Option<Hint>> {
     )
 }
 
-/// Every header that may stand on a wire.
+/// Any legal header.
 fn repr() -> impl Strategy<Value = Repr> {
     let body = prop_oneof![memory(), completion(), config(), message(), io(), atomic()];
     (body, 0..8u8, 0..8u8, 0..4u8, hint(), any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
@@ -183,7 +183,7 @@ fn repr() -> impl Strategy<Value = Repr> {
     )
 }
 
-// The steering tag takes the place of a write's Tag and of a read's Byte Enables.
+// The steering tag replaces a write's Tag and a read's Byte Enables, so these fields have fixed values.
 fn hold_what_a_hint_leaves(m: &mut MemoryRequest, th: Option<Hint>) {
     match (th, m.op) {
         (Some(_), op) if op.is_posted() => m.tag = Tag::default(),
@@ -215,16 +215,16 @@ fn cases() -> ProptestConfig {
 proptest! {
     #![proptest_config(cases())]
 
-    /// `Tlp::class` is written out for speed; the table of formats is what it must say.
+    /// `Tlp::class` does not use the table of formats, for speed. It must give the same result.
     #[test]
-    fn the_class_is_that_of_the_format(repr in repr()) {
+    fn class_matches_table_of_formats(repr in repr()) {
         let class = repr.format().class;
         let tlp = riser_tlp::Tlp::new(repr, riser_tlp::Data::NONE);
         prop_assert_eq!(tlp.class(), class);
     }
 
     #[test]
-    fn every_header_comes_back(repr in repr()) {
+    fn parses_every_emitted_header(repr in repr()) {
         let mut bytes = [0xee; 16];
         let len = repr.emit(&mut bytes);
         prop_assert_eq!(len, repr.header_len());
@@ -234,7 +234,7 @@ proptest! {
     }
 
     #[test]
-    fn every_tlp_comes_back(repr in repr(), prefixes in prefixes(), seed in any::<u8>(), wrong in any::<bool>()) {
+    fn parses_every_emitted_tlp(repr in repr(), prefixes in prefixes(), seed in any::<u8>(), wrong in any::<bool>()) {
         let pool = PayloadPool::new();
         let flaw = if wrong && repr.td { riser_tlp::Flaw::WrongEcrc } else { riser_tlp::Flaw::None };
         let tlp = Tlp { prefixes, flaw, ..tlp(repr, &pool, seed) };
@@ -257,13 +257,14 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_tlp_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+    fn parses_or_rejects_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         checks::tlp(&bytes);
     }
 
-    /// As the last, with a known type and as many bytes as its header says, so that most get past the first checks.
+        /// Like the test above, with a known type and the length that the header gives. So most frames pass the
+        /// first checks.
     #[test]
-    fn any_fields_are_a_tlp_or_an_error(
+    fn parses_or_rejects_any_fields(
         format in prop::sample::select(&riser_tlp::FORMATS[..]),
         mut bytes in prop::collection::vec(any::<u8>(), 16..64),
         length in 0..8u8,
@@ -278,9 +279,9 @@ proptest! {
         checks::tlp(&bytes);
     }
 
-    /// The same behind any prefixes.
+        /// Like the test above, with any prefixes.
     #[test]
-    fn any_bytes_behind_prefixes_are_a_tlp_or_an_error(
+    fn parses_or_rejects_any_bytes_after_prefixes(
         mut bytes in prop::collection::vec(any::<u8>(), 20..64),
         count in 1..=10usize,
         format in prop::sample::select(&riser_tlp::FORMATS[..]),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One row per rule: the smallest bytes that break it and nothing else, and the same bytes put right.
+//! One row per rule: the smallest TLP that breaks only this rule, and a legal version of the same TLP.
 
 use riser_tlp::rules::{RULES, Rule, check_received, tolerated};
 use riser_tlp::{
@@ -66,7 +66,7 @@ const DMWR_32_DW: [u8; 140] = {
     tlp
 };
 
-/// Bytes by the layouts of `PCIe 5.0 §2.2`; the paragraph of each rule stands in its row of the table.
+/// Bytes follow the layouts of `PCIe 5.0 §2.2`. The section of each rule is in its row of the table.
 const ROWS: &[Row] = &[
     row(
         RuleId::ReservedFmt,
@@ -207,7 +207,7 @@ const ROWS: &[Row] = &[
         &[0x36, 0, 0, 0, 1, 0, 0, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0],
         &[0x34, 0, 0, 0, 1, 0, 0, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0],
     ),
-    // §2.3 of TCfgRd, which Table 2-3 calls deprecated, and of a Type that nobody has.
+    // TCfgRd, which Table 2-3 lists as deprecated (§2.3), and an undefined Type.
     row(
         RuleId::ReservedType,
         0x1b,
@@ -227,7 +227,7 @@ const ROWS: &[Row] = &[
         &[0x91, 0, 0, 1, 0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
     ),
     row(RuleId::PrefixedHeader, 3, &[0x91, 0, 0], &[0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0]),
-    // Shorter than Length says, then no digest where TD is.
+    // Shorter than Length gives, then without the digest that TD announces.
     row(
         RuleId::Length,
         14,
@@ -436,7 +436,7 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-/// Every rule that the bytes break: of the parser, of a receiver with [`LIMITS`], of senders.
+/// All rules that the bytes break: rules of the parser, of a receiver with `limits`, and of senders.
 fn broken(bytes: &[u8], limits: &Limits) -> Vec<Violation> {
     let tlp = match Tlp::parse(bytes, &PayloadPool::new()) {
         Ok(tlp) => tlp,
@@ -447,7 +447,7 @@ fn broken(bytes: &[u8], limits: &Limits) -> Vec<Violation> {
 }
 
 #[test]
-fn every_rule_has_bytes_that_break_it_alone() {
+fn each_rule_is_broken_by_its_row_only() {
     for Row { rule, found, broken: bytes, right } in ROWS {
         let found_here: Vec<_> = broken(bytes, &LIMITS).iter().map(|v| (v.rule, v.found)).collect();
         assert_eq!(found_here, [(*rule, *found)], "{rule:?}");
@@ -456,7 +456,7 @@ fn every_rule_has_bytes_that_break_it_alone() {
 }
 
 #[test]
-fn every_rule_stands_at_its_number_and_has_a_row() {
+fn id_of_rule_is_its_index_and_has_row() {
     for (place, rule) in RULES.iter().enumerate() {
         assert_eq!(rule.id as usize, place);
         let has_row = ROWS.iter().any(|row| row.rule == rule.id) || rule.id == RuleId::EndToEndSupported;
@@ -469,7 +469,7 @@ fn every_rule_stands_at_its_number_and_has_a_row() {
 }
 
 #[test]
-fn violations_name_field_value_expected_value_section_and_rule() {
+fn violation_prints_field_value_expected_value_section_and_rule() {
     let rows = [
         (Violation::new(RuleId::IoLength, 2), "Length 2 DW, expected 1 DW (PCIe 5.0 §2.2.7, rule io-length)"),
         (
@@ -486,9 +486,9 @@ fn violations_name_field_value_expected_value_section_and_rule() {
     }
 }
 
-/// Length, address, byte enables, and the clause that they break.
+/// Rows: Length, address, byte enables, and the broken clause.
 #[test]
-fn violation_of_byte_enables_names_the_clause() {
+fn violation_of_byte_enables_prints_broken_clause() {
     let rows = [
         (1, 0x1000, 0xff, "Last BE 0000b for Length 1"),
         (2, 0x1000, 0x0f, "Last BE not 0000b for Length over 1"),
@@ -508,7 +508,7 @@ fn violation_of_byte_enables_names_the_clause() {
     }
 }
 
-/// The bytes of an example of one TLP, after a line with a setting. Data that it leaves out are zero.
+/// The bytes of an example with one TLP, which may follow a line with a setting. Omitted data bytes are zero.
 fn example(rule: &Rule) -> Vec<u8> {
     let dws = rule.example.lines().last().unwrap().split(' ').map(|dw| u32::from_str_radix(dw, 16).unwrap());
     let mut bytes: Vec<u8> = dws.flat_map(u32::to_be_bytes).collect();
@@ -519,7 +519,7 @@ fn example(rule: &Rule) -> Vec<u8> {
 }
 
 #[test]
-fn every_example_breaks_its_rule_alone() {
+fn each_example_breaks_only_its_rule() {
     let limits = Limits { end_to_end_prefixes: 3, ..LIMITS };
     for rule in RULES.iter().filter(|rule| !rule.is_of_several()) {
         let limits = if rule.id == RuleId::EndToEndSupported { &limits } else { &LIMITS };
@@ -528,9 +528,9 @@ fn every_example_breaks_its_rule_alone() {
     }
 }
 
-/// What a receiver takes is its own matter: rows of prefixes, Limits, and the rule that is broken.
+/// Rows: prefixes, the receiver's limits, and the broken rule.
 #[test]
-fn a_receiver_takes_the_prefixes_it_is_set_up_for() {
+fn receiver_accepts_prefixes_within_its_limits() {
     let (local, one, four) = ([0x80, 0, 0, 0], [0x91, 0, 0, 7], [0x9e, 0, 0, 0].repeat(4));
     let taking =
         |local_prefixes, end_to_end_prefixes| Limits { local_prefixes, end_to_end_prefixes, ..LIMITS };
@@ -553,9 +553,10 @@ fn a_receiver_takes_the_prefixes_it_is_set_up_for() {
     }
 }
 
-/// A value that nobody parsed can break what its type cannot exclude; the parser finds the same in its bytes.
+/// A TLP built by hand can break rules that its types do not exclude. `check_received` must find the same violation
+/// as the parser finds in the bytes.
 #[test]
-fn values_are_checked_as_their_bytes_are() {
+fn checks_values_like_bytes() {
     let mut checked = 0;
     for row in ROWS.iter().filter(|row| !Rule::get(row.rule).is_tolerated()) {
         let Ok(right) = Tlp::parse(row.right, &PayloadPool::new()) else { panic!("{:?}", row.rule) };
@@ -568,7 +569,7 @@ fn values_are_checked_as_their_bytes_are() {
     assert_eq!(checked, 26);
 }
 
-/// The value of the `broken` bytes of a row, made of the `right` ones, where a value can be so.
+/// The `broken` TLP of a row as a value, made from the `right` one; `None` if the types exclude it.
 fn as_value(row: &Row, right: &Tlp) -> Option<Tlp> {
     use riser_tlp::{AddressType, Attributes, Body, OperandSize, TrafficClass};
     let mut tlp = right.clone();
@@ -608,7 +609,7 @@ fn as_value(row: &Row, right: &Tlp) -> Option<Tlp> {
 }
 
 #[test]
-fn reads_tolerated_violations() {
+fn parses_tlps_that_break_only_sender_rules() {
     for row in ROWS.iter().filter(|row| Rule::get(row.rule).is_tolerated()) {
         assert!(Repr::parse(row.broken).is_ok(), "{:?}", row.rule);
     }
@@ -635,7 +636,7 @@ fn reports_truncated_bytes() {
     assert_eq!(error.to_string(), "truncated TLP: 12 bytes, expected 16 up to the end of its header");
 }
 
-/// All first bytes of headers: a known type, a reserved Fmt, or an error that names both fields.
+/// All first bytes of headers: a known type, a reserved Fmt, or an error with both fields.
 #[test]
 fn reports_unknown_types() {
     for byte in (0..=255u8).filter(|byte| byte >> 5 != 0b100) {
@@ -652,7 +653,7 @@ fn reports_unknown_types() {
     let error = Repr::parse(&[0x1b; 16]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "unknown TLP type: Fmt 000b, Type 11011b; known are MRd MWr MRdLk DMWr IORd IOWr FetchAdd Swap CAS \
+        "unknown TLP type: Fmt 000b, Type 11011b; known types: MRd MWr MRdLk DMWr IORd IOWr FetchAdd Swap CAS \
          CfgRd0 CfgWr0 CfgRd1 CfgWr1 Msg MsgD Cpl CplD CplLk CplDLk"
     );
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every seed of the fuzz targets, through what the targets check.
+//! Runs the checks of the fuzz targets on all their seeds.
 
 use crate::checks;
 use riser_tlp::rules::{RULES, check_received, tolerated};
@@ -7,19 +7,19 @@ use riser_tlp::{FORMATS, Header, Limits, Mps, PayloadPool, RuleId, TcSet, Tlp};
 use std::cell::Cell;
 use testkit::seeds;
 
-/// Runs `check` on every seed of a target, and says how many there are.
+/// Runs `check` on every seed of a target. Returns the number of seeds.
 fn each_seed(target: &str, check: impl Fn(&[u8])) -> usize {
     seeds(target).iter().map(|(_, seed)| check(seed)).count()
 }
 
 #[test]
-fn tlp_seeds_hold() {
+fn tlp_seeds_pass_checks() {
     assert!(each_seed("tlp_parse", checks::tlp) >= 110);
 }
 
-/// Where a run of the target starts: at every format, and at every rule.
+/// The seeds, where fuzzing starts, contain all formats and break all rules of one TLP.
 #[test]
-fn tlp_seeds_leave_nothing_out() {
+fn tlp_seeds_cover_all_formats_and_rules() {
     let formats = Cell::new(0u64);
     let rules = Cell::new(0u64);
     let note = |seed: &[u8]| {
@@ -48,6 +48,6 @@ fn tlp_seeds_leave_nothing_out() {
 }
 
 #[test]
-fn dllp_seeds_hold() {
+fn dllp_seeds_pass_checks() {
     assert!(each_seed("dllp_parse", checks::dllp) >= 24);
 }

@@ -3,7 +3,7 @@
 // figure's key, or `theme=light`, `theme=dark`. Makes no requests.
 
 const FILE_NAME = "riser-report";
-/** Longer tables are folded until the reader opens them. */
+/** Maximum number of rows of a table that is not folded. */
 const MAX_OPEN_ROWS = 60;
 const app = { report: null, hosts: [], parallels: [] };
 
@@ -46,7 +46,7 @@ function tableOf(columns, rows) {
   return make("table", "", head, body);
 }
 
-/** Returns a table with its title, folded if it is long or set to be folded. */
+/** Returns a table with its title. It is folded if it is long, or if the report says so. */
 function tableSection(table) {
   const full = tableOf(table.columns, table.rows);
   const folded = () => make("details", "", make("summary", "", `${table.rows.length} rows`), full);
@@ -78,7 +78,7 @@ function plotBox(figure, plot) {
   return make("div", "plot", make("h3", "", plot.title), host);
 }
 
-/** Returns the values of a figure as a table, built when it is opened, and a button for the CSV file. */
+/** Returns the values of a figure as a table, which is built when the reader opens it, and a button for the CSV file. */
 function valuesOf(figure) {
   const details = make("details", "", make("summary", "", "Values"));
   details.addEventListener("toggle", () => {
@@ -135,7 +135,7 @@ const interfaceOfPage = {
   loaded,
   app,
   csv: () => csvOf(app.report.figures),
-  /** Resolves when everything is drawn. */
+  /** Resolves when all plots are drawn. */
   idle: async () => {
     let last;
     do await (last = pending);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The report's data as files. A file is a blob of this page, so no network is needed.
+// The report's data as files. The page makes the files itself, so no network is needed.
 
 const CSV_HEAD = ["figure", "plot", "series", "x_label", "y_label", "x", "y", "low", "high"];
 
@@ -22,7 +22,7 @@ function csvOf(figures) {
   return [CSV_HEAD, ...rows].map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
 }
 
-/** Offers `text` as a file called `name`. */
+/** Downloads `text` as a file with this name. */
 function handOut(name, type, text) {
   const link = make("a", "");
   link.href = URL.createObjectURL(new Blob([text], { type }));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A report of measurements as one self-contained page with figures and tables, for `riser compare --html`, `riser bench --html` and
-//! `riser sweep`.
+//! A report of measurements: one self-contained page with figures and tables, for `riser compare --html`, `riser
+//! bench --html` and `riser sweep`.
 //!
-//! A [`Report`] is the content. The page draws it with plotly.js, shows values under the pointer, follows the light or dark theme, and
-//! offers its data as CSV and JSON. The data is in the page as one JSON object in the layout of [`Report`], in the element `report`. This
-//! module calculates no values. All text is inserted as text, not as markup.
+//! A [`Report`] is the content of a page. The page draws it with plotly.js, shows values under the pointer, and has
+//! a light and a dark theme. Readers can download its data as CSV and JSON. The element `report` of the page has
+//! the data as one JSON object in the layout of [`Report`]. This module calculates no values. All text is inserted
+//! as text, not as markup.
 
 use crate::page::{self, Shell};
 use serde::Serialize;
@@ -22,7 +23,7 @@ pub(crate) const SHELL: Shell = Shell {
     ],
 };
 
-/// Content of a page, from top to bottom.
+/// The content of a page, from top to bottom.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Report {
     /// Title.
@@ -40,11 +41,11 @@ pub struct Report {
 pub struct Table {
     /// Title.
     pub title: String,
-    /// Heads of the columns, with units.
+    /// Headings of the columns, with units.
     pub columns: Vec<String>,
-    /// Rows with a cell for each column. Columns of numbers are aligned to the right.
+    /// Rows with one cell per column. Columns of numbers are aligned to the right.
     pub rows: Vec<Vec<String>>,
-    /// True to show it only on request. Long tables are always folded.
+    /// True if the table is folded until the reader opens it. Long tables are always folded.
     pub folded: bool,
 }
 
@@ -55,24 +56,24 @@ pub struct Figure {
     pub key: String,
     /// Title.
     pub title: String,
-    /// Description, one paragraph.
+    /// Description in one paragraph.
     pub text: String,
-    /// Missing or replaced data, one line each.
+    /// One line for each missing or replaced value.
     pub notes: Vec<String>,
-    /// Its plots; empty if all their data are missing.
+    /// The plots; empty if all their data is missing.
     pub plots: Vec<Plot>,
-    /// Its parallel coordinates, drawn above the plots.
+    /// Parallel coordinates above the plots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel: Option<Parallel>,
 }
 
-/// Parallel coordinates: axes next to each other, and a line across them for each row. The page highlights rows within the ranges that
-/// are selected on the axes.
+/// Parallel coordinates: vertical axes next to each other, and one line across them per row. The page highlights
+/// the rows within the ranges that the reader selects on the axes.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Parallel {
     /// The axes, from left to right.
     pub axes: Vec<Coordinate>,
-    /// Index of the axis that colours the lines, from 0.
+    /// Index of the axis whose values determine the colours of the lines, from 0.
     pub colour: usize,
 }
 
@@ -81,7 +82,7 @@ pub struct Parallel {
 pub struct Coordinate {
     /// Quantity and unit.
     pub label: String,
-    /// One value per row. With `names`, the index into them.
+    /// One value per row. For an axis with names, the index into `names`.
     pub values: Vec<f64>,
     /// Names of the values 0, 1 and so on, if the values are not numbers.
     pub names: Vec<String>,
@@ -107,7 +108,7 @@ pub struct Plot {
 pub struct Axis {
     /// Quantity and unit.
     pub label: String,
-    /// The unit alone, for values under the pointer.
+    /// The unit only, for values under the pointer.
     pub unit: String,
     /// Scale of the axis.
     pub scale: Scale,
@@ -120,9 +121,9 @@ pub enum Scale {
     /// Linear, from 0 or a negative value.
     #[default]
     Linear,
-    /// Logarithmic, with powers of ten. Values that are not above 0 are not drawn.
+    /// Logarithmic, with powers of ten. Only values above 0 are drawn.
     Log,
-    /// Logarithmic, in bytes with powers of two: ticks are 4 KiB, 16 KiB, 1 MiB. Values that are not above 0 are not drawn.
+    /// Logarithmic, in bytes with powers of two: ticks are 4 KiB, 16 KiB, 1 MiB. Only values above 0 are drawn.
     Bytes,
 }
 
@@ -133,11 +134,11 @@ pub enum Look {
     /// A line with small marks at its points.
     #[default]
     Line,
-    /// A line without marks, for a curve with a value everywhere.
+    /// A line without marks, for a continuous curve.
     Curve,
     /// A dashed line without marks, for a target or a closed form.
     Dashed,
-    /// Hollow marks without a line, to compare with a line.
+    /// Hollow marks without a line, for values to compare with a line.
     Points,
 }
 
@@ -148,13 +149,13 @@ pub struct Series {
     pub name: String,
     /// Style.
     pub look: Look,
-    /// Index of its colour; the page's colours repeat. Series that belong together have the same index.
+    /// Index of the colour. The page repeats its colours. Series that belong together have the same index.
     pub colour: usize,
     /// X values, in the unit of the axis.
     pub x: Vec<f64>,
-    /// Y values, as many as in `x`.
+    /// Y values, as many as X values.
     pub y: Vec<f64>,
-    /// Bars around the values, if it has any.
+    /// Bars around the values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bars: Option<Bars>,
 }
@@ -170,20 +171,20 @@ pub struct Bars {
     pub high: Vec<f64>,
 }
 
-/// Reason why a report cannot be shown.
+/// Reason why a report is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReportError {
-    /// A series with columns of different lengths: its name and the lengths.
+    /// The columns of a series have different lengths. Contains its name and the lengths.
     #[error("series {0:?} has columns of {1:?} values: expected equal lengths")]
     Columns(String, Vec<usize>),
-    /// A series, by name, with a value that is not a finite number.
+    /// A value of the series with this name is not finite.
     #[error("series {0:?} has a value that is not finite")]
     Value(String),
-    /// A table, by title, with a row that has another number of cells than columns.
+    /// A row of the table with this title does not have one cell per column. Contains its number of cells.
     #[error("table {0:?} has a row of {1} cells: expected as many as its columns")]
     Cells(String, usize),
-    /// A key that is empty, not unique, or has other characters than letters, digits and hyphens.
-    #[error("figure key {0:?}: expected letters, digits and hyphens, and each key once")]
+    /// The key of a figure is empty, is not unique, or has characters other than letters, digits and hyphens.
+    #[error("figure key {0:?}: expected a unique key of letters, digits and hyphens")]
     Key(String),
 }
 
@@ -196,7 +197,8 @@ impl From<ReportError> for io::Error {
 impl Report {
     /// Writes the page. Equal reports give equal bytes.
     ///
-    /// # Errors Errors of `out`, or a [`ReportError`] as `InvalidInput` before any byte is written.
+    /// # Errors
+    /// Errors of `out`. If the report is invalid, a [`ReportError`] as `InvalidInput`, before any byte is written.
     pub fn write(&self, out: impl Write) -> io::Result<()> {
         self.check()?;
         let mut out = BufWriter::new(out);
@@ -205,9 +207,10 @@ impl Report {
         page::write_end(&mut out)
     }
 
-    /// Checks that the report can be shown.
+    /// Checks that the report is valid.
     ///
-    /// # Errors The first fault.
+    /// # Errors
+    /// The first error in the report.
     pub fn check(&self) -> Result<(), ReportError> {
         for table in &self.tables {
             if let Some(row) = table.rows.iter().find(|row| row.len() != table.columns.len()) {

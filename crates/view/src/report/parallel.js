@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Parallel coordinates on a canvas. A drag along an axis selects a range, a click removes the selection. The data is never
-// changed.
+// Parallel coordinates on a canvas. Dragging along an axis selects a range, and a click removes it. Never changes
+// the data.
 
 const PARALLEL = { height: 420, top: 46, bottom: 30, side: 70, least: 110, grip: 26, shortest: 4 };
 /** Colours of the smallest and largest value of the colour axis, which colour-blind readers can distinguish. Other values are in
@@ -15,7 +15,7 @@ function shareOf(coordinate, value) {
   return log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
 }
 
-/** Returns an axis with its ends. A logarithmic axis needs values above 0. */
+/** Returns an axis with its ends. A logarithmic axis uses only values above 0. */
 function coordinateOf(axisOf) {
   const { values, names } = axisOf;
   let [low, high] = [Infinity, -Infinity];
@@ -24,7 +24,7 @@ function coordinateOf(axisOf) {
   return { ...axisOf, low, high, log: axisOf.scale !== "linear" && low > 0 };
 }
 
-/** Returns the values at which an axis has ticks. */
+/** Returns the values of the ticks of an axis. */
 function ticksOf(coordinate) {
   const { low, high, log, values, names } = coordinate;
   if (names.length > 0) return names.map((_, at) => at);
@@ -90,7 +90,7 @@ function drawParallel(state) {
   const within = Array.from({ length: rows }, (_, row) => isChosen(state, row));
   const lines = within.filter(Boolean).length;
   const alpha = Math.max(0.06, Math.min(0.8, 60 / Math.max(1, lines)));
-  // Lines that are not selected are drawn first, below the others.
+  // Lines outside the selection are drawn first, below the others.
   within.forEach((is, row) => is || drawLine(to, state, row, colour("grid")));
   within.forEach((is, row) => is && drawLine(to, state, row, tint(shareOf(axes[state.colour], axes[state.colour].values[row]), alpha)));
   axes.forEach((_, at) => drawCoordinate(to, state, at));
@@ -117,7 +117,7 @@ function drawCoordinate(to, state, at) {
   to.stroke();
   to.font = "11px system-ui, DejaVu Sans, sans-serif";
   to.textAlign = "center";
-  // Keys are long, and differ in their last parts.
+  // Labels are long keys that differ in their last parts.
   const words = coordinate.label.split(".");
   const room = Math.max(12, Math.floor(placeOf(state, 1) - placeOf(state, 0)) / 6.5);
   const shorten = (text) => (text.length > room ? `\u2026${text.slice(1 - room)}` : text);
@@ -143,7 +143,7 @@ function drawCoordinate(to, state, at) {
   to.globalAlpha = 1;
 }
 
-/** Returns the axis at a position of the canvas, and the height on it. */
+/** Returns the axis at a position of the canvas, and the position along this axis. */
 function gripAt(state, event) {
   const { left, top } = state.canvas.getBoundingClientRect();
   const at = state.axes.findIndex((_, n) => Math.abs(placeOf(state, n) - (event.clientX - left)) <= PARALLEL.grip);

@@ -6,13 +6,13 @@ const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", 
 const PLOT_CONFIG = { displayModeBar: false, responsive: false, doubleClick: "reset", showTips: false };
 const BINARY_UNITS = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]];
 
-/** Returns bytes in the largest unit that gives a whole number: `4 KiB`. */
+/** Returns a number of bytes in the largest unit that divides it: `4 KiB`. */
 function bytesText(bytes) {
   const [size, name] = BINARY_UNITS.find(([unit]) => bytes >= unit && bytes % (unit / 2) === 0) ?? [1, "B"];
   return `${bytes / size} ${name}`;
 }
 
-/** Returns a value for readers: five significant digits and the unit. */
+/** Returns a value as text, with five significant digits and the unit. */
 function valueText(value, axisOf) {
   if (axisOf.scale === "bytes") return bytesText(value);
   const text = String(Number(value.toPrecision(5)));
@@ -38,7 +38,7 @@ function errorBars({ bars, y }, tint) {
   };
 }
 
-/** Escapes text so that plotly finds no markup in it. */
+/** Escapes text, so that plotly does not interpret it as markup. */
 function plain(text) {
   return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }
@@ -72,7 +72,8 @@ function axisOfPlot(axisOf, values) {
   return axis(title, { type: "log", tickmode: "array", tickvals: ticks, ticktext: ticks.map(bytesText) });
 }
 
-/** Returns the number of rows of a legend with entries of these widths: one, or columns as wide as the widest entry. */
+/** Returns the number of rows of a legend with entries of these widths. If one row is too narrow, the columns are as wide as
+ *  the widest entry. */
 function legendRowsOf(widths, room) {
   if (widths.reduce((sum, width) => sum + width, 0) <= room) return 1;
   return Math.ceil(widths.length / Math.max(1, Math.floor(room / Math.max(...widths))));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Common code of all pages: elements, a count of errors, light and dark themes, the address after `#`, and plotly.js
-// from its packed form. Makes no requests.
+// Common code of all pages: elements, a count of errors, light and dark themes, the address after `#`, and the packed
+// plotly.js. Makes no requests.
 
 const byId = (id) => document.getElementById(id);
 const mark = document.documentElement.dataset;
@@ -9,7 +9,7 @@ window.addEventListener("error", () => (mark.errors = String(Number(mark.errors)
 window.addEventListener("unhandledrejection", () => (mark.errors = String(Number(mark.errors) + 1)));
 document.addEventListener("securitypolicyviolation", () => (mark.errors = String(Number(mark.errors) + 1)));
 
-/** Returns an element with a class and children or text. */
+/** Returns a new element with a class, and with children or text. */
 function make(tag, className, ...children) {
   const element = document.createElement(tag);
   if (className) element.className = className;
@@ -34,7 +34,7 @@ function inflated(text) {
 
 let plotlyLoading = null;
 
-/** Loads plotly.js from its packed form in this page. */
+/** Loads plotly.js, which is in this page in packed form. */
 function loadPlotly() {
   plotlyLoading ??= (async () => {
     const script = document.createElement("script");
@@ -73,14 +73,14 @@ function applyTheme(theme) {
   byId("theme").textContent = { auto: "Auto", light: "Light", dark: "Dark" }[themeNow];
 }
 
-/** Switches to the next theme, starting with the one that differs from the system's. */
+/** Switches to the next theme. The first switch gives the theme that differs from the system's. */
 function nextTheme() {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const order = dark ? { auto: "light", light: "dark", dark: "auto" } : { auto: "dark", dark: "light", light: "auto" };
   applyTheme(order[themeNow]);
 }
 
-/** Returns the values of the address by name. */
+/** Returns the values in the address by name. */
 function hashState() {
   return Object.fromEntries(new URLSearchParams(location.hash.slice(1).replace(/\+/g, "%2B")));
 }

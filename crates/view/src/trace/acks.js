@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Determines which TLP an Ack or Nak acknowledges (PCIe 5.0 §3.6): from the places of TLPs in their lane if the capture has
-// them, otherwise from their order. Does not access the page.
+// Determines which TLPs an Ack or Nak acknowledges (PCIe 5.0 §3.6), from the places of TLPs in their lane. If the
+// capture does not have places, TLPs are counted in order. Does not access the page.
 
 /** Sequence numbers have 12 bits (PCIe 5.0 §3.6.2.1). */
 const SEQUENCE_NUMBERS = 4096;
@@ -14,7 +14,7 @@ function isNak(store, row) {
   return store.first[row] === 0x10;
 }
 
-/** TLPs of a lane that no Ack has acknowledged yet. */
+/** Unacknowledged TLPs of a lane. */
 class Unacked {
   constructor() {
     /** Row and bytes by place. */
@@ -22,8 +22,7 @@ class Unacked {
     Object.assign(this, { oldest: 0, newest: -1, bytes: 0, acks: 0, shift: 0, placed: false, steps: new Steps() });
   }
 
-  // A TLP has the place that the capture gives it, otherwise the next one. A replay has the place of the first
-  // transmission.
+  // Without a place in the capture, a TLP gets the next one. A replay has the place of the first transmission.
   send(place, row, bytes, time) {
     this.placed ||= place >= 0;
     const at = place >= 0 ? place : this.newest + 1;
@@ -36,7 +35,7 @@ class Unacked {
     this.steps.add(time, this.bytes);
   }
 
-  // The link came up: sequence numbers start at 0, and TLPs sent before cannot be acknowledged any more.
+  // The link came up. Sequence numbers start at 0, and earlier TLPs can no longer be acknowledged.
   restart(time) {
     if (this.newest < 0) return;
     this.waiting.clear();
@@ -44,14 +43,14 @@ class Unacked {
     this.steps.add(time, 0);
   }
 
-  // A TLP whose sequence number is reused by a later one cannot be acknowledged any more.
+  // A TLP can no longer be acknowledged once a later TLP has the same sequence number.
   forget(place) {
     this.bytes -= this.waiting.get(place).bytes;
     this.waiting.delete(place);
   }
 
-  // An Ack or Nak identifies the last TLP that arrived by the low 12 bits of its place. If the capture gives no places and
-  // did not begin with the link, the first Ack is taken to acknowledge the last TLP before it.
+  // An Ack or Nak contains the low 12 bits of the place of the last TLP that arrived. If the capture has no places
+  // and starts after the link came up, the first Ack is assumed to acknowledge the last TLP before it.
   acknowledge(sequence, time, named) {
     if (this.newest < 0) return;
     const distance = () => (this.newest + this.shift - sequence) & 0xfff;
@@ -68,8 +67,8 @@ class Unacked {
   }
 }
 
-/** Walks all rows. Calls `named(row, ack)` with the first Ack or Nak that acknowledges a TLP, and `refused(row, nak)` with
- *  each TLP that a Nak requests again. Returns the lanes. */
+/** Visits all rows. Calls `named(row, ack)` for each TLP with the first Ack or Nak that acknowledges it, and
+ *  `refused(row, nak)` for each TLP that a Nak requests again. Returns the lanes. */
 function walkAcks(store, headers, named = () => {}, refused = () => {}) {
   const lanes = new Map();
   const lane = (number) => {

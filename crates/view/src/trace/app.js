@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The logic of the trace page: state, filter, plots, keys, and the address after `#`: `filter`, `select` (a frame number or
-// `worst`), `tab`, `theme`, `list` (`transactions`), `sort` (a column, with `-` before it for descending order), `fold`
-// (`on`, `off`), `a` and `b` (cursors, ps), `marks`. Makes no requests.
+// The logic of the trace page: state, filter, plots and keys. The address after `#` has these values: `filter`,
+// `select` (a frame number or `worst`), `tab`, `theme`, `list` (`transactions`), `sort` (a column, with `-` before
+// it for descending order), `fold` (`on`, `off`), `a` and `b` (cursors, ps), `marks`. Makes no requests.
 
 const app = {
   store: null,
   headers: null,
   /** Rows that pass the filter; null for all. */
   rows: null,
-  /** Whether a transaction passes the filter; null for all. */
+  /** Function that tells whether a transaction passes the filter; null if all do. */
   unitHolds: null,
   filterText: "",
   selected: -1,
   tab: "latency",
-  /** `records` or `transactions`; `open` has the unfolded transactions by their first row. */
+  /** `records` or `transactions`. `open` has the first row of each unfolded transaction. */
   mode: "records",
   open: new Set(),
-  /** { key, down }; null as captured. */
+  /** Sort order { key, down }; null for the order of the capture. */
   sort: null,
   /** Transactions that pass the filter, and the rows of the list in its order. */
   unitRows: null,
-  /** Rows that plots show, if they differ from the records. */
+  /** Rows in the plots, if they differ from the records in the list. */
   plotRows: null,
   ordered: null,
-  /** Lines of the list: rows, nesting depth of each, and each row's place. Null: all rows, without nesting. */
+  /** Lines of the list: their rows, their depths, and the place of each row; null for all rows without nesting. */
   shown: { rows: null, depths: null, places: null },
-  /** Time range in view, ps; null for all. */
+  /** Time range in view in ps; null for all. */
   range: null,
   timeline: PLAIN_TIME,
   /** The time axis of the current plot. */
@@ -33,18 +33,18 @@ const app = {
   cursors: { a: NaN, b: NaN },
   /** Notes by row. */
   marks: new Map(),
-  /** Position of the pointer in the plot, pixels; null outside. */
+  /** Position of the pointer in the plot in pixels; null outside the plot. */
   pointer: null,
   options: { log: false, tail: false, dataOnly: false, data: true, header: false, unacked: false },
   cloud: null,
   worst: [],
   pools: null,
-  /** Resolves when the selected record is shown with its data. */
+  /** Resolves when the selected record and its data are visible. */
   details: null,
 };
 let pending = Promise.resolve();
 
-/** Starts with the first chunk: shows its rows while the browser still reads the page. */
+/** Starts with the first chunk, and shows its rows while the browser still reads the page. */
 function start() {
   const meta = JSON.parse(byId("meta").textContent);
   app.store = makeStore(meta);
@@ -62,13 +62,13 @@ function start() {
   pending = (first ? takeChunk(first) : Promise.resolve()).then(firstPaint);
 }
 
-/** Lists every field and flag of the filter, as the capture crate defines them. */
+/** Lists all fields and flags of the filter from the definitions of the capture crate. */
 function showFilterHelp(fields) {
   const items = fields.flatMap(({ name, legal, what }) => [make("dt", "", name), make("dd", "", what, ...(legal ? [make("i", "", `: ${legal}`)] : []))]);
   byId("filter-help").replaceChildren(...items);
 }
 
-/** Shows the whole file name, and as much of its folders as fits. */
+/** Shows the complete file name, and as much of its path as fits. */
 function showTitle(path) {
   const at = Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1;
   const name = at === path.length ? 0 : at;
@@ -82,7 +82,7 @@ async function takeChunk(element) {
   mark.rows = String(app.store.count);
 }
 
-/** Sets column widths: for the longest number with the triangle of a transaction, the longest time, and link names. */
+/** Sets column widths from the longest number (with the triangle of a transaction), the longest time and the link names. */
 function fitColumns() {
   const { store } = app;
   const links = store.meta.interfaces.map((face) => (face.slot || String(face.link)).length);
@@ -103,7 +103,7 @@ async function firstPaint() {
   mark.firstPaintMs = String(Math.round(performance.now()));
 }
 
-/** Continues when the whole page is loaded: with the other chunks, the values of the address, then the plot. */
+/** Continues when the page is loaded: reads the other chunks and the values of the address, then draws the plot. */
 function loaded() {
   if (!app.store) start();
   pending = pending.then(async () => {
@@ -123,7 +123,7 @@ function loaded() {
 
 // Filter.
 
-/** Sets a filter; the plots follow. An invalid expression changes nothing and shows an error. */
+/** Sets the filter and updates list and plots. An invalid expression only shows an error. */
 function setFilter(text) {
   const form = byId("filter");
   byId("expression").value = text;
@@ -150,14 +150,14 @@ function setFilter(text) {
   refresh();
 }
 
-/** A term holds for a transaction if it holds for any of its TLPs that arrived; `replay` if one was resent, `error` also if
- *  it was not answered. */
+/** Converts a term for rows to a term for transactions. It matches a transaction if it matches one of its TLPs that arrived.
+ *  `replay` matches if a TLP was retransmitted. `error` also matches a transaction without all completions. */
 function ofAnyTlp(holds, name) {
   const asWhole = { replay: (unit) => units().isRetried(unit), error: (unit) => units().hasFailed(unit) }[name];
   return (unit) => asWhole?.(unit) || units().tlps(unit).some((row) => !isLost(app.store, row) && holds(row));
 }
 
-/** Adds a time range to the filter, replacing an earlier one. */
+/** Adds a time range to the filter, or replaces the time range in it. */
 function filterToTimes(range) {
   const start = BigInt(app.store.meta.start_ps);
   const [from, to] = range.map((ps) => start + BigInt(Math.round(Math.max(0, ps))));
@@ -260,7 +260,7 @@ function setRange(range) {
   return refresh();
 }
 
-/** Returns whether long idle stretches are folded. */
+/** Returns whether long idle times are folded. */
 function isFolded() {
   return app.timeline === app.folded;
 }
@@ -280,7 +280,7 @@ function setCursor(name, ps) {
   saveHash();
 }
 
-/** Sets a cursor to the pointer in a plot over time, otherwise to the selected record. */
+/** Sets a cursor to the pointer if that is in a plot over time, otherwise to the selected record. */
 function putCursor(name) {
   if (app.pointer && viewNow().timed) setCursor(name, timeOfPixel(app, app.pointer.x));
   else if (app.selected >= 0) setCursor(name, app.store.time[app.selected]);
@@ -385,7 +385,7 @@ function togglePlots() {
   refresh();
 }
 
-/** Redraws a plot whose size has changed: panels next to it appear and disappear. */
+/** Redraws the plot if its size has changed, because a panel next to it has appeared or disappeared. */
 function onPlotSize() {
   const layout = app.host._fullLayout;
   if (layout && (layout.width !== app.host.clientWidth || layout.height !== app.host.clientHeight)) refresh();
@@ -404,13 +404,13 @@ function listen() {
   document.addEventListener("keydown", onKey);
   byId("plot-area").addEventListener("pointermove", hover);
   byId("plot-area").addEventListener("pointerleave", leavePlot);
-  // Wait for the next frame, since drawing may resize other panels.
+  // Waits for the next frame, because drawing may resize other panels.
   new ResizeObserver(() => requestAnimationFrame(onPlotSize)).observe(app.host);
   window.addEventListener("hashchange", () => applyHash());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => refresh());
 }
 
-/** The last address that the page has read or written, so that it does not read its own changes. */
+/** The last address that the page has read or written. The page does not read its own changes. */
 let hashWritten = null;
 
 async function applyHash() {
@@ -435,7 +435,7 @@ async function applyHash() {
   saveHash();
 }
 
-/** Writes the state of the view to the address, without default values. */
+/** Writes the state of the page to the address, without default values. */
 function saveHash() {
   if (hashWritten === null) return;
   const state = {
@@ -483,13 +483,13 @@ const interfaceOfPage = {
   units,
   /** The fields of the filter, by name. */
   fields: () => filterFields(app.store, app.headers),
-  /** Returns the meaning of a row; empty if the capture does not give it. */
+  /** Returns the meaning of a row; empty if it is unknown. */
   means: (row) => meaningOf(app.store, row),
-  /** Returns the position of a time in the plot, pixels from its left; NaN if out of view. */
+  /** Returns the position of a time in the plot, in pixels from its left edge; NaN if the time is out of view. */
   pixelOf: (ps) => pixelOfTime(app, ps),
-  /** Returns a promise of the data bytes of a row that the page has. */
+  /** Returns a promise of a row's data bytes in the page. */
   payload: (row) => payloadOf(app.store, row),
-  /** Resolves when everything is read and drawn. */
+  /** Resolves when all data is read and drawn. */
   idle: async () => {
     await pending;
     await refresh();

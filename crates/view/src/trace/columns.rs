@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The data that the page keeps of each record, packed as columns.
+//! The data of each record in the page, packed as columns.
 //!
-//! A chunk holds up to [`CHUNK_ROWS`] rows and can be unpacked independently. Unpacked, it is the length in bytes of each of [`COLUMNS`] as a little-endian
-//! u32, then the columns one after the other:
+//! A chunk has up to [`CHUNK_ROWS`] rows and can be unpacked by itself. An unpacked chunk begins with the length of
+//! each of [`COLUMNS`] in bytes as a little-endian u32. Then follow the columns:
 //!
 //! | column | bytes per row | content |
 //! |---|---|---|
-//! | `kind` | 1 | bits 1:0 [`TLP`], [`DLLP`], [`OTHER`] or [`BAD`]; bit 2 issued by the host; bit 3 damaged, bit 4 dropped on the link; bit 5 has an ECRC that could be checked, bit 6 which is bad; bit 7 has prefixes |
+//! | `kind` | 1 | bits 1:0 [`TLP`], [`DLLP`], [`OTHER`] or [`BAD`]; bit 2 issued by the host; bit 3 damaged, bit 4 dropped on the link; bit 5 ECRC checked, bit 6 ECRC bad; bit 7 has prefixes |
 //! | `first` | 1 | first byte of the header of a TLP (Fmt and Type) or DLLP; 0 without a header |
-//! | `number` | varint, signed | frame number minus that of the row before |
-//! | `time` | varint, signed | ps since the capture's first frame, minus that of the row before |
-//! | `interface`, `path`, `text` | varint | index in the table of that name, from 1; 0 is none |
-//! | `dw0` to `dw3` | varint, signed | header of a TLP or DLLP minus that of the last row with the same first byte; `dw3` only if the header has it |
-//! | `length` | varint, signed | bytes on the wire minus those of that row |
-//! | `cut` | varint | how many of these bytes were not captured |
+//! | `number` | varint, signed | frame number minus the previous row's |
+//! | `time` | varint, signed | ps since the capture's first frame minus the previous row's |
+//! | `interface`, `path`, `text` | varint | index in the table of that name, from 1; 0 for none |
+//! | `dw0` to `dw3` | varint, signed | DW of a TLP or DLLP header minus the same DW of the last row with the same first byte; `dw3` only if the header has it |
+//! | `length` | varint, signed | bytes on the wire minus the same value of that row |
+//! | `cut` | varint | number of these bytes that were not captured |
 //! | `held` | varint | captured data bytes of a TLP |
-//! | `sequence`, `stamp` | varint, signed | NetTLP header minus that of the last row of the interface |
-//! | `place` | varint, signed | 1 more than the place of a TLP in its lane ([`Mark`](capture::Mark)), 0 for none, minus that of the last row of the interface |
-//! | `outcome` | varint | bit 0 seen before, bit 1 taken, bit 2 ends a bus probe, from bit 3 on its errors ([`Outcome`](capture::Outcome)) |
-//! | `back` | varint | for a completion, its frame number minus that of its request; 0 is none |
-//! | `forwards` | varint | for a forwarded request, its frame number minus that of its first record on another link; else 0 |
-//! | `response` | varint | 1 more than the response time in ps if a transaction completes here, else 0 |
-//! | `waited` | varint | 1 more than the part of it in ps from the first data on; 0 if there was no data |
+//! | `sequence`, `stamp` | varint, signed | field of the NetTLP header minus the same field of the interface's last row |
+//! | `place` | varint, signed | place of a TLP in its lane plus 1 ([`Mark`](capture::Mark)), or 0 without a place; minus the same value of the interface's last row |
+//! | `outcome` | varint | bit 0 seen before; bit 1 taken; bit 2 ends a bus probe; from bit 3 on, errors ([`Outcome`](capture::Outcome)) |
+//! | `back` | varint | for a completion, its frame number minus its request's; 0 for none |
+//! | `forwards` | varint | for a forwarded request, its frame number minus the number of its first record on another link; otherwise 0 |
+//! | `response` | varint | response time in ps plus 1 if a transaction completes here; otherwise 0 |
+//! | `waited` | varint | part of the response time after the first data in ps plus 1; 0 without data |
 //! | `means` | varint, text | length in bytes and UTF-8 text of a TLP's meaning ([`Meaning`](capture::Meaning)); 0 for none |
 //!
-//! Varints are LEB128; signed ones use zigzag. Differences wrap in 32 bits, except those of `number`, `time` and `place`, which stay within 64 bits. The code
-//! never panics, and never holds more than a chunk.
+//! Varints are LEB128, and signed varints use zigzag. Differences have 32 bits and wrap; those of `number`, `time` and
+//! `place` have 64 bits. The code never panics, and holds at most one chunk.
 
 use flate2::{Compression, write::ZlibEncoder};
 use std::io::Write;
@@ -67,29 +67,29 @@ const HEADER_AT: usize = 7;
 pub const TLP: u8 = 0;
 /// A DLLP.
 pub const DLLP: u8 = 1;
-/// Readable, but neither TLP nor DLLP.
+/// A valid record that is neither a TLP nor a DLLP.
 pub const OTHER: u8 = 2;
-/// Unreadable.
+/// An unreadable record.
 pub const BAD: u8 = 3;
 /// In `kind`: the host issued the transaction.
 pub const HOST: u8 = 1 << 2;
-/// In `kind`: its bits were flipped on the link.
+/// In `kind`: bits were flipped on the link.
 pub const DAMAGED: u8 = 1 << 3;
-/// In `kind`: it was lost on the link.
+/// In `kind`: the record was lost on the link.
 pub const DROPPED: u8 = 1 << 4;
-/// In `kind`: it has an ECRC that could be checked.
+/// In `kind`: the ECRC was checked.
 pub const ECRC: u8 = 1 << 5;
-/// In `kind`: this ECRC is bad.
+/// In `kind`: the ECRC is bad.
 pub const BAD_ECRC: u8 = 1 << 6;
-/// In `kind`: it has prefixes.
+/// In `kind`: the TLP has prefixes.
 pub const PREFIXED: u8 = 1 << 7;
 
-/// Interfaces whose last NetTLP header is remembered, equal to the size of the table of interfaces.
+/// Number of interfaces whose last NetTLP header is kept: the size of the table of interfaces.
 const LANES: usize = super::tables::MAX_INTERFACES + 1;
-/// Remembered headers: one for each first byte of TLPs and of DLLPs, and one for rows without a header.
+/// Number of kept headers: one per first byte of TLPs and of DLLPs, and one for rows without a header.
 const CONTEXTS: usize = 513;
 
-/// The data of a record that the page keeps.
+/// The data of one record in the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Row {
     /// Number of the frame in the file, from 1; 0 for a fault of the file.
@@ -99,33 +99,33 @@ pub struct Row {
     /// [`TLP`], [`DLLP`], [`OTHER`] or [`BAD`], with [`HOST`], [`DAMAGED`], [`DROPPED`], [`ECRC`], [`BAD_ECRC`],
     /// [`PREFIXED`].
     pub kind: u8,
-    /// Index in the table of interfaces; 0 is none.
+    /// Index in the table of interfaces, from 1; 0 for none.
     pub interface: u32,
-    /// Index in the table of paths; 0 is none.
+    /// Index in the table of paths, from 1; 0 for none.
     pub path: u32,
-    /// Index in the table of texts; 0 is none.
+    /// Index in the table of texts, from 1; 0 for none.
     pub text: u32,
-    /// The header in DWs; for a DLLP its first four bytes, then its CRC.
+    /// The header in DWs. For a DLLP: its first four bytes, then its CRC.
     pub header: [u32; 4],
-    /// Captured bytes.
+    /// Number of captured bytes.
     pub captured: u32,
-    /// Bytes on the wire.
+    /// Number of bytes on the wire.
     pub original: u32,
-    /// Captured data bytes of a TLP.
+    /// Number of captured data bytes of a TLP.
     pub held: u32,
     /// NetTLP sequence number.
     pub sequence: u16,
     /// NetTLP timestamp.
     pub stamp: u32,
-    /// Place among the TLPs of its lane, from 1; 0 is unknown.
+    /// Place among the TLPs of its lane, from 1; 0 if unknown.
     pub place: u64,
-    /// Its role in the transactions, as in the column.
+    /// Effect on the transactions, as in the column `outcome`.
     pub outcome: u16,
-    /// Its frame number minus that of the request that it answers; 0 is none.
+    /// For a completion, its frame number minus its request's; 0 for none.
     pub back: u64,
-    /// For a forwarded request, its frame number minus that of its first record on another link; else 0.
+    /// For a forwarded request, its frame number minus the number of its first record on another link; otherwise 0.
     pub forwards: u64,
-    /// Response time of the transaction that it completes, in ps.
+    /// Response time of the transaction that completes here, in ps.
     pub response_ps: Option<u64>,
     /// Time of that transaction from the request to the first data, in ps.
     pub first_data_ps: Option<u64>,
@@ -149,7 +149,7 @@ impl Row {
         }
     }
 
-    // DWs of the header: the lowest bit of Fmt selects three or four (`PCIe 5.0 Table 2-2`).
+    // Number of DWs in the header. The lowest bit of Fmt selects three or four (`PCIe 5.0 Table 2-2`).
     const fn header_dw(&self) -> usize {
         match self.kind & 3 {
             TLP => 3 + (self.header[0] >> 29 & 1) as usize,
@@ -219,7 +219,7 @@ impl Columns {
             row.waited(),
             means.len() as u64,
         ];
-        // These are bytes, not varints.
+        // The first two columns are bytes, not varints.
         self.columns[0].push(row.kind);
         self.columns[1].push(row.first());
         self.push_all(2, &before_header);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn zigzag_maps_small_numbers_to_small_ones() {
+    fn zigzag_maps_small_numbers_to_small_numbers() {
         let rows = [(0, 0), (-1, 1), (1, 2), (-2, 3), (i64::MAX, u64::MAX - 1), (i64::MIN, u64::MAX)];
         for (value, coded) in rows {
             assert_eq!(zigzag(value), coded, "{value}");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Flow control as seen in a capture with DLLPs (PCIe 5.0 §2.6.1, §3.4): the remaining credits of a sender. They are observed at
-// the tap, so they differ from the sender's view by the time on the wire. Does not access the page.
+// Computes the remaining credits of senders from a capture with DLLPs (PCIe 5.0 §2.6.1, §3.4). They are the credits
+// at the tap. A sender has the same credits earlier or later: the difference is the time on the wire. Does not
+// access the page.
 
 const FC_KINDS = { 0x40: "InitFC1", 0xc0: "InitFC2", 0x80: "UpdateFC" };
 const FC_CLASSES = ["P", "NP", "Cpl"];
@@ -27,8 +28,8 @@ function flowControlOf(store, row) {
   };
 }
 
-/** Returns whether a DLLP begins flow-control initialization of VC0, as when a link comes up. Sequence numbers and credits then
- *  restart. */
+/** Returns whether a DLLP starts flow-control initialization of VC0. A link does this when it comes up; sequence numbers and
+ *  credits then restart. */
 function startsLink(store, row) {
   const fc = flowControlOf(store, row);
   return fc !== null && fc.kind === "InitFC1" && fc.vc === 0;
@@ -40,7 +41,7 @@ function hasCredits(store) {
   return false;
 }
 
-/** One pool of credits: those of one class on one lane and virtual channel. */
+/** The credits of one class on one lane and virtual channel. */
 class Pool {
   constructor(name, lane, className) {
     Object.assign(this, { name, lane, class: className, initialized: false });
@@ -65,7 +66,7 @@ class Pool {
     this.data.used += dataUnits;
     this.note(time);
   }
-  // As a sender calculates it: the limit minus the used credits, modulo the field's size (§2.6.1.2).
+  // Same calculation as in a sender: the limit minus the used credits, modulo the field's size (§2.6.1.2).
   note(time) {
     for (const credits of [this.header, this.data]) {
       const left = (credits.limit - credits.used) % credits.modulus;
@@ -74,7 +75,7 @@ class Pool {
   }
 }
 
-/** Returns pools of credits by lane, class and virtual channel: `header` and `data` in units, as steps. */
+/** Returns the credits by lane, class and virtual channel: `header` and `data` in units, as steps. */
 function creditPools(store, headers) {
   const pools = new Map();
   const channels = new Set();
@@ -102,7 +103,7 @@ function creditPools(store, headers) {
   return told;
 }
 
-// A replay consumes no credits. Its place in the lane identifies it.
+// A replay uses no credits. It is recognized by its place in the lane.
 function isFirst(store, headers, row, newest) {
   const [lane, place] = [headers.lane.of(row), store.place[row]];
   if (place < 0) return true;
@@ -111,14 +112,13 @@ function isFirst(store, headers, row, newest) {
   return first;
 }
 
-// A capture does not contain the map from traffic class to channel. If a channel with the number of the class exists, that one is
-// used.
+// A capture does not contain the TC/VC map. The channel with the number of the class is used if it exists.
 function channelOf(store, row, channels) {
   const tc = (store.dw[0][row] >>> 20) & 7;
   return channels.has(tc) ? tc : 0;
 }
 
-// Without InitFC only the changes are known. The largest value is taken as the state without used credits.
+// Without InitFC, only changes are known. The maximum value is assumed to be the state without used credits.
 function anchor(pool) {
   for (const { steps, modulus } of [pool.header, pool.data]) {
     const values = steps.y;

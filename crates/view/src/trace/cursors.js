@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Two cursors on the time axis, and the time, TLPs and data between them. Also the lines over the plot: cursors,
-// bookmarks and the selected record. Times are picoseconds since the first frame.
+// Two cursors on the time axis, and the time, TLPs and data between them. Also draws the lines of cursors,
+// bookmarks and the selected record over the plot. Times are picoseconds since the first frame.
 
-/** A cursor snaps to a record within this distance, CSS pixels. */
+/** A cursor snaps to a record within this distance in CSS pixels. */
 const SNAP_PX = 6;
 const CURSORS = ["a", "b"];
 
-/** Returns the position of a time in the current plot, pixels from its left; NaN if it is out of view or the plot has
- *  no time axis. */
+/** Returns the position of a time in the current plot, in pixels from its left edge; NaN if the time is out of view or the
+ *  plot has no time axis. */
 function pixelOfTime(app, ps) {
   const layout = app.host._fullLayout;
   if (!app.time || !layout || app.host.hidden) return NaN;
@@ -16,7 +16,7 @@ function pixelOfTime(app, ps) {
   return x >= 0 && x <= _length ? x : NaN;
 }
 
-/** Returns the time at a position in the plot, pixels from its left; the time of a record if one is near. */
+/** Returns the time at a position in the plot, in pixels from its left edge. If a record is near, returns its time. */
 function timeOfPixel(app, x) {
   const { range, _length } = app.host._fullLayout.xaxis;
   const free = app.time.toTime(range[0] + (x / _length) * (range[1] - range[0]));
@@ -25,7 +25,7 @@ function timeOfPixel(app, x) {
   return near ? app.store.time[row] : Math.round(Math.min(Math.max(0, free), app.store.end));
 }
 
-/** Returns the shown row with the nearest time. */
+/** Returns the row in the plot with the nearest time. */
 function rowNearTime(app, time) {
   let [best, least] = [-1, Infinity];
   forRows(app.store, app.rows, (row) => {
@@ -35,7 +35,7 @@ function rowNearTime(app, time) {
   return best;
 }
 
-/** Returns the rows between the cursors that pass the filter, counted. */
+/** Counts the rows between the cursors that pass the filter. */
 function between(app, from, to) {
   const { store, headers } = app;
   let [tlps, bytes] = [0, 0];
@@ -47,7 +47,7 @@ function between(app, from, to) {
   return { tlps, bytes };
 }
 
-/** Returns the text of the cursors; empty without cursors. */
+/** Returns the text about the cursors; empty without cursors. */
 function cursorText(app) {
   const [a, b] = CURSORS.map((name) => app.cursors[name]);
   const at = (name, ps) => (Number.isNaN(ps) ? "" : `${name} ${timeText(ps, app.store.meta.digits)} µs`);

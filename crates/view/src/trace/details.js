@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Details of the selected row: its frame, every field of its header, its bytes, its transaction. Text is never used as
-// markup.
+// Details of the selected row: its frame, all fields of its header, its bytes, and its transaction. Text is never
+// used as markup.
 
-/** Width of the panel from which on a line has 16 bytes of data, CSS pixels. */
+/** Minimum width of the panel in CSS pixels for 16 bytes of data per line. */
 const WIDE_PX = 540;
 
-/** Shows `row` in `host`; `go(row)` selects another one. Resolves when its data is shown too. */
+/** Shows `row` in `host`. Links call `go(row)` to select another row. Resolves when the data is visible too. */
 async function showDetails(host, store, headers, row, go) {
   const sections = [violationsSection(store, row)];
   const data = [];
@@ -73,7 +73,7 @@ function frameFields(store, row) {
   ];
 }
 
-/** Returns the time since the epoch, or since the start of the run, to the picosecond. */
+/** Returns the time of day, or the time since the start of the run, with a resolution of a picosecond. */
 function clockText(store, row) {
   const ps = BigInt(store.meta.start_ps) + BigInt(Math.round(store.time[row]));
   const digits = Math.max(1, store.meta.digits);
@@ -179,7 +179,7 @@ function dllpFields(store, row) {
   ];
 }
 
-/** Returns the request, its completions, and their times, on each link that shows them. */
+/** Returns the request, its completions and their times on each link. */
 function transactionSection(store, headers, row, go) {
   const root = rootOf(store, row);
   const request = store.hops.has(root) ? root : transactionOf(store, row);
@@ -214,7 +214,7 @@ function stateOf(store, request, answers) {
   return store.response[request] >= 0 ? "complete" : "partly answered";
 }
 
-/** Returns for each link the time of a transaction from there to the next link and back. */
+/** Returns for each link the time of a transaction from this link to the next one and back. */
 function legFields(store, root) {
   if (!store.hops.has(root)) return [];
   return [...legsOf(store, root)].map(([request, ps]) => [`From ${linkName(store, request)} on`, duration(ps)]);

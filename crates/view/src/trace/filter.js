@@ -14,7 +14,7 @@ const OPERATORS = {
   ">=": (a, b) => a >= b,
 };
 
-/** A fault of a filter, and its place. */
+/** An error in a filter, with its place. */
 class FilterError extends Error {}
 
 /** Returns the tokens of a filter: words, operators, `and`, `or`, `not` and parentheses. */
@@ -33,7 +33,7 @@ function tokensOf(text) {
   return tokens;
 }
 
-/** Parses the tokens of a filter from left to right: `or` has the lowest precedence, then `and`, then `not`. */
+/** Parses the tokens of a filter. Precedence from low to high: `or`, `and`, `not`. */
 class FilterParser {
   constructor(text, fields, lift) {
     Object.assign(this, { tokens: tokensOf(text), fields, lift, at: 0 });
@@ -76,7 +76,7 @@ class FilterParser {
     if (this.tokens[this.at]?.kind !== "operator") return this.lift(flagTerm(field), name.text);
     const operator = this.tokens[this.at++].text;
     const value = this.tokens[this.at++];
-    if (field.kind === null) throw new FilterError(`${name.text} stands alone: it has no value`);
+    if (field.kind === null) throw new FilterError(`${name.text} is a flag: it has no value`);
     if (value?.kind !== "word" && value?.kind !== "quoted") throw new FilterError(`expected a value for ${name.text}: ${field.legal}`);
     return this.lift(comparison(field, operator, value.text), name.text);
   }
@@ -86,8 +86,8 @@ const both = (a, b) => (row) => a(row) && b(row);
 const either = (a, b) => (row) => a(row) || b(row);
 const neither = (a) => (row) => !a(row);
 
-/** Parses a filter to a function from row to true or false. `lift(holds, name)` converts a term for rows to one for larger units.
- *  Throws a FilterError that says what was expected. */
+/** Parses a filter. Returns a function that tells whether a row passes it. `lift(holds, name)` converts a term for rows to a
+ *  term for transactions. Throws a FilterError with the expected text. */
 function parseFilter(text, fields, lift = (holds) => holds) {
   return new FilterParser(text, fields, lift).whole();
 }
@@ -98,7 +98,7 @@ function flagTerm(field) {
 }
 
 /** Returns the fields of rows in `store` by name: the capture crate's definition (`meta.filter`: `name`, `legal`, `what`, `kind`,
- *  `max`, `words`, `is_flag`), with `of(row)`, its value or undefined if the row lacks it, and `flag(row)`. */
+ *  `max`, `words`, `is_flag`), with `of(row)`, its value or undefined if the row does not have it, and `flag(row)`. */
 function filterFields(store, headers) {
   const [values, flags] = [rowValues(store, headers), rowFlags(store, headers)];
   return new Map(store.meta.filter.map((field) => [field.name, { ...field, store, headers, of: values[field.name], slot: values.slot, flag: flags[field.name] }]));
@@ -106,7 +106,7 @@ function filterFields(store, headers) {
 
 const KIND_NAMES = ["", "dllp", "other", "error"];
 
-/** Returns the value of each field by row; undefined if the row lacks the field. */
+/** Returns a function for each field that gives its value in a row; undefined if the row does not have the field. */
 function rowValues(store, headers) {
   const face = (row) => store.meta.interfaces[store.interface[row] - 1];
   const when = (has, get) => (row) => (has(row) ? get(row) : undefined);
@@ -140,7 +140,7 @@ function rowValues(store, headers) {
   };
 }
 
-/** Returns for each flag the rows for which it holds. */
+/** Returns a function for each flag that tells whether it matches a row. */
 function rowFlags(store, headers) {
   const tlp = (row) => store.kind[row] === KIND.tlp;
   return {
@@ -162,7 +162,7 @@ function rowFlags(store, headers) {
 
 const isEquality = (operator) => operator === "=" || operator === "!=";
 
-/** Compares a field with a value: returns a function from row to true or false. */
+/** Returns a function that compares a field of a row with a value. */
 function comparison(field, operator, text) {
   switch (field.kind) {
     case "address":
@@ -189,7 +189,7 @@ function notANumber(field) {
   return new FilterError(`${field.name} is not a number: expected = or !=`);
 }
 
-/** Returns the term of a number field: a comparison, or a range without its end. */
+/** Returns the term of a number field: a comparison, or a range whose end is exclusive. */
 function numberTerm(field, operator, text, read) {
   const [from, to, ...more] = text.split("..").map(read);
   const isRange = to !== undefined;
@@ -214,7 +214,8 @@ function wordTerm(field, operator, text, of) {
   };
 }
 
-/** `addr`: requests that touch an address or a range; with < and others, compares their first byte. */
+/** Returns the term of `addr`: requests that access an address or a range. With <, <=, > and >=, compares the address of
+ *  their first byte. */
 function addressTerm(field, operator, text) {
   const { headers } = field;
   const [from, to] = text.split("..").map(parseBig);
@@ -241,7 +242,7 @@ function parseId(text) {
   return (parseInt(parts[1], 16) << 8) | (parseInt(parts[2], 16) << 3) | Number(parts[3]);
 }
 
-/** Converts a time since the epoch to one since the first frame, ps. */
+/** Converts a time in ps since the epoch to a time in ps since the first frame. */
 function sinceStart(store, text) {
   const ps = parseDurationBig(text);
   return ps === undefined ? NaN : Number(ps - BigInt(store.meta.start_ps));
@@ -256,7 +257,7 @@ function hasLength(headers, row) {
   return family === "completion" || family === "message" ? headers.hasData(row) : true;
 }
 
-/** Returns the bytes of a request; for a completion, its data bytes. */
+/** Returns the number of bytes of a request, or the number of data bytes of a completion. */
 function bytesNamed(headers, row) {
   const family = headers.family(row);
   return family === "completion" || family === "message" ? headers.payload(row) : headers.requestBytes(row);
@@ -268,8 +269,8 @@ function pasidOf(store, row) {
   return prefix ? parseInt(prefix, 16) & 0xf_ffff : -1;
 }
 
-/** Returns whether a row is an error: unreadable, lost, failed, poisoned, or not expected by its transaction. Bus probes are not
- *  errors. */
+/** Returns whether a row is an error: unreadable, lost, failed, poisoned, or with an error in its transaction. Bus probes are
+ *  not errors. */
 function isError(store, headers, row) {
   if (store.kind[row] === KIND.bad || isLost(store, row)) return true;
   if (store.kind[row] !== KIND.tlp) return false;
@@ -278,7 +279,7 @@ function isError(store, headers, row) {
   return isAnswer(store, row) && store.probe[row] === 0 && headers.status(row) !== 0;
 }
 
-/** Returns the loaded rows for which a predicate holds. */
+/** Returns the loaded rows that satisfy a predicate. */
 function rowsWhere(store, predicate) {
   const rows = new Uint32Array(store.count);
   let count = 0;

@@ -8,12 +8,12 @@ function trimmed(value, digits) {
   return value.toFixed(digits).replace(/\.?0+$/, "");
 }
 
-/** Returns a whole number with groups of digits: `1,234,567`. */
+/** Returns a whole number with its digits in groups: `1,234,567`. */
 function grouped(number) {
   return Math.round(number).toString().replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** Returns picoseconds in a suitable unit: `600 ns`, `1.25 µs`. With `all`, keeps trailing zeros, for columns. */
+/** Returns picoseconds in a suitable unit: `600 ns`, `1.25 µs`. With `all`, keeps trailing zeros, as columns need. */
 function duration(ps, digits = 3, all = false) {
   if (!Number.isFinite(ps)) return "";
   const unit = unitOf(Math.abs(ps));
@@ -28,12 +28,12 @@ const UNITS = [
   { name: "ns", ps: 1e3 },
 ];
 
-/** Returns the largest unit that `ps` picoseconds reach; ns for less. */
+/** Returns the largest unit that is not longer than `ps` picoseconds; ns for shorter times. */
 function unitOf(ps) {
   return UNITS.find((unit) => ps >= unit.ps) ?? UNITS[UNITS.length - 1];
 }
 
-/** Returns the time since the first frame in microseconds, with the digits that the capture resolves. */
+/** Returns the time since the first frame in microseconds, in the resolution of the capture. */
 function timeText(ps, digits) {
   return (ps / PS_PER_US).toFixed(Math.max(0, digits - 6));
 }
@@ -60,7 +60,7 @@ function rateText(bitsPerSecond) {
   return `${trimmed(bitsPerSecond / 1e6, 2)} Mb/s`;
 }
 
-/** Returns picoseconds, given as a BigInt, exactly in seconds. */
+/** Returns picoseconds, given as a BigInt, in seconds with all digits. */
 function secondsText(ps) {
   const digits = ps.toString().padStart(13, "0");
   return `${digits.slice(0, -12)}.${digits.slice(-12)}`;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The list of rows, with only as many elements as fit into the view. Keeps no text of rows out of view.
+// The list of rows. It has only as many elements as fit into the view, and keeps no text of other rows.
 
 const ROW_PX = 22;
-/** Tallest scroll area in pixels. Browsers limit it, so in longer lists a pixel stands for more rows. */
+/** Maximum height of the scroll area in pixels, which browsers limit. In longer lists, a pixel stands for several rows. */
 const MAX_SCROLL_PX = 8_000_000;
 
-/** Makes a list in `host` (its `.pane` shows rows, its `.bar` scrolls). `source` has count(), cells(place), kind(place),
- *  tint(place). */
+/** Makes a list in `host`, whose `.pane` shows rows and whose `.bar` scrolls. `source` has count(), cells(place), kind(place)
+ *  and tint(place). */
 function makeList(host, source, onSelect) {
   const list = {
     host,
@@ -83,7 +83,7 @@ function addTouch(list) {
   }, { passive: true });
 }
 
-/** Selects a place and scrolls it into view, to the middle if it was out of view. */
+/** Selects a place. If it is out of view, scrolls it to the middle. */
 function selectPlace(list, place) {
   list.selected = place;
   const rows = visibleRows(list);
@@ -159,13 +159,13 @@ function cellsOf(store, headers, row, before) {
   };
 }
 
-/** Returns the name of a row's link: the slot that it leads to, or its number; empty if the capture names no links. */
+/** Returns the name of a row's link: the slot at its end, or its number; empty if the capture names no links. */
 function linkName(store, row) {
   const face = store.meta.interfaces[store.interface[row] - 1];
   return face?.slot || (face?.direction ? String(face.link) : "");
 }
 
-/** Returns a time difference, with the digits of latencies if it is small. */
+/** Returns a time difference. A small one has as many digits as latencies. */
 function deltaText(ps) {
   return `${ps < 0 ? "-" : "+"}${duration(Math.abs(ps), Math.abs(ps) < PS_PER_US ? 3 : 1)}`;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Content and selection of the list: records or transactions, in an order, some unfolded to their TLPs and DLLPs. Every row of the
-// store has at most one first place in the list.
+// Content and selection of the list: records, or transactions, which unfold to their TLPs and DLLPs. For each row
+// of the store, its first place in the list is known.
 
-/** Most transactions that can be unfolded at once. */
+/** Maximum number of unfolded transactions. */
 const MAX_UNFOLDED = 200_000;
 
 const COLUMNS = [
@@ -31,7 +31,7 @@ function rowAt(place) {
   return app.shown.rows ? app.shown.rows[place] : place;
 }
 
-/** Returns the depth of a line: 0 for records and transactions, 1 for their TLPs, 2 for Acks and Naks of these. */
+/** Returns the depth of a line: 0 for records and transactions, 1 for TLPs of transactions, 2 for their Acks and Naks. */
 function depthAt(place) {
   return app.shown.depths ? app.shown.depths[place] : 0;
 }
@@ -54,7 +54,7 @@ function cellsAt(place) {
   return { ...cells, number: `${app.open.has(row) ? "▾" : "▸"} ${cells.number}`, info: cells.info + count, status: unitStatus(store, headers, row) };
 }
 
-/** Returns, for a request in an unfolded transaction on several links, the time to the next link and back. */
+/** Returns the time to the next link and back, for a request in an unfolded transaction on several links. */
 function legText(place, row) {
   const root = rootOf(app.store, row);
   if (app.mode !== "transactions" || depthAt(place) !== 1 || !app.store.hops.has(root)) return "";
@@ -72,7 +72,7 @@ function rowKind(row, place) {
   return `${app.headers.className(row)} depth${depthAt(place)}${same}${failed}${broken}${marked}${cursor}`;
 }
 
-/** Returns the place of a row in the list; -1 if it has none, or with `near` the next place. */
+/** Returns the place of a row in the list. If it is not in the list, returns the next place with `near`, otherwise -1. */
 function placeOf(row, near) {
   const { rows } = app.shown;
   if (!rows) return row;
@@ -90,7 +90,7 @@ function placesOf(rows) {
 
 // Rows and their order.
 
-/** Rebuilds the list: rows that pass the filter, in its order. */
+/** Rebuilds the list from the rows that pass the filter, in the sort order. */
 function arrange() {
   app.unitRows = app.plotRows = null;
   const rows = app.mode === "transactions" ? unitsShown() : app.rows;
@@ -122,7 +122,7 @@ function unitsShown() {
   return app.unitRows;
 }
 
-/** Returns the rows for the plots, as in the list: records, or all TLPs of transactions that pass the filter; null for all. */
+/** Returns the rows for the plots: records that pass the filter, or all TLPs of transactions that pass it; null for all. */
 function plotRows() {
   if (app.mode === "records" || !app.unitHolds) return app.rows;
   app.plotRows ??= Uint32Array.from([...unitsShown()].flatMap((unit) => units().tlps(unit))).sort();
@@ -161,7 +161,7 @@ function setMode(mode) {
   return refresh();
 }
 
-/** Sorts by a column: first one direction, then the other, then as captured. */
+/** Sorts by a column. Repeated clicks give one direction, the other, then the order of the capture. */
 function sortBy(key) {
   const first = COLUMNS.find((column) => column.key === key).down === true;
   if (app.sort?.key !== key) app.sort = { key, down: first };
@@ -200,7 +200,7 @@ function showCount() {
 
 // Unfolding.
 
-/** Unfolds a transaction to its TLPs and DLLPs, or folds it; `open` selects which, without it the state is toggled. */
+/** Unfolds a transaction to its TLPs and DLLPs if `open` is true, and folds it if `open` is false. Without `open`, switches. */
 function toggleUnit(place, open) {
   let at = place;
   while (at > 0 && depthAt(at) > 0) at--;
@@ -249,7 +249,7 @@ function clickInList(place, target) {
   else select(rowAt(place), false, place);
 }
 
-/** Goes to a row from another panel. Opens folds and clears the filter if they hide it. */
+/** Goes to a row from another panel. If the row is hidden, unfolds its transaction and clears the filter. */
 function go(row) {
   if (row < 0) return;
   if (placeOf(row, false) < 0 && app.mode === "transactions") showInUnit(row);
@@ -257,7 +257,7 @@ function go(row) {
   select(row);
 }
 
-// A record without a transaction is shown in the list of records.
+// A record that belongs to no transaction is only in the list of records.
 function showInUnit(row) {
   const unit = app.store.kind[row] === KIND.tlp ? units().unitOf(row) : -1;
   if (unit >= 0 && placeOf(unit, false) < 0) setFilter("");
@@ -284,7 +284,7 @@ function moveInTransaction(step) {
   go(rows[Math.min(rows.length - 1, Math.max(0, at + step))]);
 }
 
-/** Goes to the longest latency, or to the next longest if one of the longest is selected. */
+/** Goes to the longest latency. If one of the longest is selected, goes to the next longest. */
 function goToWorst() {
   const worst = worstLatencies(app.store, plotRows(), 20);
   const at = worst.indexOf(app.selected);
@@ -296,7 +296,7 @@ function goToLatency(type, latency) {
   if (found !== undefined) go(found);
 }
 
-/** Goes to the next line for whose place `holds` is true; after the last one, to the first. */
+/** Goes to the next line whose place satisfies `holds`. After the last one, goes to the first. */
 function goToNext(holds) {
   const count = listSource.count();
   const from = app.selected < 0 ? 0 : placeOf(app.selected, true) + 1;
@@ -310,8 +310,8 @@ function goToViolation() {
   goToNext((place) => violationsOf(app.store, rowAt(place)).length > 0);
 }
 
-/** Returns whether the line at a place is an error, as for the filter `error`: for a transaction, any of its TLPs, or its failure.
- *  */
+/** Returns whether the filter `error` matches the line at a place. A transaction is an error if it failed or one of its TLPs is
+ *  an error. */
 function isWrong(place) {
   const of = (row) => isError(app.store, app.headers, row);
   return (isUnit(place) ? ofAnyTlp(of, "error") : of)(rowAt(place));

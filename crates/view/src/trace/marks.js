@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Bookmarks: rows that the reader marks, each with a note. They are part of the address, so a link or a copy of the
-// page keeps them. `app.marks` maps rows to notes.
+// Bookmarks: rows that the reader marks, each with a note. They are in the address, so a link to the page keeps them.
+// `app.marks` maps rows to notes.
 
-/** Most bookmarks, since the length of an address is limited. */
+/** Maximum number of bookmarks, since the length of an address is limited. */
 const MAX_MARKS = 200;
 const MAX_NOTE = 200;
 
@@ -12,7 +12,7 @@ function marksText(app) {
   return texts.join(",");
 }
 
-/** Parses bookmarks from such text. Unknown frames are ignored. */
+/** Parses bookmarks from the text of `marksText`. Ignores unknown frames. */
 function marksFrom(store, text) {
   const marks = new Map();
   for (const part of text.split(",").slice(0, MAX_MARKS)) {
@@ -36,7 +36,7 @@ function sortedMarks(marks) {
   return new Map([...marks].sort(([a], [b]) => a - b));
 }
 
-/** Returns the next or previous bookmark from a row, wrapping around; -1 if there is none. */
+/** Returns the next or previous bookmark of a row. The first one follows the last. -1 without bookmarks. */
 function nextMark(app, row, step) {
   const rows = [...app.marks.keys()];
   if (rows.length === 0) return -1;
@@ -44,7 +44,7 @@ function nextMark(app, row, step) {
   return behind ?? (step > 0 ? rows[0] : rows[rows.length - 1]);
 }
 
-/** Shows the list of bookmarks: each with a link to its row, its note, and a button to remove it. */
+/** Shows the list of bookmarks. Each has a link to its row, a note, and a button that removes it. */
 function showMarks(app, host, changed) {
   const items = [...app.marks].map(([row, note]) => {
     const go = make("button", "", `${app.store.number[row]} ${app.headers.typeName(row)}`);

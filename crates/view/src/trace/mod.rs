@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A capture as one self-contained page: `riser trace --html`.
 //!
-//! [`TracePage`] takes records one by one. It keeps the data that the page shows as columns, deflated in chunks of
-//! [`CHUNK_ROWS`]: about 10 bytes per record, and payloads up to a limit. The page contains the chunks, its own script and
-//! style, and plotly.js. Its first chunk comes before the others, so that the first rows are shown while the browser still
-//! reads the rest.
+//! [`TracePage`] takes records one by one. It keeps their data as columns, deflated in chunks of [`CHUNK_ROWS`].
+//! This takes about 10 bytes per record, plus payloads up to a limit. The page contains the chunks, its own script
+//! and style, and plotly.js. The script starts after the first chunk, so the first rows are visible while the
+//! browser still reads the rest.
 //!
 //! | in the page | content |
 //! |---|---|
 //! | `meta`, JSON | shared data: interfaces, paths, texts, the table of formats ([`Meta`](tables::Meta)) |
-//! | chunks | [`columns`]: zlib in base64 |
-//! | payloads | data bytes of TLPs, [limited](payload): zlib in base64, unpacked on request |
-//! | plotly.js | zlib in base64; becomes a script when the first plot is requested |
+//! | chunks | records as [`columns`]: zlib in base64 |
+//! | payloads | data bytes of TLPs up to a [limit](payload): zlib in base64, unpacked when needed |
+//! | plotly.js | zlib in base64; becomes a script when the first plot is drawn |
 //!
 //! A Content-Security-Policy forbids all requests. Untrusted text enters the page's markup only through escaping (`page.rs`),
 //! or as JSON in which `<` is written `\u003c`.
@@ -35,13 +35,13 @@ use tlp::message::name_of;
 
 pub use columns::CHUNK_ROWS;
 
-/// Most records that a page shows. Further ones are counted, and the page shows their number.
+/// Maximum number of records in a page. Further records are only counted, and the page shows their number.
 pub const MAX_ROWS: u64 = 4_000_000;
 
-/// Most violations that a page shows. Further ones are counted.
+/// Maximum number of violations in a page. Further violations are only counted.
 pub const MAX_VIOLATIONS: usize = 10_000;
 
-/// The violations in the capture, as `riser trace --check` finds them.
+/// The violations that `riser trace --check` finds in the capture.
 #[derive(Default, Serialize)]
 pub struct Violations {
     /// The first [`MAX_VIOLATIONS`] violations, in the order of discovery.
@@ -52,7 +52,7 @@ pub struct Violations {
 
 #[derive(Serialize)]
 struct Violation {
-    /// Number of the record.
+    /// Number of the record that breaks the rule.
     number: u64,
     text: String,
 }
@@ -98,7 +98,7 @@ pub struct TracePage {
 }
 
 impl TracePage {
-    /// Returns an empty page. `title` is its subject, such as the capture's file name.
+    /// Returns an empty page. `title` is for example the capture's file name.
     pub fn new(title: &str) -> TracePage {
         TracePage {
             title: title.to_owned(),
@@ -116,7 +116,7 @@ impl TracePage {
         }
     }
 
-    /// Lets the page name the registers of devices in `devices`.
+    /// Makes the page name the registers of the devices in `devices`.
     #[must_use]
     pub fn naming(self, devices: DeviceRegisters) -> TracePage {
         TracePage { names: Names::new(devices), ..self }
@@ -155,7 +155,8 @@ impl TracePage {
 
     /// Writes the page.
     ///
-    /// # Errors Errors of `out`.
+    /// # Errors
+    /// Those of `out`.
     pub fn write(mut self, out: impl Write) -> io::Result<()> {
         if self.columns.rows() > 0 {
             self.chunks.push(self.columns.take_packed());
@@ -186,7 +187,7 @@ impl TracePage {
             (row.sequence, row.stamp) = (header.sequence, header.timestamp);
         }
         put_outcome(&self.tracker.see(record, 0), &mut row);
-        // Completed transactions are in their rows already.
+        // Ended transactions are not needed, because the outcomes of their records are in the rows.
         while self.tracker.next_ended().is_some() {}
         match &record.kind {
             Kind::Tlp(tlp) => self.tlp(tlp, &mut row),
@@ -221,7 +222,8 @@ impl TracePage {
         row.text = self.beside(tlp);
     }
 
-    /// Returns the text of a TLP's prefixes, eight digits each, and the name of a message. Most TLPs have neither.
+    /// Returns the index of a text with a TLP's prefixes (eight digits each) and the name of a message; 0 for most
+    /// TLPs, which have neither.
     fn beside(&mut self, tlp: &TlpRecord<'_>) -> u32 {
         let name = match &tlp.repr.body {
             Body::Message(message) => name_of(message),
@@ -239,7 +241,8 @@ impl TracePage {
 
 /// Builds and writes the page of all records of `reader`.
 ///
-/// # Errors Errors of the reader and of `out`.
+/// # Errors
+/// Those of the reader and of `out`.
 pub fn trace_page<R: io::Read>(
     title: &str,
     reader: &mut capture::Reader<R>,

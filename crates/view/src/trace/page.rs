@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Assembles the page of a capture: riser's markup, style and script, the packed capture, and plotly.js. Untrusted bytes
-//! are always escaped.
+//! Assembles the page of a capture: riser's markup, style and script, the packed capture, and plotly.js. Untrusted
+//! text is always escaped.
 
 use super::tables::Meta;
 use crate::page::{self, Shell};
@@ -35,10 +35,10 @@ pub(crate) const SHELL: Shell = Shell {
     ],
 };
 
-/// Writes the page. The first chunk and the start of the script come before the other chunks, and these before the
-/// payloads.
+/// Writes the page: the first chunk, the start of the script, the other chunks, then the payloads.
 ///
-/// # Errors Errors of `out`.
+/// # Errors
+/// Those of `out`.
 pub(super) fn write(
     title: &str,
     meta: &Meta,
@@ -61,7 +61,7 @@ pub(super) fn write(
     page::write_end(&mut out)
 }
 
-/// Returns the last part of a path, which fits into a browser tab.
+/// Returns the last part of a path, which is short enough for a browser tab.
 fn file_name(path: &str) -> &str {
     let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
     if name.is_empty() { path } else { name }

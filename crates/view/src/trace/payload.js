@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The data bytes of TLPs that the page has (payload.rs): found by row, unpacked on request, and shown as hexadecimal and
-// text.
+// The data bytes of TLPs in the page (payload.rs). Finds the bytes of a row, unpacks them, and shows them as
+// hexadecimal numbers and text.
 
-/** Unpacked blocks that are kept. */
+/** Maximum number of unpacked blocks that are kept. */
 const MAX_BLOCKS = 4;
 const blocks = new Map();
 
-/** Returns the index in `payloads` of the share of a row's data; -1 before the first. */
+/** Returns the index in `payloads` of the share for a row's data; -1 before the first. */
 function shareAt(store, row) {
   const { payloads } = store.meta;
   let at = payloads.length - 1;
@@ -14,7 +14,7 @@ function shareAt(store, row) {
   return at;
 }
 
-/** Returns the number of a row's data bytes that the page has. */
+/** Returns the number of a row's data bytes in the page. */
 function keptBytes(store, row) {
   const at = shareAt(store, row);
   return at < 0 ? 0 : Math.min(store.held[row], store.meta.payloads[at].bytes);
@@ -30,7 +30,7 @@ function blockAt(at) {
   return blocks.get(at);
 }
 
-/** Returns a promise of the data bytes of a row that the page has. */
+/** Returns a promise of a row's data bytes in the page. */
 async function payloadOf(store, row) {
   const kept = keptBytes(store, row);
   if (kept === 0) return new Uint8Array(0);
@@ -41,7 +41,7 @@ async function payloadOf(store, row) {
 }
 
 /** Returns the first and the last enabled byte of a TLP's data, and the position of the first byte: an address for a
- *  request, an offset for other data. Disabled bytes between them occur only with one or two DW (PCIe 5.0 §2.2.5). */
+ *  request, otherwise an offset. Only one or two DWs can have disabled bytes between them (PCIe 5.0 §2.2.5). */
 function placeOfData(headers, row) {
   const length = headers.payload(row);
   const enables = (at) => {
@@ -54,7 +54,8 @@ function placeOfData(headers, row) {
   return { base, enables };
 }
 
-/** Returns the bytes of all completions of a memory read, in place: { bytes, known, base }; null for other requests. */
+/** Returns the bytes of all completions of a memory read, in the order of addresses: { bytes, known, base }; null for other
+ *  requests. */
 async function dataOfRead(store, headers, request) {
   if (headers.family(request) !== "memory" || headers.hasData(request)) return null;
   const size = headers.requestBytes(request);
@@ -70,8 +71,8 @@ async function dataOfRead(store, headers, request) {
   return { bytes, known, base: addressOf(headers, request) + BigInt(headers.lead(request)) };
 }
 
-/** Formats lines of `width` bytes: position, hexadecimal, text. Bytes for which `shown(i)` is false are dim; `known` is 1
- *  for known bytes. */
+/** Formats lines of `width` bytes: position, hexadecimal numbers, text. Bytes for which `shown(i)` is false are grey. `known` is
+ *  1 for known bytes. */
 function dumpOf(bytes, base, width, shown = () => true, known = null) {
   const pre = make("pre", "dump");
   const digits = Math.max(4, (base + BigInt(bytes.length)).toString(16).length);
@@ -92,7 +93,7 @@ function textOfByte(byte) {
   return byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : ".";
 }
 
-/** Returns which data of a TLP is not shown, and why; empty if all is shown. */
+/** Returns a text about missing data of a TLP, with the reason; empty if no data is missing. */
 function lackOfData(store, headers, row) {
   const [whole, held, kept] = [headers.payload(row), store.held[row], keptBytes(store, row)];
   if (kept === whole) return "";
@@ -101,7 +102,7 @@ function lackOfData(store, headers, row) {
   return `${part} in this page, which keeps 6 MiB of packed data; riser trace -x shows all.`;
 }
 
-/** Returns the data of a TLP, filled in when it is unpacked; null for a TLP without data. */
+/** Returns an element that shows the data of a TLP when it is unpacked; null for a TLP without data. */
 function dataSection(store, headers, row, width) {
   if (headers.payload(row) === 0) return null;
   const { base, enables } = placeOfData(headers, row);
@@ -111,7 +112,7 @@ function dataSection(store, headers, row, width) {
   return { section, done };
 }
 
-/** Returns the data of a read; null for other requests, and if a single completion has all of it. */
+/** Returns an element with the data of a read; null for other requests, and if one completion has all data. */
 function readSection(store, headers, request, width) {
   if (headers.family(request) !== "memory" || headers.hasData(request) || store.firstAnswer[request] < 0) return null;
   const section = make("section", "data", make("h3", "", "Data of the read"));

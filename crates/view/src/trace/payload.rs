@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The data bytes of TLPs in a page, in the order of the rows, deflated in blocks that are unpacked on request. For any
-//! capture, at most [`MOST_BYTES`] and a block are kept: whole data up to [`WHOLE_BYTES`], then the first
-//! [`PART_BYTES`] of each TLP, then nothing.
+//! The data bytes of TLPs in a page, in the order of the rows. They are deflated in blocks, which the page unpacks when
+//! needed. At most [`MOST_BYTES`] and one block are kept: all data up to [`WHOLE_BYTES`], then only the first
+//! [`PART_BYTES`] of each TLP, then no data.
 
 use flate2::{Compression, write::ZlibEncoder};
 use serde::Serialize;
 use std::io::Write;
 
-/// Packed bytes up to which whole data is kept.
+/// Number of packed bytes up to which all data of a TLP is kept.
 pub const WHOLE_BYTES: usize = 4 << 20;
-/// Packed bytes up to which the start of data is kept.
+/// Number of packed bytes up to which the first bytes of a TLP's data are kept.
 pub const MOST_BYTES: usize = 6 << 20;
-/// Bytes kept of each TLP after [`WHOLE_BYTES`].
+/// Number of bytes that are kept of each TLP after [`WHOLE_BYTES`].
 pub const PART_BYTES: u32 = 64;
-/// Size of a block in unpacked bytes at which it is closed.
+/// Number of unpacked bytes from which a block is closed.
 const BLOCK_BYTES: usize = 1 << 20;
-/// Most data bytes of a TLP (`PCIe 5.0 §2.2.2`).
+/// Maximum number of data bytes of a TLP (`PCIe 5.0 §2.2.2`).
 const TLP_BYTES: u32 = 4096;
 
-/// Number of bytes that are kept of each TLP's data, from a row on.
+/// The limit of data bytes per TLP, from a row on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Share {
     /// The first row, from 0.
     pub row: u64,
-    /// Most bytes of each TLP. A block follows unless it is 0.
+    /// Maximum number of bytes per TLP. A block belongs to this share unless it is 0.
     pub bytes: u32,
 }
 
-/// Data bytes in the order of arrival.
+/// Data bytes in the order of the rows.
 #[derive(Default)]
 pub(super) struct Payloads {
     shares: Vec<Share>,
@@ -49,7 +49,7 @@ impl Payloads {
         }
     }
 
-    // A block starts with its share. Once the space is used up, there is a share of 0 without a block.
+    // Each block has a share, which starts with it. Once the space is used up, a share of 0 follows, without a block.
     fn share(&mut self, row: u64) -> u32 {
         if let Some(last) = self.shares.last().filter(|last| last.bytes == 0 || !self.block.is_empty()) {
             return last.bytes;
@@ -73,7 +73,7 @@ impl Payloads {
         self.block.clear();
     }
 
-    /// Returns the shares, and a packed block for each that is not 0.
+    /// Returns the shares, and a packed block for each share that is not 0.
     pub(super) fn finish(mut self) -> (Vec<Share>, Vec<Vec<u8>>) {
         if !self.block.is_empty() {
             self.close();
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn data_are_limited_as_the_shares_say() {
+    fn shares_limit_kept_data() {
         let (mut payloads, mut state) = (Payloads::default(), 1);
         let rows = 60_000;
         for row in 0..rows {
@@ -109,12 +109,12 @@ mod tests {
         assert!(kept.is_sorted_by(|a, b| a >= b), "{kept:?}");
         assert_eq!((kept[0], kept[kept.len() - 2], kept[kept.len() - 1]), (TLP_BYTES, PART_BYTES, 0));
         assert_eq!(blocks.len(), shares.len() - 1);
-        // Blocks of whole data begin every 2,048 TLPs.
+        // A block of complete data has 2,048 TLPs, which are in every second row.
         assert_eq!((shares[0].row, shares[1].row), (0, 4096));
     }
 
     #[test]
-    fn no_data_makes_no_block() {
+    fn writes_no_block_without_data() {
         let mut payloads = Payloads::default();
         payloads.push(7, &[]);
         payloads.push(8, &[1, 2]);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Converts series to plotly: layouts and colours, clouds of any number of points, and the targets of clicks.
+// Converts series to plotly: layouts, colours, and clouds of any number of points. Also finds the target of a click.
 
-/** More points than this are painted as a picture, since plotly makes an element for each point. */
+/** Maximum number of points that plotly draws. Since it makes an element per point, more points are painted as a picture. */
 const MAX_MARKERS = 3000;
 const MARGIN = { l: 70, r: 16, t: 24, b: 40 };
 /** Pixels between two stacked plots, with space for a caption. */
 const GAP_PX = 20;
-/** Smallest height of a stacked plot, and the height of an axis label. */
+/** Minimum height of a stacked plot, and height of an axis label, in pixels. */
 const MIN_ROW_PX = 24;
 const TICK_PX = 14;
 const PLOT_CONFIG = { displayModeBar: false, responsive: false, doubleClick: "reset", showTips: false };
@@ -18,23 +18,23 @@ const SYMBOLS = { NP: "triangle-right", Cpl: "diamond", P: "x" };
 /** Colours of series that are not kinds of TLPs, such as requesters. */
 const SERIES_COLOURS = 6;
 
-/** Returns the height in pixels that the plots of `host` share. */
+/** Returns the total height of the plots in `host` in pixels. */
 function innerPx(host) {
   return Math.max(1, host.clientHeight - MARGIN.t - MARGIN.b);
 }
 
-/** Returns how many plots can be stacked in `host`, at most `most`. */
+/** Returns the number of plots that fit into `host` as a stack, at most `most`. */
 function rowsThatFit(host, most) {
   return Math.min(most, Math.max(1, Math.floor((innerPx(host) + GAP_PX) / (MIN_ROW_PX + GAP_PX))));
 }
 
-/** Returns a setting that keeps the labels of a low plot apart; plotly itself always draws five or more. */
+/** Returns a setting that limits the number of tick labels of a low plot. By default, plotly draws five or more. */
 function fewTicks(rowPx) {
   const fit = Math.max(2, Math.floor(rowPx / TICK_PX));
   return fit < 5 ? { nticks: fit } : {};
 }
 
-/** Returns a layout for `host` with stacked plots over one x axis. `yTitles` has one title for each. */
+/** Returns a layout for `host` with stacked plots over one x axis. `yTitles` has one title per plot. */
 function layoutOf(host, xAxis, yTitles, more = {}) {
   const { shapes = [], annotations = [] } = more.time ?? {};
   const layout = {
@@ -71,7 +71,7 @@ async function draw(host, traces, layout) {
   await Plotly.react(host, traces, layout, PLOT_CONFIG);
 }
 
-/** Returns traces of point clouds: markers if there are few, otherwise only their names for the legend. */
+/** Returns traces of point clouds. With many points, they have no markers, only names for the legend. */
 function cloudTraces(groups, scale, many) {
   return groups.map((group) => ({
     type: "scatter",
@@ -94,7 +94,7 @@ function captions(names) {
   }));
 }
 
-/** Paints the points of `groups` as pictures on the axes of a drawn plot, one for each facet. */
+/** Paints the points of `groups` over the axes of a drawn plot, as one picture per facet. */
 async function paintCloud(host, groups, scale) {
   const facets = [...new Set(groups.map((group) => group.facet))];
   const images = facets.map((facet) => facetPicture(host, groups.filter((group) => group.facet === facet), scale, facet));
@@ -160,7 +160,7 @@ function countPixels({ width, height }, group, place) {
   return counts;
 }
 
-// A single point is visible; several ones are more opaque.
+// A single point is visible. Several points on one pixel are more opaque.
 function tintPixels(pixels, counts, pixel) {
   const most = counts.reduce((a, b) => Math.max(a, b), 1);
   const steepness = 150 / Math.log2(most + 1);

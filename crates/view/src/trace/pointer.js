@@ -16,7 +16,7 @@ function listenToPlot() {
   onPlainClick(app.host, clickInPlot);
 }
 
-/** A click in a plot selects the nearest point, or else the packet nearest in time. */
+/** Handles a click in a plot: selects the nearest point, or without a near point the packet with the nearest time. */
 function clickInPlot(event) {
   const at = placeInPlot(app.host, event);
   if (!at || app.host.hidden) return;
@@ -55,7 +55,7 @@ function showTip(event) {
   tip.style.top = `${event.clientY + 14}px`;
 }
 
-/** Returns the text of the point under the pointer; empty if there is none. */
+/** Returns the text about the point under the pointer; empty without a point. */
 function pointText(at) {
   const near = nearestPoint(app.host, app.cloud.groups, app.cloud.scale, at.x, at.y, 10);
   return near ? tipText(near.row) : "";

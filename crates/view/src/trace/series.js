@@ -8,7 +8,7 @@ function forRows(store, rows, see) {
   else for (let row = 0; row < store.count; row++) see(row);
 }
 
-/** Returns the requests of the transactions that contain the rows, each once, at its first record, in order. */
+/** Returns the first records of the transactions that contain the rows, each once and in order. */
 function requestsOf(store, rows) {
   const seen = new Uint8Array(store.count);
   let count = 0;
@@ -23,7 +23,7 @@ function requestsOf(store, rows) {
   return requests;
 }
 
-/** Points by group. Each group has `name`, `class`, `tint`, `facet`, and x, y and row of its points. */
+/** Collects points by group. A group has `name`, `class`, `tint`, `facet`, and the x, y and row of each point. */
 class Groups {
   constructor() {
     this.byKey = new Map();
@@ -45,7 +45,7 @@ class Groups {
   }
 }
 
-/** Returns latencies by time of the request, in a group for each type of request. */
+/** Returns latencies over the time of the request, in one group per type of request. */
 function latencyPoints(store, headers, rows) {
   const groups = new Groups();
   for (const request of requestsOf(store, rows)) {
@@ -55,7 +55,7 @@ function latencyPoints(store, headers, rows) {
   return groups;
 }
 
-/** Returns the `count` longest latencies as rows of requests, longest first; equal ones in order of time. */
+/** Returns the requests with the `count` longest latencies as rows, longest first. Equal ones are in order of time. */
 function worstLatencies(store, rows, count) {
   const worst = [];
   for (const request of requestsOf(store, rows)) {
@@ -70,8 +70,8 @@ function worstLatencies(store, rows, count) {
   return worst;
 }
 
-/** Returns tags by time, as in Figures 13 and 14 of the NetTLP paper: non-posted requests, and their completions. There is
- *  a plot for each requester if there are at most `most`, otherwise one for all: `names` has the requesters. */
+/** Returns tags over time, as in Figures 13 and 14 of the NetTLP paper: non-posted requests and their completions. There is
+ *  one plot per requester, but with more than `most` requesters one plot for all. `names` has the requesters. */
 function tagPoints(store, headers, rows, most) {
   const groups = new Groups();
   const ids = new Map();
@@ -93,14 +93,14 @@ function latenciesByType(store, headers, rows) {
   return latencyPoints(store, headers, rows).list().map(({ name, tint, y }) => ({ name, tint, sorted: Float64Array.from(y).sort() }));
 }
 
-/** Returns the quantile `q` of sorted values: the smallest value that at least that share is not above. There is no
- *  interpolation. */
+/** Returns the quantile `q` of sorted values without interpolation: the smallest value such that at least the share `q` of the
+ *  values is not larger. */
 function quantile(sorted, q) {
   return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(q * sorted.length) - 1))];
 }
 
-/** Returns points of a cumulative distribution: all if there are few, otherwise `steps` evenly spaced ones and the exact
- *  tail. */
+/** Returns the points of a cumulative distribution. If there are many values, returns `steps` evenly spaced points and the
+ *  exact tail. */
 function distribution(sorted, steps) {
   const n = sorted.length;
   const places = new Set();
@@ -110,8 +110,8 @@ function distribution(sorted, steps) {
   return { x: order.map((i) => sorted[i]), y: order.map((i) => (i + 1) / n) };
 }
 
-/** Returns bits per second by lane and class between consecutive `edges`, which are times; `bytesOf(row)` gives the counted
- *  bytes. */
+/** Returns bits per second by lane and class between consecutive times in `edges`. `bytesOf(row)` returns the number of bytes
+ *  to count. */
 function throughput(store, headers, rows, edges, bytesOf) {
   const lanes = new Map();
   const bins = edges.length - 1;
@@ -132,7 +132,7 @@ function throughput(store, headers, rows, edges, bytesOf) {
   return lanes;
 }
 
-/** Steps: values that change at some times. If a capture is out of order, time stands still. */
+/** Steps: values that change at certain times. A time before the previous one counts as the previous one. */
 class Steps {
   constructor() {
     this.x = [];
@@ -162,7 +162,7 @@ function reusedTags(store, headers) {
   return ended;
 }
 
-/** Returns the outstanding requests by requester, as steps, for the `most` requesters with most requests. */
+/** Returns the number of outstanding requests as steps, for the `most` requesters with the most requests. */
 function outstanding(store, headers, rows, most) {
   const reused = reusedTags(store, headers);
   const byRequester = new Map();
@@ -192,7 +192,7 @@ function stepsOfSpans({ starts, ends }) {
   return steps;
 }
 
-/** Returns the steps between the first and last of `edges`. A few steps are unchanged: { x, y }. Many are reduced to the
+/** Returns the steps between the first and the last of `edges`. A few steps are returned unchanged: { x, y }. Many steps become the
  *  minimum, maximum and time average between consecutive edges: { x, least, most, y }. */
 function decimated(steps, edges) {
   const { x, y } = steps;
@@ -210,7 +210,7 @@ function decimated(steps, edges) {
   return bands;
 }
 
-// The values between `begin` and `end`: those at places from `at` to before `next`.
+// Adds the values between `begin` and `end`, which are at places from `at` to before `next`.
 function addBand(bands, { x, y }, at, next, begin, end) {
   let [least, most, sum, known] = [Infinity, -Infinity, 0, 0];
   for (let i = at; i < next; i++) {
@@ -226,7 +226,7 @@ function addBand(bands, { x, y }, at, next, begin, end) {
   bands.y.push(known > 0 ? sum / known : most);
 }
 
-/** Returns the first place whose value is at least `value`; values ascend. */
+/** Returns the first place whose value is at least `value`, in ascending values. */
 function lowerBound(values, value, from = 0) {
   let [low, high] = [from, values.length];
   while (low < high) {

@@ -2,15 +2,15 @@
 // The capture as typed arrays, unpacked from the chunks of columns.rs. Does not access the page.
 
 const KIND = { tlp: 0, dllp: 1, other: 2, bad: 3 };
-/** Role of a row in the transactions: a request, a completion, or none. */
+/** Role of a row in a transaction: request, completion, or none. */
 const ROLE = { none: 0, request: 1, partial: 2, complete: 3, unexpected: 4, replay: 5 };
 /** Errors of the transaction that ends in a row: bits of `Errors` in the capture crate. */
 const ERRORS = { unexpected: 1 << 5, duplicateTag: 1 << 8, byteCount: 1 << 9 };
 const ERROR_NAMES = ["no completion", "incomplete", "UR", "CA", "CRS", "unexpected completion", "poisoned", "bad ECRC",
   "duplicate tag", "byte count", "expired"];
 
-/** Returns an empty store for `meta.rows` rows. Times are picoseconds since the first frame; rows and places count from 0; -1 is none.
- *  `response` and `firstData` are set at the request and at its last completion. */
+/** Returns an empty store for `meta.rows` rows. Times are picoseconds since the first frame. Rows and places count from 0, and -1
+ *  stands for none. `response` and `firstData` are set at the request and at its last completion. */
 function makeStore(meta) {
   const n = meta.rows;
   return {
@@ -40,7 +40,7 @@ function makeStore(meta) {
     ecrc: new Uint8Array(n),
     prefixed: new Uint8Array(n),
     request: new Int32Array(n).fill(-1),
-    /** For a forwarded request, the row of its first record; by that row, the rows on further links. */
+    /** For a forwarded request, the row of its first record. Then, for each such row, the rows on further links. */
     root: new Int32Array(n).fill(-1),
     hops: new Map(),
     firstAnswer: new Int32Array(n).fill(-1),
@@ -48,7 +48,7 @@ function makeStore(meta) {
     response: new Float64Array(n).fill(NaN),
     firstData: new Float64Array(n).fill(NaN),
     rowOf: new Int32Array(n + 1).fill(-1),
-    /** Meanings of rows by chunk: UTF-8 text, and where each row's text ends in it. */
+    /** Meanings of rows by chunk: UTF-8 text, and the position where the text of each row ends. */
     means: [],
     /** Texts of broken rules, by record number. */
     violations: textsByNumber(meta.violations.list),
@@ -63,12 +63,12 @@ function textsByNumber(violations) {
   return texts;
 }
 
-/** Returns the rules that a row breaks, in the words of `riser trace --check`. */
+/** Returns the rules that a row breaks, as text of `riser trace --check`. */
 function violationsOf(store, row) {
   return (store.number[row] > 0 && store.violations.get(store.number[row])) || [];
 }
 
-/** By first byte, 1 for types of non-posted requests. */
+/** 1 for each first byte of a non-posted request. */
 function nonPostedBytes(formats) {
   const known = formatsByByte(formats);
   return Uint8Array.from(known, (format) => (format?.class === "NP" ? 1 : 0));
@@ -158,7 +158,7 @@ function readPlaces(store, columns, from, to) {
   }
 }
 
-/** Returns the index of the header that a header is stored relative to, as in columns.rs. */
+/** Returns the index of the previous header that a header is stored relative to, as in columns.rs. */
 function contextOf(kind, first) {
   if (kind === KIND.tlp) return first;
   return kind === KIND.dllp ? 256 + first : 512;
@@ -218,7 +218,7 @@ function readLinks(store, columns, from, to) {
   }
 }
 
-/** Returns where the text of each row begins and ends. */
+/** Returns the positions where the text of each row begins and ends. */
 function readMeanings(column, rows) {
   const [begins, ends] = [new Uint32Array(rows), new Uint32Array(rows)];
   for (let i = 0; i < rows; i++) {
@@ -232,7 +232,7 @@ function readMeanings(column, rows) {
 
 const utf8 = new TextDecoder();
 
-/** Returns the meaning of a row to its target function; empty if the capture does not give it. */
+/** Returns the meaning of a row; empty if it is unknown. */
 function meaningOf(store, row) {
   const rows = store.means[0].begins.length;
   const chunk = store.means[Math.floor(row / rows)];
@@ -248,14 +248,14 @@ function roleOf(store, row, outcome, back, response) {
   return store.nonPosted[store.first[row]] ? ROLE.request : ROLE.none;
 }
 
-/** Records a request on a further link, with its first record. */
+/** Links a request on a further link to its first record. */
 function addHop(store, row, root) {
   if (root < 0) return;
   store.root[row] = root;
   store.hops.set(root, [...(store.hops.get(root) ?? []), row]);
 }
 
-/** Links a completion to its request; for the last one, also sets the duration. */
+/** Links a completion to its request. The last completion also sets the times of the transaction. */
 function link(store, row, request, response, waited) {
   if (request < 0) return;
   store.request[row] = request;
@@ -266,7 +266,7 @@ function link(store, row, request, response, waited) {
   if (waited >= 0) store.firstData[row] = store.firstData[request] = response - waited;
 }
 
-/** Returns the request of a completion on its link; for a request the row itself; -1 for all others. */
+/** Returns the request of a completion on the same link. For a request, returns the row itself; for other rows, -1. */
 function requestOf(store, row) {
   return store.role[row] === ROLE.request ? row : store.request[row];
 }
@@ -292,8 +292,8 @@ function rowsOf(store, root) {
   return linksOf(store, root).flatMap((request) => [request, ...answersOf(store, request)]).sort((a, b) => a - b);
 }
 
-/** Returns, by the row of the request on each link, the picoseconds from there to the next link and back; on the last link, until the
- *  completion. Without a completion, only the time to the next link. NaN if unknown. */
+/** Returns for the request on each link, by row, the picoseconds to the next link and back. On the last link, returns the time
+ *  until the completion. Without a completion, returns only the time to the next link. NaN if unknown. */
 function legsOf(store, root) {
   const links = linksOf(store, root);
   return new Map(links.map((request, i) => {
@@ -303,7 +303,7 @@ function legsOf(store, root) {
   }));
 }
 
-/** Returns whether a row is a completion that was accepted. */
+/** Returns whether a row is a completion that its receiver accepted. */
 function isAnswer(store, row) {
   return [ROLE.partial, ROLE.complete, ROLE.unexpected].includes(store.role[row]);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Data that rows refer to by index: interfaces, paths, texts, and the table of formats. All tables are limited.
-//! Entries above a limit share one entry that says so.
+//! Data that rows refer to by index: interfaces, paths, texts, and the table of formats. The tables have a maximum
+//! size. Interfaces and texts above it share a general entry, and paths above it have none.
 
 use super::Violations;
 use super::columns::COLUMNS;
@@ -14,18 +14,18 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use tlp::{FORMATS, Status};
 
-/// Most distinct interfaces.
+/// Maximum number of interfaces.
 pub const MAX_INTERFACES: usize = 256;
-/// Most distinct paths.
+/// Maximum number of paths.
 pub const MAX_PATHS: usize = 65_536;
-/// Most distinct texts. Texts of faults contain what was found, so all may differ.
+/// Maximum number of texts. Texts of errors contain the found value, so all may differ.
 pub const MAX_TEXTS: usize = 16_384;
 
 /// The table of interfaces, paths and texts.
 #[derive(Default)]
 pub struct Tables {
     start: Option<Timestamp>,
-    /// Whether a record has a time.
+    /// True if a record has a time.
     has_times: bool,
     digits: u8,
     interfaces: Vec<Interface>,
@@ -43,7 +43,7 @@ impl Tables {
         Tables::default()
     }
 
-    /// Returns picoseconds since the capture's first frame; 0 for faults of the file. The result is kept within 63 bits
+    /// Returns picoseconds since the capture's first frame; 0 for faults of the file. The result is limited to 63 bits
     /// (106 days).
     pub fn since_start(&mut self, record: &Record<'_>) -> i64 {
         if record.number == 0 {
@@ -80,7 +80,7 @@ impl Tables {
         self.interfaces.len() - 1
     }
 
-    /// Returns the index of a path, from 1; 0 after [`MAX_PATHS`].
+    /// Returns the index of a path, from 1; 0 if the table is full.
     pub fn path(&mut self, path: &capture::decode::Path) -> u32 {
         let mut vlans = [u16::MAX; 4];
         for (kept, id) in vlans.iter_mut().zip(path.vlans.ids()) {
@@ -105,7 +105,7 @@ impl Tables {
         number
     }
 
-    /// Returns the index of a text, from 1. Only for texts with few variants.
+    /// Returns the index of a text, from 1, without a limit. Only for texts with few variants.
     pub fn text(&mut self, text: &str) -> u32 {
         if let Some(number) = self.texts.get(text) {
             return *number;
@@ -115,7 +115,7 @@ impl Tables {
         number
     }
 
-    /// Returns the index of `text`, or of `short` if there are [`MAX_TEXTS`] texts already.
+    /// Returns the index of `text`, or of `short` if the table already has [`MAX_TEXTS`] texts.
     pub fn text_or(&mut self, text: &str, short: &'static str) -> u32 {
         if self.texts.len() < MAX_TEXTS || self.texts.contains_key(text) {
             self.text(text)
@@ -124,7 +124,7 @@ impl Tables {
         }
     }
 
-    /// Returns the page's `meta`.
+    /// Returns the shared data of the page.
     pub fn meta(
         &self,
         title: &str,
@@ -169,12 +169,12 @@ pub struct Meta {
     title: String,
     rows: u64,
     hidden: u64,
-    /// Time of the first frame in ps since the epoch. It is a decimal text, since it may not fit into a double.
+    /// Time of the first frame in ps since the epoch, as decimal text because it may not fit into a double.
     start_ps: String,
     is_virtual: bool,
-    /// Whether the input has times.
+    /// True if a record has a time.
     has_times: bool,
-    /// Decimals of a second that the capture resolves.
+    /// Number of decimals of a second in the capture's times.
     digits: u8,
     columns: [&'static str; COLUMNS.len()],
     interfaces: Vec<MetaInterface>,
@@ -185,7 +185,7 @@ pub struct Meta {
     statuses: Vec<&'static str>,
     violations: Violations,
     transactions: Counts,
-    /// A block of data bytes belongs to each share that is not 0.
+    /// Limits of data bytes. Each share that is not 0 has a block.
     payloads: Vec<Share>,
     /// Fields and flags of the filter.
     filter: &'static [Field],

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The time axis of the plots. Long stretches without activity can be folded to a narrow band, so that the events before
-// and after them are visible together. Times and positions on the axis are picoseconds; without folds both are equal.
+// The time axis of the plots. Long idle times can be folded to a narrow band, so that the events before and after
+// them are visible together. Times and positions on the axis are picoseconds. Without folds, both are equal.
 
-/** Most folded stretches. */
+/** Maximum number of folded idle times. */
 const MAX_FOLDS = 60;
-/** A stretch is long if it has at least this share of the time that is not folded. */
+/** An idle time is long if it has at least this share of the time that is not folded. */
 const LONG_SHARE = 0.5;
-/** It must also be this many times as long as the longest idle stretch that is not folded, so that similar stretches are
- *  folded together. */
+/** It must also be this many times as long as the longest idle time that is not folded. So idle times of similar length are
+ *  either all folded or none of them is. */
 const LONG_TIMES = 2;
-/** Shorter stretches are never folded. */
+/** Shorter idle times are never folded. */
 const LEAST_FOLD_PS = 1e6;
-/** Width of the shortest fold and of all folds together, as shares of the time that is not folded. */
+/** Width of the shortest fold, and of all folds together, as shares of the time that is not folded. */
 const FOLD_SHARE = 0.03;
 const ALL_FOLDS_SHARE = 0.3;
-/** This share of the time that is not folded stays visible at both edges of a fold. */
+/** Share of the time that is not folded that stays visible at each edge of a fold. */
 const EDGE_SHARE = 0.01;
 
-/** Returns stretches without TLPs in which no request is outstanding, as { from, to }; if there are no TLPs, stretches
- *  without records. Acks and flow control do not end a stretch, since they continue on an idle link. */
+/** Returns the idle times as { from, to }: no TLP is sent, and no request is outstanding. Acks and flow control do not count,
+ *  since an idle link sends them too. In a capture without TLPs, an idle time is a time without records. */
 function idleStretches(store) {
   const any = store.kind.subarray(0, store.count).includes(KIND.tlp);
   const stretches = [];
@@ -36,7 +36,7 @@ function idleStretches(store) {
   return stretches;
 }
 
-/** Returns the long ones in order, and the time that they leave. */
+/** Returns the long idle times in order, and the remaining time. */
 function longStretches(stretches, end) {
   const length = ({ from, to }) => to - from;
   const longest = [...stretches].sort((a, b) => length(b) - length(a) || a.from - b.from);
@@ -53,16 +53,16 @@ function longStretches(stretches, end) {
   return found;
 }
 
-/** Returns whether there are time spans between the folds, instead of single moments. If most of what is left is moments,
- *  the plot would show only folds. */
+/** Returns whether the folded timeline is longer than single points in time. If most parts between the folds were moments, the plot would
+ *  show only folds. */
 function leavesSpans(folds, end) {
   const starts = [0, ...folds.map((fold) => fold.to)];
   const stops = [...folds.map((fold) => fold.from), end];
   return 2 * starts.filter((start, i) => stops[i] > start).length >= starts.length;
 }
 
-/** Converts stretches to folds, without their visible edges. The width grows with the length: once the shortest, and once
- *  more for each power of ten. */
+/** Converts idle times to folds, without their visible edges. The shortest has one unit of width, and each power of ten in
+ *  length adds a unit. */
 function asFolds(stretches, left) {
   const shortest = Math.min(...stretches.map(({ from, to }) => to - from));
   const times = stretches.map(({ from, to }) => 1 + Math.log10((to - from) / shortest));
@@ -76,8 +76,7 @@ function asFolds(stretches, left) {
 /** A timeline without folds. */
 const PLAIN_TIME = { folds: [], toAxis: (ps) => ps, toTime: (at) => at };
 
-/** Returns the timeline of a capture with its long idle stretches folded; `most` tells whether they are most of its time.
- *  */
+/** Returns the timeline of a capture with folded long idle times. `most` is true if they are most of its time. */
 function foldedTime(store) {
   const long = longStretches(idleStretches(store), store.end);
   if (long.folds.length === 0) return { ...PLAIN_TIME, most: false };
@@ -90,7 +89,7 @@ function foldedTime(store) {
   return { folds, toAxis: (ps) => placeOfTime(folds, ps), toTime: (at) => timeOfPlace(folds, at), most: removed > store.end / 2 };
 }
 
-/** Returns the last fold that begins at or before a value of `key`; undefined if there is none. */
+/** Returns the last fold whose `key` is at most a value; undefined without such a fold. */
 function foldBefore(folds, key, value) {
   let [low, high] = [0, folds.length];
   while (low < high) {
@@ -115,7 +114,7 @@ function timeOfPlace(folds, at) {
   return fold.from + ((at - fold.at) / fold.width) * (fold.to - fold.from);
 }
 
-/** Returns times that divide a range into `count` parts of equal width on the axis, and the ends of folds. */
+/** Returns the times that divide a range into `count` parts of equal width on the axis, and the ends of folds. */
 function edgesOf(timeline, [from, to], count) {
   const [begin, end] = [timeline.toAxis(from), timeline.toAxis(to)];
   const edges = Array.from({ length: count + 1 }, (_, i) => timeline.toTime(begin + (i / count) * (end - begin)));
@@ -124,8 +123,8 @@ function edgesOf(timeline, [from, to], count) {
   return ends.length === 0 ? edges : [...new Set([...edges, ...ends])].sort((a, b) => a - b);
 }
 
-/** Returns the x axis of a range of times: its `unit`, the conversions `toX` and `toTime` between picoseconds and
- *  positions, plotly's `axis`, and the marks of folds. */
+/** Returns the x axis for a range of times: its `unit`, `toX` and `toTime` that convert between picoseconds and positions,
+ *  plotly's `axis`, and the marks of folds. */
 function timeAxis(timeline, range) {
   const ends = range.map(timeline.toAxis);
   const unit = unitOf((ends[1] - ends[0]) / 5);
@@ -142,7 +141,7 @@ function timeAxis(timeline, range) {
   };
 }
 
-/** Returns ticks at whole time steps outside of folds. */
+/** Returns ticks at multiples of a time step, outside of folds. */
 function foldedTicks(timeline, [from, to], unit) {
   const length = timeline.toAxis(to) - timeline.toAxis(from);
   const step = niceStep(length / 12);
@@ -150,7 +149,7 @@ function foldedTicks(timeline, [from, to], unit) {
   const starts = [from, ...timeline.folds.map((fold) => fold.to)];
   const stops = [...timeline.folds.map((fold) => fold.from), to];
   const ticks = starts.flatMap((start, i) => stepsWithin(Math.max(start, from), Math.min(stops[i], to), step));
-  // After a fold the next tick may be too near for its text.
+  // The text of a tick directly after a fold may overlap the previous one.
   const apart = ticks.filter((ps, i) => i === 0 || timeline.toAxis(ps) - timeline.toAxis(ticks[i - 1]) > 0.06 * length);
   const texts = apart.map((ps) => (ps / unit.ps).toFixed(digits).replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, ","));
   return { tickmode: "array", tickvals: apart.map((ps) => timeline.toAxis(ps) / unit.ps), ticktext: texts };
@@ -162,7 +161,7 @@ function stepsWithin(from, to, step) {
   return Array.from({ length: Math.max(0, count) }, (_, i) => (first + i) * step);
 }
 
-/** Returns 1, 2 or 5 times a power of ten, at least `least`. */
+/** Returns the smallest 1, 2 or 5 times a power of ten that is at least `least`. */
 function niceStep(least) {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
   return [1, 2, 5, 10].map((times) => times * power).find((step) => step >= least * 0.999);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Fields of a row's header (PCIe 5.0 §2.2, §3.5). Types come from the table of formats in the page. Does not access the
-// page otherwise.
+// Fields of a row's header (PCIe 5.0 §2.2, §3.5). Types come from the table of formats in the page's data. Does not
+// access the page.
 
-/** Returns the table of formats by first byte; undefined for unknown ones. */
+/** Returns the formats by first byte; undefined for unknown types. */
 function formatsByByte(formats) {
   const matches = (byte) => (format) =>
     byte >> 5 === format.fmt && (byte & 0x1f & format.type_mask) === format.type_bits;
   return Array.from({ length: 256 }, (_, byte) => formats.find(matches(byte)));
 }
 
-/** Returns accessors of the headers in `store`, by row. */
+/** Returns functions that read the fields of a row's header in `store`. */
 function makeHeaders(store) {
   const formats = formatsByByte(store.meta.formats);
   const [dw0, dw1, dw2, dw3] = store.dw;
@@ -87,7 +87,7 @@ function className(store, headers, row) {
   }
 }
 
-/** Returns the name of a row's colour, which is the same everywhere: one for each kind of TLP, and `dllp`, `bad`. */
+/** Returns the name of a row's colour: one for each kind of TLP, and `dllp` and `bad`. It is the same in the whole page. */
 function tintOf(store, headers, row) {
   const format = headers.format(row);
   if (!format) return store.kind[row] === KIND.bad ? "bad" : "dllp";
@@ -113,14 +113,14 @@ function prefixesOf(store, row) {
   return store.prefixed[row] ? textOf(store, row).split(" ").filter((word) => /^[0-9a-f]{8}$/.test(word)) : [];
 }
 
-/** Returns the name of a message; empty for unnamed ones and for other TLPs. */
+/** Returns the name of a message; empty for undefined messages and for other TLPs. */
 function messageName(store, headers, row) {
   const last = textOf(store, row).split(" ").pop();
   return headers.family(row) === "message" && !/^([0-9a-f]{8}|prefixes)$/.test(last) ? last : "";
 }
 
-/** Returns the bytes from the first to the last enabled one of a memory request, one if none is enabled (PCIe 5.0 §2.2.5);
- *  for an atomic request its operand, for CAS one of the two; for others a DW. */
+/** Returns the number of bytes that a request accesses. For a memory request: from the first to the last enabled byte, or 1
+ *  if none is enabled (PCIe 5.0 §2.2.5). For an atomic request: the size of one operand. For others: 4. */
 function requestBytes(headers, row) {
   const family = headers.family(row);
   const length = headers.lengthDw(row);
@@ -132,7 +132,7 @@ function requestBytes(headers, row) {
   return length * 4 - leadOf(headers, row) - (last === 0 ? 3 : Math.clz32(last) - 28);
 }
 
-/** Returns the bytes of a memory request's first DW before the first enabled one. */
+/** Returns the number of bytes in a memory request's first DW before the first enabled byte. */
 function leadOf(headers, row) {
   if (headers.family(row) !== "memory") return 0;
   const first = headers.firstBe(row);
@@ -150,11 +150,10 @@ function addressText(headers, row) {
   return high === 0 ? `0x${hex(low, 8)}` : `0x${hex(high, 1)}${hex(low, 8)}`;
 }
 
-// Lanes: one direction of one link. Identified by the interface's name if it contains them, otherwise by source and
-// destination.
+// A lane is one direction of one link. The name of the interface identifies it, or else source and destination.
 
-/** Returns the lanes of all rows: `list` of { name, link, direction }, `of(row)` its index, `opposite(lane)` the other
- *  direction. */
+/** Returns the lanes of all rows: `list` of { name, link, direction }, `of(row)`, the index of a row's lane, and
+ *  `opposite(lane)`, the other direction. */
 function makeLanes(store) {
   const known = new Map();
   const list = [];
@@ -182,7 +181,7 @@ function makeLanes(store) {
   };
 }
 
-// If the interface gives the direction, paths do not matter.
+// Addresses and ports are not needed if the interface has a direction.
 function laneKeyOfPath(store, row) {
   return store.meta.interfaces[store.interface[row] - 1]?.direction ? 0 : store.path[row];
 }

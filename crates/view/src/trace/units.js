@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Transactions as units of the list: a request with its completions, or a posted TLP. Each TLP includes its replays,
-// and the Acks and Naks for it. Does not access the page.
+// Transactions as units of the list: a request with its completions, or a posted TLP. Replays, Acks and Naks belong to
+// their TLP. Does not access the page.
 
-/** Returns the transactions of a store: `rows` (the first of each), and functions of each. */
+/** Returns the transactions of a store: `rows` has the first row of each. The functions take such a row. */
 function makeUnits(store, headers) {
   const copies = copiesOf(store, headers);
   const mainOf = new Map();
@@ -17,22 +17,22 @@ function makeUnits(store, headers) {
   const sent = (main) => copies.get(main) ?? [main];
   return {
     rows: unitRows(store, standsFor),
-    /** The transaction of a TLP or of a replay of it. */
+    /** Returns the transaction of a TLP or of a replay. */
     unitOf: (row) => leaderOf(store, standsFor(row)),
-    /** Rows of the TLPs on all links, in order: requests and completions, including replays. */
+    /** Returns the rows of the TLPs on all links, in order: requests and completions, with replays. */
     tlps: (unit) => rowsOf(store, unit).flatMap(sent),
-    /** Whether any of them was sent more than once. */
+    /** Returns whether a TLP was sent more than once. */
     isRetried: (unit) => rowsOf(store, unit).some((main) => copies.has(main)),
-    /** Whether it is a request without a complete response. */
+    /** Returns whether it is a request without all completions. */
     hasFailed: (unit) => store.role[unit] === ROLE.request && !(store.response[unit] >= 0),
-    /** The lines below a unit with their depths: TLPs, and below each its Acks and Naks. */
+    /** Returns the lines below a transaction with their depths: TLPs, and below each TLP its Acks and Naks. */
     unfold: (unit) => rowsOf(store, unit).flatMap((main) => linesOf(store, main, sent(main), acks, naks)),
-    /** The first Ack or Nak that acknowledges a TLP; -1 if there is none. */
+    /** Returns the first Ack or Nak that acknowledges a TLP; -1 without one. */
     ackOf: (main) => acks[main],
   };
 }
 
-/** Returns all transmissions of a TLP by the one that was accepted, or else the first; only if there are several. */
+/** Returns all transmissions of each TLP that was sent several times. The key is the accepted transmission, or else the first. */
 function copiesOf(store, headers) {
   const newest = new Map();
   const groups = new Map();
@@ -79,7 +79,7 @@ function linesOf(store, main, sent, acks, naks) {
   return lines;
 }
 
-/** Returns the status of a transaction, in a word. */
+/** Returns the status of a transaction as a word. */
 function unitStatus(store, headers, unit) {
   if (store.role[unit] !== ROLE.request) return statusCell(store, headers, unit);
   const last = store.lastAnswer[unit];
@@ -108,7 +108,7 @@ function sortKeys(store, headers, statusAt) {
   };
 }
 
-/** Returns `rows` sorted by a column, `down` for descending order; equal ones in order of time. */
+/** Returns `rows` sorted by a column, in descending order with `down`. Equal rows stay in order of time. */
 function sortedRows(rows, key, down) {
   const values = Array.from(rows, key);
   const isText = values.some((value) => typeof value === "string");
@@ -129,7 +129,7 @@ function textRanks(texts) {
   return Float64Array.from(texts, (text) => order.get(text));
 }
 
-/** `since`: the time since the previous one of `rows`, in their order. */
+/** Returns the sort key of `since`: the time since the previous one of `rows`. */
 function sinceBefore(store, rows) {
   const since = new Float64Array(store.count).fill(NaN);
   for (let place = 1; place < rows.length; place++) since[rows[place]] = store.time[rows[place]] - store.time[rows[place - 1]];

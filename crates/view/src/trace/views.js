@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The plots of the page, one function each. `app` has the store, its headers, the rows that pass the filter (null: all),
-// the time range in view and the options. The selection is never changed here.
+// The plots of the page, one function per plot. `app` has the store, its headers, the rows that pass the filter
+// (null for all), the time range in view and the options. Never changes the selection.
 
-/** The plots, in the order of their tabs and keys. `timed`: its x axis is time. */
+/** The plots, in the order of their tabs and keys. `timed` is true if the x axis is time. */
 const VIEWS = [
   { key: "latency", name: "Latency", timed: true, draw: drawLatency, options: [["log", "Log scale"]] },
   { key: "cdf", name: "Distribution", timed: false, draw: drawDistribution, options: [["tail", "Tail"]] },
@@ -20,10 +20,10 @@ const VIEWS = [
   { key: "summary", name: "Summary", timed: false, draw: drawSummary, options: [] },
 ];
 
-/** Most stacked plots. */
+/** Maximum number of stacked plots. */
 const MAX_LANES = 4;
 
-/** Returns the zoomed time range, or else the whole time of the capture with some space on both sides. */
+/** Returns the time range in view, or the time of the whole capture with some space on both sides. */
 function rangeInView(app) {
   if (app.range) return app.range;
   const end = Math.max(app.store.end, 1000);
@@ -37,17 +37,17 @@ function timeInView(app) {
   return app.time;
 }
 
-/** Returns times that divide the range in view into `count` parts, evenly on the axis. */
+/** Returns the times that divide the range in view into `count` parts of equal width. */
 function edgesInView(app, count) {
   return edgesOf(app.timeline, rangeInView(app), count);
 }
 
-/** Returns the note of an empty plot, with a command that would record its data. */
+/** Returns the note of an empty plot, with a command that records the missing data. */
 function nothing(text, how = "") {
   return { text, how };
 }
 
-/** Returns the points of groups within a range of time. */
+/** Returns the points of groups within a time range. */
 function groupsWithin(groups, [from, to]) {
   const inside = groups.list().map((group) => {
     const kept = { ...group, x: [], y: [], row: [] };
@@ -66,7 +66,7 @@ function pointsOf(groups) {
   return groups.reduce((sum, group) => sum + group.x.length, 0);
 }
 
-/** Draws clouds of points over time, stacked by facet; `extra` makes traces behind and before them. */
+/** Draws points over time, in one plot per facet. `extra` returns traces below and above them. */
 async function drawCloud(app, groups, yAxis, yScale, extra = () => []) {
   const time = timeInView(app);
   const inside = groupsWithin(groups, rangeInView(app));
@@ -91,13 +91,13 @@ async function drawLatency(app) {
   const ends = log ? [Math.log10((least / unit.ps) * 0.8), Math.log10((most / unit.ps) * 1.25)] : [0, (most / unit.ps) * 1.08 || 1];
   const more = { type: log ? "log" : "linear", range: ends, rangemode: "normal" };
   app.worst = worstLatencies(app.store, plotRows(), 20);
-  // Before the plot, since the list takes some of its space.
+  // The list comes before the plot, because it takes some of the plot's space.
   showWorst(app);
   const any = await drawCloud(app, points, { title: `Latency, ${unit.name}`, more }, unit.ps, (scale) => [worstTrace(app, scale, range)]);
   return any ? "" : nothing("No request was answered.");
 }
 
-// The worst ones are always drawn as markers, for any number of points.
+// The longest latencies are always drawn as markers, for any number of points.
 function worstTrace(app, scale, range) {
   const { store } = app;
   const rows = app.worst.filter((row) => store.time[row] >= range[0] && store.time[row] <= range[1]);
@@ -171,7 +171,7 @@ async function drawTags(app) {
   return any ? "" : nothing("No non-posted requests and no completions.");
 }
 
-// From each request to its last completion: the time that its tag is in use.
+// Lines from each request to its last completion: the time during which its tag is in use.
 function spanTraces(store, groups, scale) {
   return groups.filter((group) => group.class === "NP").map((group) => {
     const answered = group.row.map((row, i) => [row, i]).filter(([row]) => store.lastAnswer[row] >= 0);
@@ -205,21 +205,21 @@ async function drawThroughput(app) {
   return `${app.options.dataOnly ? "Data" : "TLPs, header to digest"}, mean of ${duration(((x[x.length - 1] - x[0]) * time.unit.ps) / bins)}${more}`;
 }
 
-/** Returns the `count` lanes with most traffic, in the order of their first record. */
+/** Returns the `count` lanes with the most traffic, in the order of their first record. */
 function busiest(lanes, count) {
   const total = ([, classes]) => Object.values(classes).reduce((sum, rates) => sum + rates.reduce((a, b) => a + b, 0), 0);
   const most = [...lanes].sort((a, b) => total(b) - total(a) || a[0] - b[0]).slice(0, count);
   return most.sort((a, b) => a[0] - b[0]);
 }
 
-/** Draws a plot for each of some lanes, stacked; each has a caption with the lane and the unit. */
+/** Draws stacked plots, one per lane. Each has a caption with the lane and the unit. */
 function drawLanes(app, time, unit, names, traces) {
   const titles = names.length > 0 ? names.map(() => "") : [unit];
   const annotations = captions(names.map((name) => `${name}: ${unit}`));
   return draw(app.host, traces, layoutOf(app.host, time.axis, titles, { hovermode: false, annotations, time }));
 }
 
-/** Returns values with the last one repeated, so that a step reaches its end. */
+/** Returns values with the last one repeated, so that the last step reaches its end. */
 function withLast(values) {
   return [...values, values[values.length - 1]];
 }
@@ -259,7 +259,7 @@ async function drawOutstanding(app) {
   return series.length > 0 ? `By requester${bandNote(traces)}` : nothing("No non-posted requests.");
 }
 
-/** Returns steps as they are; many steps are shown as their mean, with a band from minimum to maximum. */
+/** Returns a trace of steps. Many steps become their mean, with a band from minimum to maximum. */
 function stepTraces(app, steps, time, scale, look) {
   const bands = decimated(steps, edgesInView(app, Math.floor(app.host.clientWidth / 2)));
   const x = Array.from(bands.x, time.toX);
@@ -294,7 +294,7 @@ async function drawCredits(app) {
   return lanes.length > 0 ? creditNote(lanes, what) + more + bandNote(traces) : noCredits(app, what);
 }
 
-/** Returns the least remaining credits of a lane over its series, as a share of the most: the scarcest come first. */
+/** Returns the minimum of a lane's remaining credits as a share of the maximum. Lanes are sorted by it. */
 function leastLeft({ series }) {
   const shares = series.map(({ steps: { y } }) => {
     const [least, most] = y.reduce(([a, b], value) => [Math.min(a, value), Math.max(b, value)], [Infinity, -Infinity]);
@@ -319,7 +319,7 @@ function unackedLanes(app) {
   return [...lanes].map(([lane, { steps }]) => ({ name: app.headers.lane.list[lane].name, series: [{ name: "TLPs", tint: "accent", steps }] }));
 }
 
-/** Returns the reason for an empty plot, and a command that would record data. */
+/** Returns the reason for an empty plot, and a command that records the missing data. */
 function noCredits(app, what) {
   const how = "riser run LAB.toml --capture OUT.pcapng --dllps";
   if (what === "unacked") return nothing("This capture contains no Acks. Record DLLPs with the TLPs:", how);

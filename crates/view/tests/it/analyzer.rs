@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Functions of a protocol analyzer in headless Chromium: bytes, transactions that unfold, folded idle time, cursors,
-//! bookmarks, sorting. Without Chromium these tests are skipped with a message.
+//! The page as a protocol analyzer, in headless Chromium: bytes, transactions that unfold, folded idle times, cursors,
+//! bookmarks, sorting. Without Chromium, these tests are skipped and report this.
 
 use crate::common::exchange::{exchange, sparse};
 use crate::common::{count, for_each_record, generate, nettlp_captures, page_file, transactions};
@@ -14,12 +14,12 @@ fn no_problems(browser: &mut Browser) {
     assert!(problems.is_empty(), "{problems:#?}");
 }
 
-/// The displayed lines of data, by their title.
+/// The lines of data in the details, by their title.
 const DUMPS: &str = "Object.fromEntries([...document.querySelectorAll('#details .data')].map((s) => \
                      [s.querySelector('h3').textContent, s.querySelector('pre')?.textContent ?? '']))";
 
 #[test]
-fn data_are_shown_at_their_address() {
+fn shows_data_at_its_address() {
     let Some(mut browser) = Browser::take() else { return };
     browser.open(&page_file("data", &exchange(1)), "tab=summary&select=1");
     // Three bytes before the first one are not enabled.
@@ -27,7 +27,7 @@ fn data_are_shown_at_their_address() {
     assert_eq!(browser.eval(DUMPS), json!({"Data": data}));
     let off = "[...document.querySelectorAll('.dump .off')].map((e) => e.textContent)";
     assert_eq!(browser.eval(off), json!(["00", "00", "00", ".", ".", "."]));
-    // Both completions together, at the address of the read.
+    // The data of both completions together, at the address of the read.
     browser.eval("riser.select(4); riser.idle()");
     let read = "103a  30 31 32 33  34 35 36 37  01234567\n1042  38 39                     89\n";
     assert_eq!(browser.eval(DUMPS), json!({"Data of the read": read}));
@@ -39,9 +39,9 @@ fn data_are_shown_at_their_address() {
     no_problems(&mut browser);
 }
 
-/// The page has every byte of a capture, as long as it fits.
+/// The page has every data byte of a capture if the limit allows it.
 #[test]
-fn every_byte_is_in_the_page() {
+fn page_has_every_data_byte() {
     let Some(mut browser) = Browser::take() else { return };
     let mut captures = vec![exchange(3)];
     captures.extend(nettlp_captures().first().map(|path| std::fs::read(path).unwrap()));
@@ -68,14 +68,14 @@ fn every_byte_is_in_the_page() {
 #[test]
 fn missing_data_is_explained() {
     let Some(mut browser) = Browser::take() else { return };
-    // Only lengths of these were captured.
+    // The capture has only the lengths of these data.
     browser.open(&page_file("lengths", &generate::generated(100)), "tab=summary");
     browser.eval(
         "riser.setFilter('type=MWr'); riser.select(riser.app.store.number[riser.app.rows[0]]); riser.idle()",
     );
     let said = "document.querySelector('#details .data .said').textContent";
     assert_eq!(browser.eval(said), "None of 256 B was captured.");
-    // As on a page that kept only the start of data.
+    // Imitates a page that has only the first bytes of data.
     browser.open(&page_file("part", &exchange(1)), "tab=summary");
     browser.eval("riser.app.store.meta.payloads[0].bytes = 4; riser.select(1); riser.idle()");
     let due =
@@ -84,7 +84,7 @@ fn missing_data_is_explained() {
     no_problems(&mut browser);
 }
 
-/// Positions of both bursts in the page: pixels of the first and last record of each, and visible folds.
+/// Positions of the first and last record of both bursts in pixels, and the number of visible folds.
 const BURSTS: &str = "(() => {
   const { app } = riser;
   const x = (number) => riser.pixelOf(app.store.time[app.store.number.indexOf(number)]);
@@ -94,7 +94,7 @@ const BURSTS: &str = "(() => {
 })()";
 
 #[test]
-fn idle_time_is_folded_and_unfolded() {
+fn folds_and_unfolds_idle_time() {
     let Some(mut browser) = Browser::take() else { return };
     let page = page_file("folds", &exchange(2));
     browser.open(&page, "tab=summary");
@@ -123,16 +123,16 @@ fn idle_time_is_folded_and_unfolded() {
 /// Picoseconds per nanosecond.
 const NS: u64 = 1000;
 
-/// Folds of a page: length of each in whole microseconds, and whether the page starts folded.
+/// The folds of a page: length of each in whole microseconds, and whether the page starts folded.
 const FOLDS: &str = "(() => { const { folded, timeline } = riser.app;
   return [folded.folds.map((fold) => Math.round(fold.idle / 1e6)), timeline === folded]; })()";
 
 /// Time of each TLP, and the response time of a read.
 type Events = Vec<(u64, Option<u64>)>;
 
-/// A row has events in nanoseconds, and the resulting folds in microseconds.
+/// Rows: events in nanoseconds, and the expected folds in microseconds.
 #[test]
-fn only_long_idle_stretches_are_folded() {
+fn folds_only_long_idle_times() {
     let Some(mut browser) = Browser::take() else { return };
     let reads = |gap: u64, latency: u64, count: u64| -> Events {
         (0..count).map(|i| (i * (gap + latency), Some(latency))).collect()
@@ -161,7 +161,7 @@ fn only_long_idle_stretches_are_folded() {
         browser.open(&page_file("sparse", &sparse(&events)), "tab=latency");
         assert_eq!(browser.eval(FOLDS), due, "{name}");
     }
-    // NetTLP's ping: most of the 2.6 ms is one wait of the driver for the next packet.
+    // NetTLP's ping: for most of the 2.6 ms, the driver waits for the next packet.
     if let Some(ping) = nettlp_captures().into_iter().find(|path| path.ends_with("simple-nic-ping.pcap")) {
         browser.open(&page_file("sparse", &std::fs::read(ping).unwrap()), "tab=latency");
         assert_eq!(browser.eval(FOLDS), json!([[2461], true]));
@@ -169,7 +169,7 @@ fn only_long_idle_stretches_are_folded() {
     no_problems(&mut browser);
 }
 
-/// A longer stretch is a wider band.
+/// A fold for a longer idle time is wider.
 #[test]
 fn longer_folds_are_wider() {
     let Some(mut browser) = Browser::take() else { return };
@@ -186,10 +186,10 @@ fn longer_folds_are_wider() {
 }
 
 #[test]
-fn folded_axis_shows_right_times() {
+fn folded_axis_shows_correct_times() {
     let Some(mut browser) = Browser::take() else { return };
     browser.open(&page_file("folded-axis", &exchange(3)), "tab=throughput");
-    // Every time maps to its place and back, also within folds.
+    // Converting each time to its position and back gives the same time, also within folds.
     let off = browser.eval(
         "(() => { const { timeline, store } = riser.app; let off = 0;
            for (let i = 0; i <= 1000; i++) { const ps = store.end * i / 1000; off = Math.max(off, Math.abs(timeline.toTime(timeline.toAxis(ps)) - ps)); }
@@ -198,7 +198,7 @@ fn folded_axis_shows_right_times() {
     );
     assert_eq!(off[0], 2, "{off}");
     assert!(off[1].as_f64().unwrap() < 1.0, "{off} ps");
-    // Ticks show the times of their positions.
+    // Each tick has the time of its position.
     let wrong = browser.eval(
         "(() => { const { xaxis } = riser.app.host._fullLayout; const { time } = riser.app;
            const said = xaxis.ticktext.map((t) => Number(t.replaceAll(',', '')) * time.unit.ps);
@@ -206,7 +206,7 @@ fn folded_axis_shows_right_times() {
            return [wrong, said.filter((ps) => ps > 1e11).length > 0 && said.filter((ps) => ps < 1e9).length > 1]; })()",
     );
     assert_eq!(wrong, json!([[], true]));
-    // Folding neither loses nor adds bits: 3 bursts of writes of 16 + 8 B (a header of four DW), 24 B each.
+    // Folding does not change the number of bits: 3 bursts of writes of 16 + 8 B (header of four DW), 24 B each.
     let bits = "(() => { const t = riser.app.host.data.find((t) => t.name === 'posted' && t.yaxis === 'y'); const { time } = riser.app;
                  return t.x.slice(0, -1).reduce((sum, x, i) => sum + t.y[i] * (time.toTime(t.x[i + 1]) - time.toTime(x)) / 1000, 0); })()";
     for key in ["", "f"] {
@@ -220,7 +220,7 @@ fn folded_axis_shows_right_times() {
     no_problems(&mut browser);
 }
 
-/// A time difference has the digits of the latency that it is part of.
+/// A small time difference has as many digits as a latency.
 #[test]
 fn small_gaps_show_picoseconds() {
     let Some(mut browser) = Browser::take() else { return };
@@ -244,7 +244,7 @@ fn cursors_measure_time_tlps_and_data() {
     assert_eq!(browser.eval(text), "A 0.150000 µs");
     browser.eval("riser.select(7)");
     browser.key("b");
-    // Record 4 at 150 ns, 7 at 300 ns: a read and its completions, of 2 and 1 DW.
+    // From record 4 at 150 ns to record 7 at 300 ns: a read and its completions of 2 and 1 DW.
     let due =
         "A 0.150000 µs   B 0.300000 µs   B − A 150 ns: 3 TLPs, 12 B of data, 640 Mb/s in both directions";
     assert_eq!(browser.eval(text), due);
@@ -253,7 +253,7 @@ fn cursors_measure_time_tlps_and_data() {
     assert!(hash.contains("a=150000&b=300000"), "{hash}");
     browser.open(&page, &hash);
     assert_eq!(browser.eval(text), due);
-    // Dragged to the first record, to which it snaps.
+    // The cursor is dragged near the first record, and snaps to it.
     let place = "(() => { const box = riser.app.host.getBoundingClientRect(); const { _size: s } = riser.app.host._fullLayout;
                   return [150000, 0].map((ps) => box.x + s.l + riser.pixelOf(ps)).concat(box.y + s.t + 40); })()";
     let place = browser.eval(place);
@@ -272,7 +272,7 @@ fn cursors_measure_time_tlps_and_data() {
             .unwrap()
             .starts_with("A 0.000000 µs   B 0.300000 µs   B − A 300 ns: 5 TLPs")
     );
-    // With the pointer in the plot, a key sets a cursor there.
+    // If the pointer is in the plot, a key sets a cursor there.
     browser.call("Input.dispatchMouseEvent", json!({"type": "mouseMoved", "x": from + 1.0, "y": y}));
     browser.key("b");
     assert!(browser.eval(text).as_str().unwrap().contains("B 0.150000 µs   B − A 150 ns: 3 TLPs"));
@@ -327,7 +327,7 @@ fn click_on_a_column_sorts_rows() {
     let Some(mut browser) = Browser::take() else { return };
     let bytes = generate::generated(5000);
     browser.open(&page_file("sort", &bytes), "tab=summary&filter=tlp");
-    // Values of a column from top to bottom. Rows without a value come last.
+    // The values of a column from top to bottom. Rows without a value come last.
     let values = "(() => { const { app } = riser; const h = app.headers; const rows = [...app.shown.rows];
       const { store } = app; return { latency: rows.map((r) => store.response[r]), bytes: rows.map((r) => h.requestBytes(r)),
       type: rows.map((r) => h.typeName(r)), time: rows.map((r) => store.time[r]), tag: rows.map((r) => h.className(r) === 'P' ? null : h.tag(r)),
@@ -368,7 +368,7 @@ fn rank(value: &Value) -> (f64, &str) {
     value.as_str().map_or_else(|| (value.as_f64().unwrap(), ""), |text| (0.0, text))
 }
 
-/// These filters hold for all TLPs of a transaction together.
+/// Filters that select transactions.
 const UNIT_FILTERS: [&str; 10] = [
     "type=MRd",
     "type=MRd and type=CplD",
@@ -397,7 +397,7 @@ fn transactions_unfold_to_their_tlps_and_dllps() {
         })
         .collect();
     due.sort_unstable();
-    // The tracker learns from the first Ack that the capture has Acks. The write before it has ended by then.
+    // The tracker knows only after the first Ack that the capture has Acks. The first write has ended before.
     due[0].2 = 3;
     let shown = browser.eval(
         "(() => { const { store } = riser.app; const units = riser.units(); const number = (row) => (row < 0 ? 0 : store.number[row]);
@@ -405,7 +405,7 @@ fn transactions_unfold_to_their_tlps_and_dllps() {
              return [number(unit), units.tlps(unit).length, number(units.ackOf(unit)), last < 0 ? 0 : number(units.ackOf(last))]; }); })()",
     );
     assert_eq!(shown, json!(due));
-    // There is a line for each transaction. It unfolds to the TLPs and DLLPs on the link, in order.
+    // There is one line per transaction, which unfolds to the TLPs and DLLPs on the link in order.
     let lines = "[...document.querySelectorAll('.row:not([hidden])')].map((e) => [...e.querySelectorAll('.number, .type, .status')].map((c) => c.textContent).join(' ').trim())";
     let all = browser.eval(lines);
     assert_eq!(all.as_array().unwrap().len(), 9, "{all}");
@@ -434,7 +434,7 @@ fn transactions_unfold_to_their_tlps_and_dllps() {
     assert_eq!(browser.eval(&format!("{lines}.slice(0, 11)")), opened);
     browser.click_on("document.getElementById('unfold-all')");
     assert_eq!(browser.eval(&format!("{lines}.length")), 9, "all folded");
-    // Selecting a folded record unfolds its transaction. A DLLP without a transaction is shown as a record.
+    // Selecting a folded record unfolds its transaction. A DLLP without a transaction is in the list of records.
     browser.eval("riser.select(7)");
     assert_eq!(
         browser.eval("riser.app.mode + riser.app.shown.depths[riser.app.list.selected]"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page in headless Chromium: rows, filters, links between list and plots, time to first paint. Without
-//! Chromium these tests are skipped with a message.
+//! Chromium, these tests are skipped and report this.
 
 use crate::common::{count, for_each_record, generate, nettlp_captures, page_file, transactions, types};
 use capture::{Transaction, render};
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use testkit::browser::Browser;
 
-/// Most milliseconds to the first paint of a million TLPs.
+/// Maximum time to the first paint of a million TLPs in milliseconds.
 const FIRST_PAINT_MS: u64 = 3000;
 
-/// Returns a record of the page as an object with the names of `riser trace --json`; null for fields that a type
-/// lacks.
+/// Script that returns the records of the page as objects with the names of `riser trace --json`. A field that a
+/// record does not have is null.
 const RECORDS: &str = "(() => {
   const { store, headers: h } = riser.app;
   return Array.from({ length: store.count }, (_, row) => {
@@ -46,7 +46,7 @@ const RECORDS: &str = "(() => {
   });
 })()";
 
-/// Filters for everything that `riser trace` reads.
+/// Filters with all fields of `riser trace`.
 const FILTERS: [&str; 31] = [
     "type=MRd",
     "type!=mrd",
@@ -81,7 +81,7 @@ const FILTERS: [&str; 31] = [
     "link=1 and interface=\"link3:downstream\"",
 ];
 
-/// Returns the answered transaction with the longest latency, the first of equal ones.
+/// Returns the completed transaction with the longest latency, and the first of equal ones.
 fn worst(bytes: &[u8]) -> Transaction {
     let answered = transactions(bytes, None).into_iter().filter(|t| t.completions > 0 && t.remaining == 0);
     answered.max_by_key(|t| (t.latency_ps(), std::cmp::Reverse(t.request_number))).unwrap()
@@ -138,8 +138,8 @@ fn same_filters(browser: &mut Browser, bytes: &[u8]) {
 }
 
 #[test]
-fn real_captures_are_shown_completely() {
-    // The longest of p4600 and x520, of which there are many, and the other two.
+fn shows_every_record_of_real_captures() {
+    // Only the longest of the many captures of p4600 and x520, and the other two captures.
     let is_chosen = |path: &PathBuf| {
         let len = std::fs::metadata(path).map_or(0, |file| file.len());
         len > 9_000
@@ -160,7 +160,7 @@ fn real_captures_are_shown_completely() {
 }
 
 #[test]
-fn generated_capture_is_shown_completely() {
+fn shows_every_record_of_generated_capture() {
     let Some(mut browser) = Browser::take() else { return };
     let bytes = types::every_type();
     let page = page_file("types", &bytes);
@@ -190,7 +190,7 @@ fn worst_latency_selects_its_packets() {
     let selected = "document.documentElement.dataset.selected";
     let number = worst.request_number.to_string();
 
-    // From the list of the longest ones.
+    // Selects it in the list of the longest latencies.
     browser.open(&page, "tab=latency");
     browser.click_on("document.querySelector('#worst button')");
     assert_eq!(browser.eval(selected), number);
@@ -199,7 +199,7 @@ fn worst_latency_selects_its_packets() {
     let steps = "[...document.querySelectorAll('.steps button')].map((b) => b.textContent.split(' ')[1])";
     assert_eq!(browser.eval(steps), json!(["MRd", "CplD", "CplD"]));
 
-    // From its point in the plot, which is too dense for elements.
+    // Selects its point in the plot, which has too many points for elements.
     browser.open(&page, "tab=latency");
     let point = "(() => { const { host, store, worst } = riser.app; const l = host._fullLayout; \
                  const b = host.getBoundingClientRect(); const at = (axis, ps, unit) => axis.l2p(ps / unit); \
@@ -209,7 +209,7 @@ fn worst_latency_selects_its_packets() {
     browser.click(point[0].as_f64().unwrap(), point[1].as_f64().unwrap());
     assert_eq!(browser.eval(selected), number);
 
-    // By key, and by address.
+    // Selects it by a key, and by the address.
     browser.open(&page, "");
     browser.key("w");
     assert_eq!(browser.eval(selected), number);
@@ -235,9 +235,9 @@ fn keys_move_the_selection_and_scroll() {
         let text = browser.eval("document.querySelector('.row.selected .number').textContent");
         assert_eq!(text, number.to_string());
     }
-    // Only as many elements as fit, for any length of the list.
+    // The number of elements does not depend on the length of the list.
     assert!(browser.eval("document.querySelectorAll('.row').length").as_u64().unwrap() < 60);
-    // The list is drawn in the next frames, which takes longer on a busy machine.
+    // The list is drawn in the next frames, which take longer on a busy machine.
     let last = browser.eval(&format!(
         "new Promise((done) => {{
             const began = performance.now();
@@ -267,12 +267,12 @@ fn plots_show_the_data_of_the_capture() {
         )
     };
     browser.open(&page, "tab=credits");
-    // InitFC1 gave 1024 units of 16 B; a round's 16 writes of 256 B take 256 of them, its UpdateFC returns them.
+    // InitFC1 grants 1024 units of 16 B. The 16 writes of 256 B in a round use 256 units, and an UpdateFC returns them.
     assert_eq!(browser.eval(&range("P")), json!([768 * 16, 1024 * 16]));
     browser.eval("document.querySelectorAll('#tools button')[1].click(); riser.idle()");
     assert_eq!(browser.eval(&range("NP")), json!([32, 64]), "headers");
     browser.eval("document.querySelectorAll('#tools button')[2].click(); riser.idle()");
-    // 32 reads of 16 B and 16 writes of 16 + 256 B, and then their Ack.
+    // 32 reads of 16 B and 16 writes of 16 + 256 B are sent before their Ack.
     assert_eq!(browser.eval(&range("TLPs")), json!([0, 32 * 16 + 16 * 272]));
     browser.eval("riser.showTab('outstanding')");
     assert_eq!(browser.eval(&range("01:00.0")), json!([0, 32]));
@@ -308,7 +308,7 @@ fn theme_follows_system_and_button() {
 }
 
 #[test]
-fn broken_rules_are_marked() {
+fn marks_broken_rules() {
     let Some(mut browser) = Browser::take() else { return };
     browser.open(&page_file("broken", &generate::wrong_lower_address()), "");
     let due = "Lower Address 0x0, expected 0x4 (PCIe 6.0 §2.2.9.1, rule lower-address)";
@@ -378,7 +378,7 @@ fn first_paint(browser: &mut Browser, page: &Path) -> u64 {
 }
 
 #[test]
-fn first_rows_are_painted_quickly() {
+fn paints_first_rows_quickly() {
     let Some(mut browser) = Browser::take() else { return };
     let page = page_file("paint", &generate::generated(100_000));
     assert!(first_paint(&mut browser, &page) < FIRST_PAINT_MS);
@@ -394,7 +394,7 @@ fn data_adds_little_to_a_large_page() {
     let size = std::fs::metadata(&page).unwrap().len();
     assert!(size < 13_000_000, "{size} bytes");
     assert!(first_paint(&mut browser, &page) < FIRST_PAINT_MS);
-    // First whole data, then its start, then none, each with its message.
+    // First all data, then only its start, then none. Each has its message.
     let said = "document.querySelector('#details .data .said').textContent.split(',')[0]";
     for (share, due) in
         [(0.01, ""), (0.5, "The first 64 of 256 B are in this page"), (0.99, "None of 256 B is in this page")]
@@ -410,7 +410,7 @@ fn data_adds_little_to_a_large_page() {
 
 #[test]
 #[ignore = "a million TLPs; run with --release --ignored"]
-fn million_tlps_are_painted_in_three_seconds() {
+fn paints_million_tlps_in_three_seconds() {
     let Some(mut browser) = Browser::take() else { return };
     let bytes = generate::generated(1_000_000);
     let page = page_file("million", &bytes);

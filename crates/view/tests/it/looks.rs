@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The layout of the page in headless Chromium: space at different widths, colours, and the effect of keys on both.
-//! Without Chromium these tests are skipped with a message.
+//! The layout of the page in headless Chromium: widths, colours, and keys that change them. Without Chromium, these
+//! tests are skipped and report this.
 
 use crate::common;
 use crate::common::{generate, page_file, types};
@@ -60,7 +60,7 @@ fn plots_fit_the_panel_in_any_order() {
     no_problems(&mut browser);
 }
 
-/// Captures with several links, flow control and every type, in windows of common sizes.
+/// Tests captures with several links, with flow control and with every type, in windows of common sizes.
 #[test]
 fn labels_of_plots_do_not_overlap_in_narrow_windows() {
     no_labels_overlap([(700, 600), (1400, 900)]);
@@ -129,7 +129,7 @@ fn kinds_have_one_colour_everywhere() {
     let page = page_file("colours", &types::every_type());
     for theme in ["light", "dark"] {
         browser.open(&page, &format!("tab=tags&theme={theme}"));
-        // Types whose marks in the plot have another colour than their names in the list.
+        // Types whose colour in the plot differs from their colour in the list.
         let strays = browser.eval(
             "(() => {
                 const rgb = (text) => { const e = document.createElement('i'); e.style.color = text; document.body.append(e);
@@ -192,7 +192,9 @@ fn columns_fit_at_every_width() {
     for width in [700, 1000, 1350, 1920] {
         browser.size(width, 850);
         browser.open(&page, "tab=summary&select=90000");
-        // Cells and heads, without the description, which may end in an ellipsis; and elements outside the window.
+        // Cells and headings whose text is cut off, except descriptions, which may end in an ellipsis. Also
+        // elements outside the
+        // window.
         let cut = browser.eval(
             "[...document.querySelectorAll('.head > *, .row:not([hidden]) > *, #tabs button, header button')]
                 .filter((e) => e.offsetParent !== null || e.closest('header'))

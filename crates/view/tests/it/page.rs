@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bytes of the page: its content, and what it must never contain. Needs no browser.
+//! The bytes of the page: required and forbidden content. Needs no browser.
 
 use crate::common::{generate, page};
 use base64::Engine;
@@ -45,7 +45,7 @@ fn equal_captures_give_equal_bytes() {
 
 /// A read of 4 bytes at 0x1004, and a completion whose Lower Address is 0.
 #[test]
-fn broken_rules_are_in_the_page() {
+fn page_has_broken_rules() {
     let bytes = page("a", &generate::wrong_lower_address());
     let violations = &meta(text(&bytes))["violations"];
     assert_eq!(violations["count"], 1);
@@ -60,7 +60,7 @@ fn untrusted_text_stays_text() {
     let bytes = page(title, &generate::generated(3));
     let page = text(&bytes);
     assert!(!page.contains("<script>alert"), "the title is markup");
-    // The last part of the title, as if it were a path.
+    // The page shows the last part of the title, which it treats as a path.
     assert!(page.contains("<title>script&gt;.pcap - riser trace</title>"));
     assert_eq!(meta(page)["title"], title);
 }
@@ -79,7 +79,7 @@ fn page_makes_no_network_requests() {
 fn empty_capture_gives_an_empty_page() {
     let bytes = page("empty", &generate::generated(0)[..]);
     let page = text(&bytes);
-    // The generator's three InitFC1.
+    // The three InitFC1 DLLPs of the generator.
     assert_eq!(meta(page)["rows"], 3);
     let page = riser_view::TracePage::new("empty");
     let mut out = Vec::new();
@@ -89,19 +89,19 @@ fn empty_capture_gives_an_empty_page() {
 }
 
 #[test]
-fn rows_are_split_into_chunks() {
+fn splits_rows_into_chunks() {
     let capture = generate::generated(columns::CHUNK_ROWS as u64 + 1000);
     let bytes = page("two", &capture);
     let chunks = chunks(text(&bytes));
     let rows: Vec<usize> = chunks.iter().map(|chunk| decode(chunk).len()).collect();
     let all = meta(text(&bytes))["rows"].as_u64().unwrap() as usize;
     assert_eq!(rows, [columns::CHUNK_ROWS, all - columns::CHUNK_ROWS]);
-    // A record takes about 10 bytes of the page, for any payload.
+    // A record takes about 10 bytes of the page, without its payload.
     let packed: usize = elements(text(&bytes), "class=\"chunk\">").iter().map(|text| text.len()).sum();
     assert!(packed < all * 12, "{packed} bytes for {all} rows");
 }
 
-/// Reads columns, following the table in columns.rs.
+/// Reads columns by the table in columns.rs.
 struct Reading<'a> {
     bytes: &'a [u8],
 }
@@ -233,7 +233,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn packed_rows_are_read_back(rows in prop::collection::vec((any_row(), "\\PC{0,9}"), 0..40)) {
+    fn reads_back_packed_rows(rows in prop::collection::vec((any_row(), "\\PC{0,9}"), 0..40)) {
         let mut columns = Columns::new();
         for (row, means) in &rows {
             columns.push(row, means);

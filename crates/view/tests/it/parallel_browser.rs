@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parallel coordinates in headless Chromium: drawn lines, and ranges of axes that are selected and removed. Without Chromium these tests
-//! are skipped with a message.
+//! Parallel coordinates in headless Chromium: drawn lines, and selected ranges of axes. Without Chromium, these
+//! tests are skipped and report this.
 
 use crate::common::report::text_of;
 use riser_view::report::{Coordinate, Figure, Parallel, Report, ReportError, Scale};
@@ -55,9 +55,9 @@ fn drags_select_ranges_and_clicks_remove_them() {
     let painted = "(() => { const c = riser.app.parallels[0].canvas; const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
         return d.filter((x, i) => i % 4 === 3 && x > 0).length; })()";
     assert!(browser.eval(painted).as_u64().unwrap() > 3_000);
-    // From the top (46) to above the middle of 420 minus margins: the larger generation.
+    // From the top (46) to above the middle (the height is 420 minus margins): selects the larger generation.
     assert_eq!(drag(&mut browser, 0, 40.0, 150.0), json!(2));
-    // The lower half of the bytes of these.
+    // Then selects the lower half of the bytes.
     assert_eq!(drag(&mut browser, 1, 395.0, 300.0), json!(1));
     assert_eq!(
         browser.eval("document.querySelector('.parallel p').textContent.split('.')[0]"),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bytes of the report's page: its content, rejected reports, and what it must never contain. Needs
-//! no browser.
+//! The bytes of the report's page: required and forbidden content, and rejected reports. Needs no browser.
 
 use crate::common::report::{report, text_of};
 use proptest::prelude::*;
@@ -82,7 +81,7 @@ fn rejects_invalid_reports_before_writing() {
 
 prop_compose! {
     fn any_series()(name in ".{0,20}", points in prop::collection::vec(any::<(i32, i32)>(), 0..5)) -> Series {
-        // Eighths: JSON represents them exactly.
+        // Multiples of 1/8, which JSON represents exactly.
         let (x, y) = points.into_iter().map(|(x, y)| (f64::from(x) / 8.0, f64::from(y) / 8.0)).unzip();
         Series { name, x, y, ..Series::default() }
     }
@@ -91,7 +90,7 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Untrusted text of any kind stays data.
+    /// Any untrusted text stays text.
     #[test]
     fn any_text_stays_text(
         title in ".{0,30}", note in ".{0,30}", cell in "[<>/a-z\"'&]{0,20}",

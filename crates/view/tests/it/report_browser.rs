@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The report in headless Chromium: figures, values under the pointer, themes, downloaded files. Without Chromium
-//! these tests are skipped with a message.
+//! The report in headless Chromium: figures, values under the pointer, themes, downloaded files. Without Chromium,
+//! these tests are skipped and report this.
 
 use crate::common::report::{report, text_of};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn mark_at(browser: &mut Browser, plot: usize, trace: usize, nth: usize) -> (f64
     (place[0].as_f64().unwrap(), place[1].as_f64().unwrap())
 }
 
-/// Returns the text under the pointer, which appears within some seconds.
+/// Waits for the text under the pointer, and returns it.
 fn hovered(browser: &mut Browser, (x, y): (f64, f64)) -> String {
     let moved = |browser: &mut Browser, x: f64| {
         browser.call("Input.dispatchMouseEvent", json!({"type": "mouseMoved", "x": x, "y": y}));
@@ -48,7 +48,7 @@ fn hovered(browser: &mut Browser, (x, y): (f64, f64)) -> String {
     }
 }
 
-/// Names of series as in `riser bench --html`: together too long for one line of the legend.
+/// Names of series as in `riser bench --html`, which are too long for one line of the legend.
 #[test]
 fn labels_of_figures_do_not_overlap_in_narrow_windows() {
     let Some(mut browser) = Browser::take() else { return };
@@ -71,12 +71,12 @@ fn labels_of_figures_do_not_overlap_in_narrow_windows() {
 }
 
 #[test]
-fn figures_are_drawn_and_missing_data_is_listed() {
+fn draws_figures_and_lists_missing_data() {
     let Some(mut browser) = Browser::take() else { return };
     browser.open(&page("drawn"), "");
     let drawn = "riser.app.hosts.map(({ host }) => host.querySelectorAll('.scatterlayer .trace').length)";
     assert_eq!(browser.eval(drawn), json!([2, 2]));
-    // Marks and bars of the first plot, one for each point.
+    // The first plot has one mark and one bar per point.
     let first = "(() => { const h = riser.app.hosts[0].host; return ['.points path', '.errorbar'].map((s) => h.querySelectorAll(s).length); })()";
     assert_eq!(browser.eval(first), json!([6, 3]));
     let ticks = browser
@@ -120,7 +120,7 @@ fn figures_come_before_tables() {
 fn pointer_shows_values() {
     let Some(mut browser) = Browser::take() else { return };
     browser.open(&page("hover"), "");
-    // A window, a value with its unit, and the ends of its bar.
+    // The text has a window, a value with its unit, and the ends of its bar.
     let place = mark_at(&mut browser, 0, 0, 2);
     let text = hovered(&mut browser, place);
     assert!(
@@ -162,7 +162,7 @@ fn theme_follows_system_and_button() {
     no_problems(&mut browser);
 }
 
-/// Returns the JSON with all numbers as floats: a page writes 506.0 as 506.
+/// Returns the JSON with all numbers as floats, because a page writes 506.0 as 506.
 fn numbers(value: Value) -> Value {
     match value {
         Value::Number(n) => json!(n.as_f64()),
@@ -172,7 +172,7 @@ fn numbers(value: Value) -> Value {
     }
 }
 
-/// Returns the text of a file once it is downloaded to `folder`.
+/// Waits for the download of a file to `folder`, and returns its text.
 fn downloaded(folder: &Path, name: &str) -> String {
     let began = Instant::now();
     loop {
@@ -185,7 +185,7 @@ fn downloaded(folder: &Path, name: &str) -> String {
 }
 
 #[test]
-fn data_can_be_downloaded() {
+fn downloads_data_as_csv_and_json() {
     let Some(mut browser) = Browser::take() else { return };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-downloads");
     let _ = std::fs::remove_dir_all(&folder);
@@ -198,7 +198,7 @@ fn data_can_be_downloaded() {
     browser.click_on("document.getElementById('download-csv')");
     let csv = downloaded(&folder, "riser-report.csv");
     let lines: Vec<&str> = csv.split_terminator("\r\n").collect();
-    // A line for each point: 3 of each series, and two of the mark.
+    // One line per point: 3 for each series, and 2 for the mark.
     assert_eq!(lines.len(), 1 + 3 + 3 + 3 + 2, "{csv}");
     assert_eq!(lines[0], "figure,plot,series,x_label,y_label,x,y,low,high");
     assert_eq!(lines[3], "figure7,Latency,cold,Window,\"Latency, ns\",1572864,560,540.5,600");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page of a capture of several links in headless Chromium, and a page within a frame. Without Chromium these tests are
-//! skipped with a message.
+//! The page of a capture of several links, and a page within a frame, in headless Chromium. Without Chromium, these
+//! tests are skipped and report this.
 
 use crate::common::exchange::exchange;
 use crate::common::tree::{FAILED, READS, tree};
@@ -23,7 +23,7 @@ fn transaction_over_two_links_is_one_row() {
     browser.size(1400, 1400);
     browser.open(&page_file("tree", &bytes), "tab=outstanding");
 
-    // Links by name, in the list of records.
+    // The list of records shows links by name.
     assert_eq!(
         column(&mut browser, "link")[..7],
         ["switch", "switch", "disk", "disk", "disk", "disk", "switch"]
@@ -63,7 +63,8 @@ fn transaction_over_two_links_is_one_row() {
     let all = transactions(&bytes, None).len();
     assert_eq!(browser.eval("Number(document.documentElement.dataset.shown)"), all);
 
-    // A transaction unfolds to its TLPs on each link, with times: 1,200 ns in total, 400 ns of them from the switch on.
+    // A transaction unfolds to its TLPs on each link, with times: 1,200 ns in total, of which 400 ns are after the
+    // switch.
     browser.eval("riser.select(3)");
     browser.key("Enter");
     assert_eq!(column(&mut browser, "link")[1..6], ["disk", "disk", "switch", "switch", "disk"]);
@@ -76,7 +77,7 @@ fn transaction_over_two_links_is_one_row() {
     let details = browser.eval("document.getElementById('details').innerText");
     assert!(details.as_str().unwrap().contains("From switch on\n400 ns"), "{details}");
 
-    // Plots show the transactions of the list, or a note if the list is empty.
+    // Plots show the transactions in the list, or a note if the list is empty.
     browser.eval("riser.showTab('latency')");
     browser.eval("riser.setFilter('slot=disk and tag=2 and time>1us')");
     let shown =
@@ -91,7 +92,7 @@ fn transaction_over_two_links_is_one_row() {
     assert_eq!(browser.problems(), Vec::<String>::new());
 }
 
-/// Script of the page in a frame: waits until the page is ready, filters by the keyboard, and reports to the outer page.
+/// Script for the page in a frame. It waits until the page is ready, enters a filter, and reports to the outer page.
 const IN_FRAME: &str = "<script>(async () => {
   const { dataset } = document.documentElement;
   while (!dataset.ready && performance.now() < 10000) await new Promise((done) => setTimeout(done, 20));
@@ -101,7 +102,7 @@ const IN_FRAME: &str = "<script>(async () => {
   parent.postMessage({ errors: dataset.errors, shown: dataset.shown, forms: String(document.forms.length) }, '*');
 })();</script>";
 
-/// As a notebook shows it: a frame without an origin, and without forms.
+/// Notebooks show the page in a frame without an origin and without forms.
 #[test]
 fn page_works_in_a_sandboxed_frame() {
     let Some(mut browser) = Browser::take() else { return };

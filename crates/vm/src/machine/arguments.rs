@@ -26,8 +26,8 @@ pub struct Gdb(pub SocketAddr);
 pub struct Icount {
     /// An instruction takes 2^`shift` nanoseconds; 0 to 10.
     pub shift: u32,
-    /// Whether the clock of an idle guest follows real time. If not, it jumps to the next timer at once, and later external events get a
-    /// later time on the guest's clock. Then a run is reproducible.
+    /// Whether the clock of an idle guest follows real time. If not, the clock jumps to the next timer immediately, and
+    /// later external events get a later time on the guest's clock. Then a run is reproducible.
     pub sleep: bool,
 }
 
@@ -59,7 +59,7 @@ impl Port {
         matches!(self, Port::Log | Port::Control | Port::Stdout | Port::Stderr)
     }
 
-    /// Returns QEMU's name of it. The guest's name of its ports has the prefix `vm.`.
+    /// Returns QEMU's name of the port. The guest's name of its ports has the prefix `vm.`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Port::Log => "log",
@@ -73,9 +73,9 @@ impl Port {
     }
 }
 
-/// Command line of every kernel. The log goes to the serial port, and a panic resets the guest at once. An emulated machine's clock is
-/// trusted without measurement. Mitigations are off, since an emulated processor does not need them. Self-tests of cryptography are off,
-/// since they take a third of the boot time.
+/// Command line of every kernel. The log goes to the serial port, and a panic resets the guest immediately. An emulated
+/// machine's clock is trusted without measurement. Mitigations are off, because an emulated processor does not need
+/// them. Self-tests of cryptography are off, because they take a third of the boot time.
 const COMMAND_LINE: &str =
     "console=ttyS0 panic=-1 tsc=reliable no_timer_check mitigations=off cryptomgr.notests";
 
@@ -104,9 +104,10 @@ pub(super) fn arguments(options: &Options) -> Result<Vec<OsString>> {
         }
     }
     add("-serial chardev:log -mon chardev=qmp,mode=control");
-    // Without ioeventfd, the processor that sends data handles them at once, not another thread at some later time.
+    // Without ioeventfd, the processor that sends data also handles the data immediately. With it, another thread would
+    // do this at a later time.
     add("-device virtio-serial-pci,id=ports,ioeventfd=off");
-    // The guest sees the ports in this order: the init's control port comes when all others are usable.
+    // The guest sees the ports in this order: the control port of the init appears when all other ports are usable.
     for (number, port) in [Port::Stdin, Port::Stdout, Port::Stderr, Port::Control].into_iter().enumerate() {
         let name = port.name();
         add(&format!("-device virtserialport,bus=ports.0,nr={},chardev={name},name=vm.{name}", number + 1));
@@ -131,7 +132,7 @@ pub(super) fn arguments(options: &Options) -> Result<Vec<OsString>> {
 fn command_line(options: &Options) -> String {
     let mut line = COMMAND_LINE.to_owned();
     if options.gdb.is_some() || options.icount.is_some() {
-        // A debugger needs the addresses of the file, and a reproducible run needs constant ones.
+        // A debugger needs the addresses of the file, and a reproducible run needs constant addresses.
         line += " nokaslr";
     }
     if !options.append.is_empty() {
@@ -254,7 +255,7 @@ pub(super) mod tests {
         assert_eq!(behind(&words(|o| o.cpu = Some("max,-avx".to_owned())), "-cpu"), ["max,-avx"]);
     }
 
-    /// The guest sees its ports in the order of their numbers. The last one signals that all are there.
+    /// The guest sees its ports in the order of their numbers. The last port signals that all ports exist.
     #[test]
     fn control_port_is_last() {
         let words = words(|_| {});

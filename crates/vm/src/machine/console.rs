@@ -19,8 +19,8 @@ pub(super) struct Console {
 }
 
 impl Console {
-    /// Takes received bytes and returns those to pass on: all but carriage returns before line feeds, which the
-    /// serial line adds.
+    /// Takes received bytes, and returns the bytes for the caller: all except carriage returns before line feeds, which
+    /// the serial line adds.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len() + 1);
         for &byte in bytes {
@@ -54,7 +54,7 @@ impl Console {
         self.behind(PANIC)
     }
 
-    /// Returns the init's failure, if it could only write it to the console.
+    /// Returns the failure of the init, if the init could write it only to the console.
     pub(super) fn failure(&self) -> Option<String> {
         self.behind("vm: failed ")
     }

@@ -12,7 +12,7 @@ const COMPLAINTS: [&str; 6] =
 pub struct Log(pub String);
 
 impl Log {
-    /// Returns the last 20 lines, or all if there are fewer.
+    /// Returns the last 20 lines, or all lines if there are fewer.
     pub fn last_lines(&self) -> String {
         let lines: Vec<&str> = self.0.lines().collect();
         lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")

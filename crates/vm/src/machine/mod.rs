@@ -9,10 +9,11 @@
 //! | terminal | the terminal of this process | a virtio console |
 //! | init: status lines | [`End`] | a virtio port |
 //!
-//! How the end is determined: the init reports the status of the command. Without that, QEMU's QMP reports whether the guest powered off
-//! or was reset. A reset after a line `Kernel panic` on the console is a panic (the kernel resets at once after a panic); any other reset
-//! is a reboot. A guest that hangs ends by the time limit. Pipes and sockets have no names and disappear with the processes that hold
-//! them. The system kills QEMU when this process ends, for whatever reason.
+//! How the end is determined: the init reports the status of the command. Without that, QEMU's QMP reports whether the
+//! guest powered off or was reset. A reset after a line `Kernel panic` on the console is a panic (the kernel resets at
+//! once after a panic); any other reset is a reboot. A guest that hangs ends by the time limit. Pipes and sockets have
+//! no names and disappear with the processes that hold them. The system kills QEMU when this process ends, for any
+//! reason.
 
 mod arguments;
 mod console;
@@ -53,7 +54,8 @@ pub struct Options {
     pub programs: Programs,
     /// Virtual CPUs, 1 to 255.
     pub smp: u32,
-    /// The guest's memory in MiB, at least 128. It is a memfd that QEMU can share with other processes (`share=on`).
+    /// The guest's memory in MiB, at least 128. The memory is a memfd that QEMU can share with other processes
+    /// (`share=on`).
     pub memory_mib: u32,
     /// Accelerator that executes the guest.
     pub accelerator: Accelerator,
@@ -126,7 +128,8 @@ pub enum Input {
     Terminal,
 }
 
-/// Destinations of the guest's output, written as it arrives. A thread of the machine writes them, and blocks if they block.
+/// Destinations of the guest's output, written as it arrives. A thread of the machine writes to these destinations, and
+/// blocks if they block.
 pub struct Outputs {
     /// The console: the kernel's log, with only a line feed at the end of each line.
     pub log: Box<dyn Write + Send>,
@@ -205,13 +208,13 @@ impl fmt::Display for End {
 /// A machine's end and cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// How it ended.
+    /// How the machine ended.
     pub end: End,
     /// CPU time of QEMU in user and system mode.
     pub cpu: Duration,
-    /// CPU time of QEMU when the command started, if it did.
+    /// CPU time of QEMU when the command started; `None` if the command did not start.
     pub boot_cpu: Option<Duration>,
-    /// Time from QEMU's start to the start of the command, if it started.
+    /// Time from QEMU's start to the start of the command; `None` if the command did not start.
     pub boot: Option<Duration>,
     /// Time from QEMU's start to its end.
     pub elapsed: Duration,
@@ -219,7 +222,7 @@ pub struct Report {
     pub log: Log,
 }
 
-/// A running machine, in its own thread. Dropping it stops it.
+/// A running machine, in its own thread. The machine stops when this value is dropped.
 #[derive(Debug)]
 pub struct Machine {
     thread: Option<JoinHandle<()>>,

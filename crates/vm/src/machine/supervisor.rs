@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The thread that starts QEMU and supervises it: transfers data between guest and caller, and determines how it ended.
+//! The thread that starts QEMU and supervises it: transfers data between guest and caller, and determines how QEMU
+//! ended.
 
 use super::arguments::{Accelerator, INITRAMFS, KERNEL, PORTS, Port, WIRES, arguments};
 use super::console::Console;
@@ -83,7 +84,7 @@ struct Known {
     failed: Option<String>,
     /// Reason of the guest's shutdown according to QEMU.
     shutdown: Option<String>,
-    /// Why this side ended it.
+    /// The reason why this side ended the machine.
     ended: Option<End>,
 }
 
@@ -255,7 +256,7 @@ impl Supervisor {
     /// Kills QEMU. `end` is reported unless a better reason is known.
     fn finish(&mut self, child: &mut Child, end: End) {
         self.known.ended.get_or_insert(end);
-        // It may have ended by itself.
+        // QEMU may have ended by itself.
         let _ = child.kill();
     }
 
@@ -274,12 +275,12 @@ impl Supervisor {
         if let (Some(to), false) = (self.wires.said.get(&self.feed.to), self.feed.pending.is_empty()) {
             sources.push((Source::Room, to.as_fd(), PollFlags::OUT));
         }
-        // Input is also read while the guest accepts none, so that the keys that end it work.
+        // Input is also read while the guest does not accept any, so that the keys that end the machine work.
         let may_wait = self.feed.pending.len() < CHUNK && self.known.ended.is_none();
         if let (Some(from), true) = (&self.feed.from, may_wait) {
             sources.push((Source::Input, from.as_fd(), PollFlags::IN));
         }
-        // The process comes last, so that earlier output is handled first.
+        // The process is polled last, so that earlier output is handled first.
         sources.push((Source::Process, process.as_fd(), PollFlags::IN));
         let next = self.deadline.into_iter().chain(self.silent_until).min();
         let timeout = next.map(|next| next.saturating_duration_since(Instant::now()));
@@ -295,7 +296,7 @@ impl Supervisor {
         Ok(sources.iter().zip(ready).filter(|(_, ready)| *ready).map(|((source, ..), _)| *source).collect())
     }
 
-    /// Reads and handles data of one wire. Returns whether there were any.
+    /// Reads and handles data of one wire. Returns whether there were any data.
     fn take(&mut self, port: Port, child: &mut Child) -> io::Result<bool> {
         let Some(wire) = self.wires.heard.get_mut(&port) else { return Ok(false) };
         let mut bytes = vec![0; CHUNK];
@@ -320,7 +321,7 @@ impl Supervisor {
             Port::Stderr => pass(&mut self.outputs.stderr, bytes)?,
             Port::Control => self.take_control(bytes, child),
             Port::Qmp => self.take_qmp(bytes),
-            // The guest sends nothing on this port.
+            // The guest does not send anything on this port.
             Port::Stdin => {}
         }
         Ok(true)
@@ -334,7 +335,7 @@ impl Supervisor {
                 "ready" => self.known.ready = Some((Instant::now(), cpu_time(child.id()))),
                 "failed" => {
                     self.known.failed.get_or_insert(rest.to_owned());
-                    // The init sends nothing more.
+                    // The init sends no further lines.
                     let _ = child.kill();
                 }
                 "exit" => {
@@ -397,14 +398,14 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Writes pending input, as far as the guest accepts it, and passes on the end of input.
+    /// Writes pending input, as much as the guest accepts, and forwards the end of input.
     fn feed(&mut self) -> io::Result<()> {
         let Some(to) = self.wires.said.get_mut(&self.feed.to) else { return Ok(()) };
         if !self.feed.pending.is_empty() {
             match to.write(&self.feed.pending) {
                 Ok(count) => drop(self.feed.pending.drain(..count)),
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-                // QEMU has ended; its process shows how.
+                // QEMU has ended; its exit status shows how.
                 Err(_) => self.feed.pending.clear(),
             }
         }

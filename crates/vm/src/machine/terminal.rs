@@ -36,7 +36,7 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // Fails only if the terminal is gone.
+        // This fails only if the terminal no longer exists.
         let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.before);
     }
 }
@@ -80,7 +80,7 @@ mod tests {
             (b"a\x01x", None),
             (b"\x01X", None),
         ] {
-            // One key at a time, and all at once.
+            // One key at a time, and all keys together.
             let mut keys = Keys::default();
             let single: Option<Vec<Vec<u8>>> = typed.iter().map(|byte| keys.take(&[*byte])).collect();
             assert_eq!(single.map(|keys| keys.concat()).as_deref(), expected, "{typed:?}");

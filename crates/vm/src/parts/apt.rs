@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fetches Debian packages with apt, without root. Sources, package lists and package status are our own, in our own folder. The
-//! host's sources are only read, to find the mirror. The host's proxies, credentials and other settings apply.
+//! Fetches Debian packages with apt, without root. riser has its own sources, package lists and package status, in its
+//! own folder. The host's sources are only read, to find the mirror. The host's proxies, credentials and other settings
+//! apply.
 //!
 //! apt verifies all downloads with the keys of Debian's archive. Unverified packages are rejected.
 
@@ -142,7 +143,7 @@ impl Apt {
         Ok(())
     }
 
-    /// Returns an apt command with our settings, which override those of the host.
+    /// Returns an apt command with riser's settings, which override those of the host.
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = tethered(program);
         command.arg("-c").arg(self.folder.join("settings")).arg("-q").args(arguments);
@@ -271,7 +272,7 @@ fn package(shown: &str) -> Package {
     }
 }
 
-/// Rejects text that is not one word, since apt's sources would take it as several.
+/// Rejects text that is not one word, because apt's source files would read it as several words.
 fn check(what: &str, word: &str) -> Result<()> {
     match word.is_empty() || word.contains(|c: char| c.is_whitespace() || c.is_control()) {
         false => Ok(()),
@@ -386,7 +387,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_alternative_is_the_dependency() {
+    fn first_alternative_of_a_dependency_is_used() {
         let shown = "Package: linux-headers-6.12.117+deb13-amd64\nDepends: linux-base (>= 4.12~), linux-image-6.12.117+deb13-amd64 (= \
             6.12.117-1) | linux-image-6.12.117+deb13-amd64-unsigned (= 6.12.117-1), gcc-14, python3:any\nSize: 3\n";
         let expected = ["linux-base", "linux-image-6.12.117+deb13-amd64", "gcc-14", "python3"];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Builds modules for one of the guest's kernels, with the compiler of that kernel and its headers or its build tree. They are in a separate
-//! root, in which `make` runs in a user namespace. It needs no root, and uses neither compiler nor headers of the host.
+//! Builds modules for one of the guest's kernels, with the compiler of that kernel and its headers or its build tree.
+//! Compiler and headers are in a separate root, in which `make` runs in a user namespace. The build needs no root, and
+//! does not use the compiler or the headers of the host.
 
 use super::apt::Apt;
 use super::cache::{Part, Use};
@@ -53,11 +54,11 @@ const ENTER: &str = "root=$1 source=$2 build=$3 PATH=$PATH:/usr/sbin:/sbin; shif
 mount --rbind /dev \"$root/dev\" && mount --rbind /proc \"$root/proc\" && mount -t tmpfs tmp \"$root/tmp\" &&
 exec chroot \"$root\" /usr/bin/env -i PATH=/usr/bin:/usr/sbin HOME=/tmp LC_ALL=C \"$@\"";
 
-/// A namespace in which a user is root. Its mounts are private, and its processes end with it.
+/// A namespace in which a user is root. The mounts of the command are private, and its processes end with it.
 const NAMESPACE: [&str; 7] =
     ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child"];
 
-/// Returns a command that executes its further arguments in the root. It ends with the thread that started it.
+/// Returns a command that executes its further arguments in the root. The command ends with the thread that started it.
 pub(super) fn inside(root: &Path, source: Option<&Path>, build: Option<&Path>) -> Command {
     let named = |folder: Option<&Path>| folder.unwrap_or(Path::new("")).to_owned();
     let mut command = tethered(NAMESPACE[0]);
@@ -72,7 +73,7 @@ pub struct Builder {
     pub(super) root: PathBuf,
     /// Build tree of the kernel. If `None`, the root has its headers.
     pub(super) build: Option<PathBuf>,
-    /// Output of `uname -r` in the kernel that it builds for.
+    /// Output of `uname -r` in the kernel that the modules are built for.
     pub release: String,
     /// Locks of the kernel and the root.
     pub(super) _used: [Use; 2],
@@ -98,7 +99,7 @@ impl Parts<'_> {
         self.check_namespaces()?;
         let suite = KERNELS.iter().find(|(known, _)| *known == name).map_or("", |(_, suite)| *suite);
         let instead = format!(
-            "your own headers to `make -C`; or, if Debian only has those of a newer kernel, remove {}, so that riser fetches that",
+            "your own headers to `make -C`; or, if Debian has only headers of a newer kernel, remove {}, so that riser fetches the newer kernel",
             folder.display()
         );
         let what = format!("headers and compiler of Linux {release}");
@@ -144,8 +145,9 @@ impl Parts<'_> {
 }
 
 impl Parts<'_> {
-    /// Copies source files of a Debian kernel into a folder, each by its base name. Existing files are kept. Writes a `Kbuild` for them if
-    /// the folder has neither a `Kbuild` nor a `Makefile`; files below `tools/` are programs and not in it.
+    /// Copies source files of a Debian kernel into a folder, each by its base name. Existing files are kept. Writes a
+    /// `Kbuild` for them if the folder has neither a `Kbuild` nor a `Makefile`; files below `tools/` are programs, and
+    /// are not in the `Kbuild`.
     ///
     /// # Errors
     /// If there is no kernel of this name, its source or the tools to unpack it cannot be fetched, or it has no such file.
@@ -170,7 +172,10 @@ impl Parts<'_> {
             let to = fs::canonicalize(to).context(|| to.display().to_string())?;
             let mut command = inside(&builder.root, Some(&to), Some(&archive.folder));
             command.args(["sh", "-c", EXTRACT, "sh", &format!("linux-source-{version}")]).args(&missing);
-            self.watch.step(&format!("looking for {} in the source, half a minute", listed(&missing)))?;
+            self.watch.step(&format!(
+                "looking for {} in the source, which takes half a minute",
+                listed(&missing)
+            ))?;
             let finished = run(command, &mut self.watch, |watch| watch.look())?;
             if !finished.status.success() {
                 let why = finished.complaint();

@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime};
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Hint in error messages how to use another cache.
-const OTHER: &str = "--cache DIR or XDG_CACHE_HOME sets another folder";
+const OTHER: &str = "--cache-dir DIR or XDG_CACHE_HOME sets another folder";
 
 /// Lock for adding or removing parts.
 pub(super) const LOCK: &str = "lock";
@@ -94,7 +94,7 @@ impl Cache {
         Some(Part { folder, used })
     }
 
-    /// Returns a part. Creates it with `fill` if it does not exist.
+    /// Returns a part. Creates the part with `fill` if it does not exist.
     ///
     /// # Errors
     /// Errors of `fill` and of the system. An incomplete part is removed.
@@ -109,7 +109,7 @@ impl Cache {
         }
         fs::create_dir_all(&self.folder).context(|| self.cannot_write())?;
         let _lock = self.lock(LOCK, &format!("fetches {name}"), watch)?;
-        // Another run may have created it before this one got the lock.
+        // Another run may have created the part before this run got the lock.
         if let Some(found) = self.get(name) {
             return Ok(found);
         }
@@ -125,7 +125,7 @@ impl Cache {
         match done {
             Ok(()) => Ok(Part { folder: whole, used }),
             Err(error) => {
-                // If this fails, the next run removes it.
+                // If this fails, the next run removes the folder.
                 let _ = fs::remove_dir_all(&unfinished);
                 Err(error)
             }
@@ -165,7 +165,7 @@ impl Cache {
         Error::Option(format!("the cache {}: {why}; {OTHER}", self.folder.display()))
     }
 
-    /// Removes incomplete parts of killed runs. The caller holds the lock, so no other run is filling one.
+    /// Removes incomplete parts of killed runs. The caller holds the lock, so no other run is filling a part.
     pub(super) fn clean(&self) -> Result<()> {
         let what = || self.folder.display().to_string();
         for entry in fs::read_dir(&self.folder).context(what)? {
@@ -178,7 +178,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Takes a lock in the folder, which ends with its holder. Writes `work` into it, which other runs show while they wait.
+    /// Takes a lock in the folder, which ends with its holder. Writes `work` into the lock, which other runs show while
+    /// they wait.
     pub(super) fn lock(&self, name: &str, work: &str, watch: &mut Watch) -> Result<File> {
         let path = self.folder.join(name);
         let what = || path.display().to_string();
@@ -203,7 +204,7 @@ impl Cache {
 /// Returns what the holder of a lock has written into it.
 fn holder(lock: &Path) -> String {
     let mut said = String::new();
-    // Older versions write nothing there.
+    // Older versions do not write anything there.
     let _ = File::open(lock).and_then(|file| file.take(1000).read_to_string(&mut said));
     if said.is_empty() { "another run that fetches".to_owned() } else { said }
 }

@@ -14,8 +14,9 @@ use std::time::Duration;
 /// Polling interval for a running command.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Returns a command that the system kills when the thread that started it ends, for whatever reason. (The standard library has
-/// no safe way to request this; `setpriv` of util-linux does. A shell then checks that this process has not ended before.)
+/// Returns a command that the system kills when the thread that started it ends, for any reason. (The standard library
+/// has no safe way to request this; `setpriv` of util-linux does. A shell then checks that this process has not ended
+/// before.)
 pub(crate) fn tethered(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command
@@ -48,7 +49,7 @@ impl Finished {
     }
 }
 
-/// Runs a command to its end. Calls `look` while it runs; if that fails, kills the command.
+/// Runs a command to its end. Calls `look` while the command runs. If `look` fails, kills the command.
 pub(super) fn run(
     mut command: Command,
     watch: &mut Watch,
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tethered_command_keeps_words_and_status() {
+    fn tethered_command_gets_its_arguments_and_returns_its_status() {
         let output = tethered("sh").args(["-c", "echo \"$0|$1\"; exit 3", "a b", "$HOME"]).output().unwrap();
         assert_eq!((output.stdout, output.status.code()), (b"a b|$HOME\n".to_vec(), Some(3)));
     }

@@ -30,13 +30,13 @@ pub struct Entry {
     pub bytes: u64,
     /// Time of the last use by a user who may write to the cache.
     pub last_used: SystemTime,
-    /// Whether a process uses it.
+    /// Whether a process uses the part.
     pub in_use: bool,
 }
 
 impl Cache {
-    /// Returns the parts in the order of their names. A folder without [`LOCK`], which is created before the first part, has
-    /// none.
+    /// Returns the parts in the order of their names. A folder without [`LOCK`] has no parts, because [`LOCK`] is
+    /// created before the first part.
     ///
     /// # Errors
     /// If the folder cannot be read. A folder that does not exist has no parts.
@@ -64,7 +64,7 @@ impl Cache {
         Ok(entries)
     }
 
-    /// Removes a part. Returns false if it is in use.
+    /// Removes a part. Returns false if the part is in use.
     fn remove(&self, name: &str) -> Result<bool> {
         let folder = self.folder().join(name);
         let Some(lock) = lock(&folder) else { return Ok(false) };
@@ -203,7 +203,7 @@ mod tests {
         cache.clean().unwrap();
         assert!(all.iter().all(|folder| folder.join("mine").is_file()));
 
-        // A folder without a lock is no cache, even if it has copies of parts.
+        // A folder without a lock is not a cache, even if it has copies of parts.
         fs::write(folder.path().join("kernel-6.1/bzImage"), "").unwrap();
         assert_eq!(names(&cache), ["kernel-6.1"]);
         fs::remove_file(folder.path().join(LOCK)).unwrap();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_part_in_creation() {
+    fn clean_keeps_part_that_is_being_created() {
         let folder = tempfile::tempdir().unwrap();
         let cache = cache(folder.path(), &[]);
         let sources = Sources { cache: cache.clone(), mirror: None, keyring: None };

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Packages of every guest, in addition to its own: busybox, a shell that finds programs only by the path (busybox's prefers its own), and the
-/// module tools.
+/// Packages of every guest, in addition to its own: busybox, a shell that finds programs only by the path (busybox's
+/// shell prefers its own programs), and the module tools.
 const ALWAYS: [&str; 3] = [BUSYBOX, "bash", "kmod"];
 
 /// Maximum length of a cache folder's name in bytes, with room for a prefix.
@@ -83,8 +83,8 @@ impl Programs {
     }
 }
 
-/// Returns the names of packages that the guest needs: the named ones and their dependencies, without omitted groups and what only those depend
-/// on.
+/// Returns the names of packages that the guest needs: the named packages and their dependencies. Omitted groups are
+/// left out, and also packages that only these groups depend on.
 fn wanted<'a>(packages: &'a [Package], named: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
     let mut wanted = BTreeSet::new();
     let mut needs: Vec<&str> = named.iter().copied().collect();

@@ -43,7 +43,7 @@ pub enum Progress<'a> {
         /// Total bytes.
         total: u64,
     },
-    /// No news; lets the caller stop the fetch.
+    /// Nothing has changed; this lets the caller stop the fetch.
     Waiting,
 }
 
@@ -107,9 +107,9 @@ const GUEST_ARCHITECTURE: &str = "amd64";
 pub struct Kernel {
     /// The image that QEMU boots.
     pub image: Image,
-    /// Its modules; empty for a user's kernel without modules.
+    /// The kernel's modules; empty for a user's kernel without modules.
     pub modules: Modules,
-    /// Output of `uname -r`, if the image contains it. Modules must be built for it.
+    /// Output of `uname -r`, if the image contains it. Modules must be built for this release.
     pub release: Option<String>,
     pub(crate) used: Use,
 }
@@ -121,8 +121,8 @@ pub struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Creates access to parts of these sources. Calls `progress` at least ten times a second during work. If it returns false, the
-    /// work ends with [`Error::Stopped`].
+    /// Creates access to parts of these sources. Calls `progress` at least ten times a second during work. If the
+    /// function returns false, the work ends with [`Error::Stopped`].
     pub fn new(sources: Sources, progress: &'a mut dyn FnMut(Progress) -> bool) -> Parts<'a> {
         Parts { sources, watch: Watch { tell: progress, step: String::new() } }
     }
@@ -183,7 +183,8 @@ fn settled_kernel(Part { folder, used }: &Part) -> Result<Kernel> {
     let vmlinux = folder.join("vmlinux");
     let image = if vmlinux.exists() { vmlinux } else { folder.join("bzImage") };
     kernel::check_length(&image)?;
-    // The file was written when the kernel was unpacked. Without it, modules are only compared with each other.
+    // The file was written when the kernel was unpacked. Without this release, modules are only compared with each
+    // other.
     let release = fs::read_to_string(folder.join("release")).ok();
     Ok(Kernel { image: Image::File(image), modules, release, used: used.clone() })
 }

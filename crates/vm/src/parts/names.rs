@@ -13,8 +13,8 @@ pub(super) fn is_name(name: &str) -> bool {
     content(name.strip_prefix(UNFINISHED).unwrap_or(name)).is_some()
 }
 
-/// Returns files that identify a part with this name: a part has at least one of them. `None` if no part has such a
-/// name.
+/// Returns files that identify a part with this name: a part has at least one of them. Returns `None` if no part has
+/// such a name.
 pub(super) fn content(name: &str) -> Option<Vec<String>> {
     let (kind, rest) = name.split_once('-')?;
     let is_version = |text: &str| text.starts_with(|c: char| c.is_ascii_digit()) && text.contains('.');

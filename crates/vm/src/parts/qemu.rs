@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The emulator: an installed one, the user's, or Debian's in a separate folder.
+//! The emulator: an installed QEMU, a QEMU of the user, or Debian's QEMU in a separate folder.
 
 use super::apt::Apt;
 use super::cache::{Part, Use};
@@ -48,10 +48,10 @@ pub struct Qemu {
 }
 
 impl Parts<'_> {
-    /// Returns a QEMU with all these devices: the installed one if it is recent enough, otherwise Debian's.
+    /// Returns a QEMU with all these devices: the installed QEMU if it is recent enough, otherwise Debian's.
     ///
     /// # Errors
-    /// If no suitable one is installed and none can be fetched.
+    /// If no suitable QEMU is installed and none can be fetched.
     pub fn qemu(&mut self, devices: &[&str]) -> Result<Qemu> {
         let installed = match find(PROGRAM) {
             None => None,
@@ -92,7 +92,7 @@ impl Parts<'_> {
     /// Checks the user's QEMU.
     ///
     /// # Errors
-    /// If it is not a QEMU, is too old, or lacks one of these devices.
+    /// If the program is not a QEMU, is too old, or lacks one of these devices.
     pub fn qemu_at(&mut self, program: &Path, devices: &[&str]) -> Result<Qemu> {
         if !program.is_file() {
             return Err(bad_file(program, "no such file; expected the program qemu-system-x86_64"));
@@ -106,7 +106,7 @@ impl Parts<'_> {
     /// Checks that QEMU has a processor model, such as `Nehalem` or `max,-avx`. QEMU itself checks the features.
     ///
     /// # Errors
-    /// If there is no such model. The error lists the known ones.
+    /// If there is no such model. The error lists the known models.
     pub fn check_cpu(&mut self, qemu: &Qemu, cpu: &str) -> Result<()> {
         let help = ask(&qemu.command, &["-cpu", "help"], &mut self.watch)?;
         let models = cpu_models(&help.stdout);

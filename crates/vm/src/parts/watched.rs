@@ -21,7 +21,7 @@ const RELEASE: &str = "trixie";
 const LEFT_OUT: [&str; 3] = ["*/Documentation/*/*", "*/drivers/gpu/*.[ch]", "*/tools/testing/*"];
 /// Tools for building a kernel, in addition to those for modules.
 const MORE_TOOLS: [&str; 6] = ["bc", "bison", "flex", "gcc", "libc6-dev", "libelf-dev"];
-/// Its configuration: all enabled options, except implied ones.
+/// The kernel's configuration: all enabled options, except options that others imply.
 const CONFIGURATION: &str = include_str!("watched.config");
 /// File in the tree with the configuration of the complete build.
 const BUILT: &str = "built";
@@ -35,14 +35,15 @@ const UNPACK: &str =
     "cd /usr/src; package=$1; shift; for out; do set -- \"$@\" --exclude=\"$out\"; shift; done
 tar -xf $package.tar.xz \"$@\" && mv $package linux && rm $package.tar.xz";
 
-/// Run in the root: configures if the configuration has changed, then builds everything with $1 jobs. `memcmp` runs before KASAN's shadow
-/// memory exists, because QEMU enters the kernel at PVH; so it is not instrumented.
+/// Run in the root: configures if the configuration has changed, then builds everything with $1 jobs. `memcmp` runs
+/// before KASAN's shadow memory exists, because QEMU enters the kernel at PVH; so this function is not instrumented.
 const MAKE: &str = "cd /usr/src/linux
 cmp -s /build/wanted /build/configured || { make O=/build KCONFIG_ALLCONFIG=/build/wanted allnoconfig && cp /build/wanted /build/configured; } &&
 exec make O=/build -j \"$1\" KASAN_SANITIZE_string.o=n vmlinux modules";
 
 impl Parts<'_> {
-    /// Builds [`WATCHED_KERNEL`] if it is not built yet, which takes 15 minutes of one processor. Continues an interrupted build.
+    /// Builds [`WATCHED_KERNEL`] if it has not been built yet. The build takes 15 minutes of one processor. Continues
+    /// an interrupted build.
     ///
     /// # Errors
     /// If its source or compiler cannot be fetched, users may not create namespaces, or the build fails.
@@ -58,7 +59,7 @@ impl Parts<'_> {
             &format!("builds Linux {WATCHED_KERNEL}"),
             &mut self.watch,
         )?;
-        // Another run may have built it before this one got the lock.
+        // Another run may have built the kernel before this run got the lock.
         if !is_built(&tree) {
             fs::create_dir_all(&tree).context(|| tree.display().to_string())?;
             let _used = Use::of(&tree);
@@ -102,7 +103,7 @@ impl Parts<'_> {
         Ok(Kernel { image: Image::File(tree.join("vmlinux")), modules, release, used })
     }
 
-    /// Returns a builder of modules for it.
+    /// Returns a builder of modules for this kernel.
     pub(super) fn watched_builder(&mut self) -> Result<Builder> {
         let kernel = self.watched_kernel()?;
         self.check_namespaces()?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Archives, as read by the system's cpio (which scripts/setup.sh installs), and their bytes according to the kernel's documentation.
+//! Archives that the system's cpio reads (scripts/setup.sh installs it), and their bytes according to the kernel's
+//! documentation.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Synthetic kernels and modules: valid ones, and error messages for invalid ones.
+//! Synthetic kernels and modules: valid files, and the error messages for invalid files.
 
 use crate::elf::{module, vmlinux};
 use lzma_rust2::{XzOptions, XzWriter};
@@ -58,7 +58,7 @@ fn opens_kernels_as_qemu_can_enter_them() {
     );
     let opened = open(&with).unwrap();
     assert_eq!((opened.image, opened.release.as_deref()), (Image::File(path.clone()), Some("6.1.0-test")));
-    // QEMU boots it as a bzImage.
+    // QEMU boots the file as a bzImage.
     assert_eq!(open(&bzimage(&zstd(&without), without.len())).unwrap().image, Image::File(path.clone()));
     let why = open(&without).unwrap_err().to_string();
     assert!(why.starts_with(path.to_str().unwrap()) && why.contains("CONFIG_PVH"), "{why}");
@@ -126,7 +126,7 @@ proptest! {
     }
 }
 
-/// Creates a folder of modules. Each has a name, a dependency, and a soft dependency to load before it.
+/// Creates a folder of modules. Each module has a name, a dependency, and a soft dependency that is loaded before it.
 fn folder(modules: &[(&str, &str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let below = folder.path().join("kernel/drivers");
@@ -139,7 +139,7 @@ fn folder(modules: &[(&str, &str, &str)]) -> tempfile::TempDir {
             ("name", *name),
         ];
         let bytes = module(name, &info);
-        // Plain files as in 6.1, compressed ones as in 6.12.
+        // Plain files (kernel 6.1) and compressed files (kernel 6.12).
         match name.len() % 2 {
             0 => fs::write(below.join(format!("{name}.ko")), bytes).unwrap(),
             _ => fs::write(below.join(format!("{name}.ko.xz")), xz(&bytes)).unwrap(),

@@ -207,10 +207,10 @@ fn damaged_part_error_has_a_remedy() {
     check(parts.programs(&[]).unwrap_err().to_string(), &busybox, &folder);
 }
 
-/// Child process of the tests below, which run it without something that it needs.
+/// Child process of the tests below. They run it without something that it needs.
 #[test]
 #[ignore = "is started by another test"]
-fn child() {
+fn child_process_fetches_or_builds_a_part() {
     let mut tell = |_: Progress<'_>| true;
     let cache = std::env::var_os("VM_CACHE").map_or_else(Cache::of_user, |folder| Ok(Cache::new(folder)));
     match cache {
@@ -228,7 +228,7 @@ fn child() {
 
 /// Returns the output of [`child`] with only these environment variables.
 fn child_says(environment: &[(&str, &str)]) -> String {
-    let mut command = crate::common::again("parts::child");
+    let mut command = crate::common::again("parts::child_process_fetches_or_builds_a_part");
     command.env_clear().env("PATH", "/nowhere").envs(environment.iter().copied());
     String::from_utf8(command.output().unwrap().stdout).unwrap()
 }
@@ -241,7 +241,7 @@ fn rejects_unusable_caches() {
         let cache = folder.path().join(name);
         let said = child_says(&[("VM_CACHE", cache.to_str().unwrap())]);
         let expected = format!(
-            "<the cache {}: expected a path without `:` and `;`, which QEMU's loader does not accept; --cache DIR or XDG_CACHE_HOME sets another folder>",
+            "<the cache {}: expected a path without `:` and `;`, which QEMU's loader does not accept; --cache-dir DIR or XDG_CACHE_HOME sets another folder>",
             cache.display()
         );
         assert!(said.contains(&expected) && !cache.exists(), "{said}");
@@ -249,11 +249,11 @@ fn rejects_unusable_caches() {
     // Not writable, even for root.
     let said = child_says(&[("VM_CACHE", "/proc/riser/cache")]);
     let expected =
-        "<cannot write the cache /proc/riser/cache (--cache DIR or XDG_CACHE_HOME sets another folder): ";
+        "<cannot write the cache /proc/riser/cache (--cache-dir DIR or XDG_CACHE_HOME sets another folder): ";
     assert!(said.contains(expected), "{said}");
 }
 
-/// Mounts in a mount namespace, so the user's file system does not change.
+/// Mounts are made in a mount namespace, so the user's file system does not change.
 #[test]
 fn rejects_cache_on_noexec_file_system() {
     let folder = tempfile::tempdir().unwrap();
@@ -262,7 +262,7 @@ fn rejects_cache_on_noexec_file_system() {
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
     command.args(["mount -t tmpfs -o noexec none \"$VM_CACHE\" || exit 7; PATH=/nowhere; \"$@\"", "sh"]);
     command.arg(std::env::current_exe().unwrap()).args([
-        "parts::child",
+        "parts::child_process_fetches_or_builds_a_part",
         "--exact",
         "--ignored",
         "--nocapture",
@@ -273,7 +273,7 @@ fn rejects_cache_on_noexec_file_system() {
     }
     let said = String::from_utf8(output.stdout).unwrap();
     let expected = format!(
-        "<the cache {cache}: its file system is mounted noexec, so riser cannot run programs in it; --cache DIR "
+        "<the cache {cache}: its file system is mounted noexec, so riser cannot run programs in it; --cache-dir DIR "
     );
     assert!(said.contains(&expected), "{said}");
 }

@@ -25,7 +25,7 @@ const ARRIVAL: Duration = Duration::from_ms(200);
 pub enum Timing {
     /// TLPs leave when the wall clock reaches their virtual time.
     On,
-    /// The fabric runs each input to its end at once, ahead of the wall clock.
+    /// The fabric computes all effects of an input immediately, ahead of the wall clock.
     Off,
     /// As `On`, but a fabric that is slower than the wall clock falls behind. The lag is dropped and counted.
     Lagging,
@@ -110,7 +110,7 @@ impl LabBackend {
         Ok(LabBackend { driver: Box::new(driver), place, runs: true })
     }
 
-    /// Records every input in `out` from now on; call it before the first input.
+    /// Records every input in `out` from now on. Call this before the first input.
     pub fn record(&mut self, out: Box<dyn io::Write>, lab: &RecordedLab) {
         self.driver.record(out, lab, u64::MAX);
     }
@@ -136,7 +136,7 @@ impl LabBackend {
         self.driver.session_mut()
     }
 
-    /// Returns why the run has failed, if it has.
+    /// Returns why the run has failed; `None` if it has not failed.
     pub fn failure(&self) -> Option<&str> {
         self.driver.failure()
     }
@@ -175,7 +175,7 @@ impl<D: DerefMut<Target = Driver>> LabBackend<D> {
     }
 }
 
-/// Sends egress entries while there is room. A peer without room does not delay another.
+/// Sends entries of the egress queue while the sockets have room. A peer without room does not delay another.
 struct EgressSender<'a> {
     driver: &'a mut Driver,
     door: &'a Door<AdapterSlot>,
@@ -187,7 +187,7 @@ struct EgressSender<'a> {
 enum SendResult {
     /// The entry has left the queue.
     Done(Delivery),
-    /// One TLP was sent, and more follow.
+    /// One TLP was sent, and the entry has more.
     Partial,
     /// There was no room.
     Blocked,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The device in the adapter's slot. Peers' TLPs become DMA of its only function, and the host's requests to one BAR become TLPs for
-//! the device
-//! software. It is sans-IO.
+//! The device in the adapter's slot. Peers' TLPs become DMA of its only function, and the host's requests to one BAR
+//! become TLPs for the device software. The bridge is sans-IO.
 //!
 //! ```text
 //!   peers ── requests ──▶ Bridge ── DmaRead, DmaWrite ──▶ endpoint ──▶ link, root complex, memory
@@ -10,10 +9,10 @@
 //!         ── completions ──────────▶         ── answers ────────────▶
 //! ```
 //!
-//! The endpoint manages the tags. A request of a peer uses tags of the slot's function, and is split at the path's Max_Payload_Size,
-//! Max_Read_Request_Size and 4 KiB. The answer is reassembled and goes back with the peer's requester ID and tag, in completions as a
-//! completer would send them. Requests keep the order of PCI Express: a read does not pass an earlier write, but a write may pass
-//! reads.
+//! The endpoint manages the tags. A request of a peer uses tags of the slot's function, and is split at the path's
+//! Max_Payload_Size, Max_Read_Request_Size and 4 KiB. The answer is reassembled, and returns to the peer with the
+//! peer's requester ID and tag, in completions like those of a completer. Requests keep the order of PCI Express: a
+//! read does not pass an earlier write, but a write may pass reads.
 
 use super::egress::{Answer, Egress, Entry, Next};
 use super::host_side::{HostSide, Match};
@@ -33,8 +32,8 @@ use tlp::{
     Repr, RuleId, Span, Status, Time, Violation,
 };
 
-/// Maximum number of reads and atomics of all peers together that are in progress or wait. Further requests of a session stay with the
-/// peer; datagrams wait in the sockets' buffers.
+/// Maximum number of reads and atomics of all peers together that are in progress or wait. Further requests of a
+/// session stay in the peer; datagrams wait in the buffers of the sockets.
 pub const MAX_PEER_READS: usize = 1024;
 /// Maximum number of peers' writes that wait for the link.
 pub const MAX_PEER_WRITES: usize = 1024;
@@ -52,9 +51,9 @@ device::counters! {
         refused,
         /// Posted requests of peers without effect: messages, poisoned writes, writes of no byte.
         dropped,
-        /// Reads and atomics of peers that the fabric did not serve; answered with UR or CA.
+        /// Reads and atomics of peers that the fabric did not serve: they are answered with UR or CA.
         failed,
-        /// Reads and atomics that the fabric did not answer in time. The peer's own timeout ends them.
+        /// Reads and atomics that the fabric did not answer in time. Such a request ends by the peer's own timeout.
         unanswered,
         /// Reads of the host that went to the device software.
         host_reads,
@@ -84,7 +83,7 @@ pub(crate) struct Bridge {
     bar: BarIndex,
     /// Maximum bytes of a completion to a peer.
     pub(crate) mps: Mps,
-    /// Boundaries of completions to peers: those of the root complex.
+    /// Boundaries of completions to peers: the same as those of the root complex.
     pub(crate) rcb: Rcb,
     pub(crate) registers: Registers,
     /// Writes that wait, each with its number in the order of arrival.
@@ -96,7 +95,7 @@ pub(crate) struct Bridge {
     next_id: u32,
     pub(crate) host: HostSide,
     pub(crate) egress: Egress,
-    /// Requests that are answered here.
+    /// Requests that the bridge answers itself.
     taken: VecDeque<Token>,
     /// An input has arrived from outside, so the fabric must call the device.
     woken: bool,
@@ -139,7 +138,7 @@ impl Bridge {
         !self.jobs.is_empty() || !self.writes.is_empty()
     }
 
-    /// Takes a TLP of a peer. Call it only if there is [room](Self::has_room).
+    /// Takes a TLP of a peer. Call this only if there is [room](Self::has_room).
     pub(crate) fn take_from_peer(&mut self, now: Time, from: &Received<'_>) {
         let Received { way, repr, prefixes, data, .. } = *from;
         (self.now, self.woken) = (now, true);
@@ -174,7 +173,7 @@ impl Bridge {
         }
     }
 
-    /// Counts a TLP of a peer, or a request of the host, that has no effect, and keeps the reason.
+    /// Counts a TLP of a peer, or a request of the host, that has no effect, and stores the reason.
     #[cold]
     pub(crate) fn refused(
         &mut self,
@@ -191,7 +190,8 @@ impl Bridge {
         self.refusals.kinds()
     }
 
-    /// Queues a read. The endpoint splits every read that crosses a 4 KiB boundary, also one that goes `behind_bytes` past it.
+    /// Queues a read. The endpoint splits every read that crosses a 4 KiB boundary, also a read that ends
+    /// `behind_bytes` after the boundary.
     fn read(&mut self, from: &Received<'_>, m: &MemoryRequest) {
         let Received { way, repr, prefixes, behind_bytes, .. } = *from;
         self.counters.peer_reads += 1;
@@ -262,7 +262,7 @@ impl Bridge {
         let result = match result {
             Ok(data) if data.is_empty() => Ok(Data::Carried(self.pool.copy(&[0]))),
             Ok(data) => Ok(data),
-            // The peer gets no answer, as on a link.
+            // The peer gets no answer, like on a link.
             Err(DmaError::CompletionTimeout | DmaError::LinkDown) => {
                 self.counters.unanswered += 1;
                 return;
@@ -293,7 +293,7 @@ impl Bridge {
         self.host.request(self.now, request, &mut self.egress);
     }
 
-    /// Handles an access to the adapter's own registers, a DW each.
+    /// Handles an access to the adapter's own registers, which have one DW each.
     fn own_register(&mut self, Request { token, op, .. }: Request) {
         self.taken.push_back(token);
         match op {
@@ -329,7 +329,8 @@ impl Bridge {
         self.egress.next(index, (self.mps, self.rcb))
     }
 
-    /// Records that the entry's TLP has left. Returns true if it was the last, so that the entry must be [taken](Self::take_egress).
+    /// Records that the entry's TLP has left. Returns true if it was the last TLP of the entry, so that the entry must
+    /// be [taken](Self::take_egress).
     pub(crate) fn egress_sent(&mut self, index: usize) -> bool {
         self.egress.sent(index, (self.mps, self.rcb))
     }
@@ -378,7 +379,7 @@ impl Bridge {
         }
     }
 
-    /// Returns when the fabric calls the device: at once if an input has arrived from outside.
+    /// Returns when the fabric calls the device: immediately if an input has arrived from outside.
     fn timeout(&self) -> Option<Time> {
         if self.woken { Some(Time::ZERO) } else { self.host.next_deadline() }
     }
@@ -387,11 +388,11 @@ impl Bridge {
 /// How an entry left the egress queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Delivery {
-    /// All of it was sent.
+    /// The entry was sent completely.
     Sent,
     /// There is no device software.
     NoDevice,
-    /// It could not be delivered.
+    /// The entry could not be delivered.
     Lost,
 }
 
@@ -452,7 +453,7 @@ impl Device for BridgeDevice {
         }
     }
 
-    /// Inputs from outside also set the timer ([`Bridge::timeout`]), and so lead to a call.
+    /// Inputs from outside also set the timer ([`Bridge::timeout`]), so that the fabric calls the device.
     fn ready(&self) -> Ready {
         let bridge = &*self.0.borrow();
         let some = [

@@ -7,8 +7,8 @@ use nettlp::completer::completion_piece;
 use std::collections::VecDeque;
 use tlp::{Asked, Bdf, Data, Mps, Rcb, Status, Tag, Time, Tlp};
 
-/// Maximum number of the host's requests in the queue, in TLPs. Further requests stay in the endpoint with their credits. Posted writes
-/// that are too fast for the device software therefore stall the host, and none is dropped.
+/// Maximum number of the host's requests in the queue, in TLPs. Further requests stay in the endpoint with their
+/// credits. Posted writes that are too fast for the device software therefore stall the host; no write is dropped.
 pub const MAX_EGRESS_REQUESTS: usize = 64;
 
 /// Maximum data of a completion, and the boundaries at which completions of one read end (`PCIe 5.0 §2.3.1.1`).
@@ -56,7 +56,7 @@ pub(crate) enum Entry {
 
 /// An entry's next TLP and its destination.
 pub(crate) enum Next {
-    /// To the peer that asked.
+    /// To the peer that sent the request.
     To(Way, Tlp),
     /// To the device software that serves the host's requests.
     ToDevice(Tag, Tlp),
@@ -96,7 +96,7 @@ impl Egress {
         }
     }
 
-    /// Counts the TLP of [`next`](Self::next) as sent. Returns whether it was the entry's last.
+    /// Counts the TLP of [`next`](Self::next) as sent. Returns whether it was the last TLP of the entry.
     pub(crate) fn sent(&mut self, index: usize, cuts: Cuts) -> bool {
         match self.entries.get_mut(index).map(|(_, entry)| entry) {
             Some(Entry::Answer(answer)) => {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host's requests to the BAR that leads to the device software: sends them as TLPs, and takes their completions. A read
-//! that stays
-//! unanswered is given up when the host has timed out.
+//! The host's requests to the BAR that leads to the device software: sends them as TLPs, and receives their
+//! completions. A read that stays unanswered is given up when the host has timed out.
 
 use super::egress::{Egress, Entry};
 use device::{CompletionError, Output, Request, RequestOp, Token};
@@ -20,7 +19,7 @@ pub const MAX_HOST_READS: u16 = 256;
 struct Open {
     token: Token,
     awaited: Awaited,
-    /// Bytes so far, in their places.
+    /// Bytes that have arrived so far, each at its offset.
     bytes: Vec<u8>,
     /// Received parts.
     parts: Vec<Range<u32>>,
@@ -29,9 +28,9 @@ struct Open {
 /// Whether a completion was expected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Match {
-    /// It belongs to a read in progress.
+    /// The completion belongs to a read in progress.
     Fits,
-    /// It breaks this rule: it answers no read in progress, or does not fit it.
+    /// The completion breaks this rule: it answers no read in progress, or does not fit the read.
     Stray(Violation),
 }
 
@@ -77,8 +76,8 @@ impl HostSide {
         self.open.in_use()
     }
 
-    /// Forwards waiting requests as far as there is room. If no tag is free, posted requests pass the waiting reads
-    /// (`PCIe 5.0 §2.4.1`).
+    /// Forwards waiting requests while there is room. If no tag is free, posted requests pass the waiting reads (`PCIe
+    /// 5.0 §2.4.1`).
     pub(crate) fn proceed(&mut self, now: Time, egress: &mut Egress) {
         while egress.has_room_for_request() {
             let next = if self.open.has_free() {
@@ -168,7 +167,7 @@ impl HostSide {
         self.open.next_deadline()
     }
 
-    /// Gives up the next read that has timed out, and returns its request.
+    /// Ends the next read that has timed out, and returns its request.
     pub(crate) fn expire(&mut self, now: Time) -> Option<Repr> {
         let tag = self.open.due(now)?;
         let Open { token, awaited: Awaited { first_byte, byte_count }, .. } = self.close(tag)?;

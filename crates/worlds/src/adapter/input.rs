@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Inputs of an adapter's slot from outside, as values when they join and as bytes in a record.
+//! Inputs of an adapter's slot from outside: as values in the running lab, and as bytes in a record.
 //!
 //! ```text
 //! u8 kind, and
@@ -125,7 +125,7 @@ impl Place for AdapterSlot {
         !self.bridge.borrow().egress.is_empty()
     }
 
-    /// Fetching is an input too: [`Event::Taken`].
+    /// When the entry is fetched, this is an input too: [`Event::Taken`].
     fn nobody_fetches(&self) {}
 }
 

@@ -9,7 +9,7 @@
 //! - [`AdapterSlot`]: a handle on the adapter of a lab; [`BridgeCounters`]: its counters;
 //! - [`LabBackend`]: the lab as [`nettlp::adapter::Backend`], with or without its timing.
 //!
-//! All of it is sans-IO like the rest of a lab. `nettlp::net` has the sockets, and the caller provides the
+//! Like the rest of a lab, all these parts are sans-IO. `nettlp::net` has the sockets, and the caller provides the
 //! clock.
 
 pub mod schema;

@@ -14,9 +14,9 @@ use tlp::Duration;
 /// (`PCIe 5.0 §7.5.3.16`). A request and its answer pass two machines and their schedulers.
 const HOST_PATIENCE: Duration = Duration::from_ms(900);
 
-/// NetTLP adapter (NSDI'20, section 4), whose device software is on the network. BAR 0 has the adapter's own registers, BAR
-/// 2 the MSI-X table, and a third BAR leads to the device software. `riser nettlp adapter` runs a lab with one. In `riser
-/// run` there is no device software, and reads of the host from that BAR are refused with UR.
+/// NetTLP adapter (NSDI'20, section 4), whose device software is on the network. BAR 0 has the adapter's own registers,
+/// BAR 2 the MSI-X table, and a third BAR leads to the device software. `riser nettlp adapter` runs a lab with such an
+/// adapter. In `riser run` there is no device software, and reads of the host from that BAR are refused with UR.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NettlpAdapter {
@@ -37,9 +37,9 @@ pub struct NettlpAdapter {
     pub start_after_ms: Option<u32>,
     /// IPv4 address of the host, for the drivers of a NIC.
     pub host_ip: Ipv4Addr,
-    /// IPv4 address that they ping.
+    /// IPv4 address that the echo requests are sent to.
     pub peer_ip: Ipv4Addr,
-    /// Echo requests that they send. A `station` also answers echo requests until the run ends.
+    /// Number of echo requests that are sent. A `station` also answers echo requests until the run ends.
     pub pings: u32,
     /// Data bytes of each echo request.
     #[schemars(range(min = 0, max = 1472))]
@@ -47,11 +47,11 @@ pub struct NettlpAdapter {
     /// Milliseconds from one echo request of a `station` to the next.
     #[schemars(range(min = 1, max = 60_000))]
     pub ping_interval_ms: u32,
-    /// Receive buffers that a `station` gives its NIC. NetTLP's own NIC holds one, and does nothing else while it waits up to a
-    /// second for room.
+    /// Receive buffers that a `station` gives its NIC. NetTLP's own NIC has one buffer, and does nothing else while it
+    /// waits up to a second for room.
     #[schemars(range(min = 1, max = 64))]
     pub rx_buffers: u32,
-    /// Bytes that `mmio` writes and reads back: at most `bar_bytes`. Default: 4096, or all if there are fewer.
+    /// Bytes that `mmio` writes and reads back: at most `bar_bytes`. Default: 4096, or all entries if there are fewer.
     #[schemars(with = "u32", range(min = 0, max = 134_217_728), extend("default" = 4096))]
     pub exercise_bytes: Option<u32>,
 }

@@ -36,8 +36,8 @@ const HOST_MAC: MacAddress = [0x02, 0, 0, 0, 0, 1];
 /// Interval at which a driver checks for device software.
 const LOOK: Duration = Duration::from_ms(1);
 
-/// Bytes that the driver `mmio` writes before it reads them back: 128 TLPs of 256 B. They fit the default socket buffer of
-/// Linux, whose reader may be slow.
+/// Bytes that the driver `mmio` writes before it reads them back: 128 TLPs of 256 B. These bytes fit into the default
+/// socket buffer of Linux, because the reader of the socket may be slow.
 const MMIO_BLOCK: u32 = 32 << 10;
 
 /// Bytes of one read of the driver `mmio`. Reads of 4 KiB have Length 0, which upstream's psmem takes for no data.
@@ -206,7 +206,7 @@ pub(crate) fn function(
     Ok((FunctionConfig { config, device: Box::new(BridgeDevice(bridge)) }, slot))
 }
 
-/// The endpoint's port for the fabric. It shares the endpoint with the handle.
+/// The endpoint's port for the fabric. The device shares the endpoint with the handle.
 pub(crate) struct AdapterPort {
     endpoint: Rc<RefCell<Option<Endpoint>>>,
     bridge: Rc<RefCell<Bridge>>,
@@ -224,7 +224,7 @@ impl AdapterPort {
 impl TlpPort for AdapterPort {
     fn handle_tlp(&mut self, now: Time, tlp: &Tlp) {
         self.with((), |e| {
-            // Its own registers show the ID, which configuration requests change.
+            // The adapter's own registers show the ID, which configuration requests change.
             self.bridge.borrow_mut().registers.requester = e.function_id(0).unwrap_or_default();
             e.handle_tlp(now, tlp);
         });

@@ -10,13 +10,13 @@ use session::external::Driver;
 use std::os::fd::BorrowedFd;
 use tlp::{Duration, Time};
 
-/// Batches taken from the sockets before the lab runs.
+/// Number of batches that are read from the sockets before the lab continues.
 const BURST: usize = 8;
 
 /// The adapter of a lab that also serves machines, and its sockets.
 pub struct Uplink {
     sockets: AdapterSockets,
-    /// `None` while it is joined with the lab.
+    /// `None` while the adapter is joined with the lab.
     adapter: Option<Adapter<AdapterPlace>>,
 }
 

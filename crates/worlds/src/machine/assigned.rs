@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual functions that are assigned to separate machines, as `vfio-pci` does. Another machine has the hierarchy and the physical
-//! functions, and its kernel places the virtual ones. A function is reset before a machine gets it and after the machine has gone. Its DMA
-//! reaches only the memory of that machine, and its interrupts go there.
+//! Virtual functions that are assigned to separate machines, as `vfio-pci` does. Another machine has the hierarchy and
+//! the physical functions, and its kernel places the virtual functions. A function is reset before a machine gets it,
+//! and after the machine has ended. Its DMA reaches only the memory of that machine, and its interrupts go to that
+//! machine.
 
 use super::client::{Client, DmaScope};
 use super::event::VmEvent;
@@ -20,9 +21,9 @@ use tlp::{Bdf, Time};
 const REGISTERS: u64 = CONFIG_BYTES / 4;
 
 impl VmHost {
-    /// Assigns virtual functions below this host to separate machines. Each machine gets its functions in the order of `placement`, each at
-    /// a socket of the function's name in the machine's folder. riser's firmware reads the properties of the functions once, and then resets
-    /// everything below the host. Call it before a client connects.
+    /// Assigns virtual functions below this host to separate machines. Each machine gets its functions in the order of
+    /// `placement`, each at a socket of the function's name in the machine's folder. riser's firmware reads the
+    /// properties of the functions once, and then resets everything below the host. Call this before a client connects.
     pub(super) fn assign(
         &mut self,
         lab: &mut Driver,
@@ -85,7 +86,7 @@ impl VmHost {
     /// Finds the virtual function whose client has connected, and gives it to that machine.
     ///
     /// # Errors
-    /// The function is not there.
+    /// The function does not exist.
     pub(super) fn fetch(&mut self, n: usize, lab: &mut Driver) -> Result<(), String> {
         let Some((site, facts)) = self.site(n) else { return Ok(()) };
         let facts = self.run(lab, move |cpu| virtual_functions::find(cpu, site, facts))?;
@@ -99,12 +100,12 @@ impl VmHost {
         }
         lab.inject(lab.now(), &self.door, HostRequest::grant(facts.function));
         self.clients[n].move_function(facts);
-        // It does not continue with its earlier settings.
+        // The function does not continue with its earlier settings.
         self.clients[n].reset().map_or(Ok(()), |code| self.run(lab, code))
     }
 
-    /// Resets the virtual functions that a write is about to move. Their machines lose them. The reset precedes the write, so that none of their
-    /// DMA gets a wrong requester ID.
+    /// Resets the virtual functions that a write is about to move. The machines lose these functions. The reset
+    /// precedes the write, so that no DMA of these functions gets a wrong requester ID.
     pub(super) fn release(
         &mut self,
         written: &[Written],
@@ -117,7 +118,7 @@ impl VmHost {
             };
             let written = written.to_vec();
             if self.run(lab, move |cpu| virtual_functions::moves(cpu, site, written)) != Ok(false) {
-                self.lose(n, "the machine with the hierarchy moves it", lab, notify);
+                self.lose(n, "the lab's machine changes its number or address", lab, notify);
             }
         }
     }
@@ -137,7 +138,7 @@ impl VmHost {
         }
     }
 
-    /// Resets the function of client `n`, if it is still there, and takes it from the client.
+    /// Resets the function of client `n`, if the function still exists, and takes it away from the client.
     fn lose(
         &mut self,
         n: usize,

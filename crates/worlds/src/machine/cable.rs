@@ -13,7 +13,7 @@ use tlp::Time;
 const MAX_FRAME: usize = 9234;
 /// Bytes of an Ethernet header.
 const MIN_FRAME: usize = 14;
-/// Maximum number of frames taken from an interface before the lab runs on.
+/// Maximum number of frames that are read from an interface before the lab continues.
 const BURST: usize = 64;
 
 /// Carries traffic between a lab and the outside while machines are served. Its functions never block.
@@ -63,12 +63,12 @@ impl Transport for CableLink {
     fn interest(&self) -> Option<BorrowedFd<'_>> {
         match &self.to {
             To::Slot(_) => None,
-            // Without room for a frame there is no reason to wake.
+            // If there is no room for a frame, a new frame is no reason to wake.
             To::Interface(interface) => self.door.place.has_room().then(|| interface.readable()),
         }
     }
 
-    /// Passes on the frames for which there is room.
+    /// Forwards the frames for which there is room.
     fn carry(&mut self, lab: &mut Driver) {
         match &mut self.to {
             To::Slot(other) => {

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::rc::Rc;
 use tlp::{AtomicOp, Bdf, Time};
 
-/// Memory of the machine, as the root complex reaches it.
+/// Memory of the machine, in the form in which the root complex reaches it.
 struct Mapped(Rc<Memory>);
 
 impl Backing for Mapped {
@@ -42,17 +42,17 @@ const ALL_BYTES: u64 = u64::MAX - (MAP_BYTES - 1);
 
 /// A device's client.
 pub(super) struct Client {
-    /// The name of the machine, or `None` for the host's own.
+    /// The name of the machine; `None` for the machine that is the host.
     pub(super) machine: Option<String>,
     /// The name of the device.
     pub(super) name: String,
     pub(super) device: Box<dyn VfioDevice<Token>>,
-    /// How the device is reset and found again, if it is a function.
+    /// How the device is reset and found again, if the device is a function.
     pub(super) recovery: Recovery,
     pub(super) server: Server,
-    /// The client has joined and is not gone.
+    /// The client has joined and has not left.
     pub(super) is_there: bool,
-    /// Mapped ranges by address: their size in bytes, and the memory, if it is reached without messages.
+    /// Mapped ranges by address: the size in bytes, and the memory if it is reached without messages.
     mapped: BTreeMap<u64, (u64, Option<Rc<Memory>>)>,
     messages: Messages,
     /// All addresses are reached by messages, mapped or not.
@@ -66,7 +66,7 @@ pub(super) struct Client {
 pub(super) enum DmaScope {
     /// Host memory, for all functions that share its address space.
     Host,
-    /// A function's own address space.
+    /// Address space of one function.
     Function(Bdf),
     /// No addresses: the function has no place.
     None,
@@ -125,7 +125,7 @@ impl Client {
         })
     }
 
-    /// Returns true if the device carries a whole hierarchy.
+    /// Returns true if the device has a whole hierarchy below it.
     pub(super) fn is_hierarchy(&self) -> bool {
         self.device.function().is_none()
     }
@@ -166,7 +166,7 @@ impl Client {
         }
     }
 
-    /// Sends each DMA as a message from now on. The machine decides what it may reach.
+    /// Sends each DMA as a message from now on. The machine decides which memory the device may reach.
     pub(super) fn use_messages_alone(&mut self) {
         self.by_messages = true;
     }
@@ -272,7 +272,7 @@ impl Client {
         self.sharing.answer(session, dma, result, held)
     }
 
-    /// Unmaps the memory of a client that has gone.
+    /// Unmaps the memory of a client that has left.
     pub(super) fn leave(&mut self, memories: &mut DmaMemory<'_>) {
         let mapped: Vec<u64> = self.mapped.keys().copied().collect();
         mapped.into_iter().for_each(|address| self.unmap(memories, address));

@@ -17,7 +17,7 @@ device::counters! {
         interrupts,
         /// Interrupts to a vector without a descriptor, or masked.
         interrupts_lost,
-        /// INTx, which a VMD does not pass on, and messages to an address that its driver never uses.
+        /// INTx, which a VMD does not forward, and messages to an address that its driver never uses.
         interrupts_foreign,
         /// Messages of functions that no root port handles.
         messages,

@@ -11,7 +11,7 @@ use session::external::host::MapError;
 /// An event of a virtual machine.
 #[derive(Debug)]
 pub enum VmEvent {
-    /// A client has connected. [`Peer`] says whether it is served.
+    /// A client has connected. [`Peer`] says whether the client is served.
     Connected(Peer),
     /// The machine has joined.
     Joined,
@@ -23,15 +23,17 @@ pub enum VmEvent {
     Unmappable(MapError),
     /// The machine's memory is not shared: DMA changes a file that the machine does not see.
     Private,
-    /// DMA to unmapped addresses, or a write to read-only ones, was refused: the first one since the last event, and their number.
+    /// DMA to unmapped addresses, or a write to read-only addresses, was refused. Has the first such DMA since the last
+    /// event, and the number of them.
     Unmapped(DmaAccess, u64),
-    /// Number of DMA writes lost in memory that is reached by messages. The machine did not take them, or not in time.
+    /// Number of DMA writes lost in memory that is reached by messages. The machine did not accept the DMA writes, or
+    /// not in time.
     WritesLost(u64),
     /// A function or the hierarchy could not be placed again.
     Misplaced(String),
-    /// The machine has gone.
+    /// The machine has disconnected.
     Gone(HangUp),
-    /// The machine runs on without the device, and reads all ones.
+    /// The machine continues without the device, and reads all ones.
     Lost(HangUp),
 }
 
@@ -46,7 +48,7 @@ pub trait Supervisor {
     /// Returns whether to continue. Called after each turn, at least every 20 ms.
     fn goes_on(&mut self) -> bool;
 
-    /// Carries out a command that is not one of the lab's. Returns `None` if the supervisor does not know it either.
+    /// Executes a command that the lab does not have. Returns `None` if the supervisor does not know it either.
     ///
     /// # Errors
     /// The command is invalid.

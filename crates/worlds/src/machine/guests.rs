@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guests that riser starts for a lab. Guests above hosts start with the lab. Guests with virtual functions start when another
-//! guest
-//! requests it. They may be killed and started again, and end with the lab.
+//! The guests that riser starts for a lab. Guests above hosts start with the lab. Guests with virtual functions start
+//! when another guest requests it. These guests may be killed and started again. All guests end with the lab.
 
 use vm::machine::{End, Report};
 use vm::{Machine, Options};
@@ -15,7 +14,7 @@ pub struct Guest {
     pub name: String,
     /// Its virtual functions. Empty for a guest above a host.
     functions: Vec<String>,
-    /// Why one of its functions is not where the guest expects it.
+    /// The reason if one of the guest's functions is not where the guest expects it.
     misplaced: Option<String>,
     options: Options,
     state: State,
@@ -43,7 +42,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Returns whether it runs. Keeps the report of a machine that has ended.
+    /// Returns whether the guest runs. Stores the report of a machine that has ended.
     fn poll(&mut self) -> bool {
         if let State::Runs(machine) = &mut self.state
             && let Some(report) = machine.poll()
@@ -60,12 +59,12 @@ impl Guest {
         };
     }
 
-    /// Returns whether it was never started.
+    /// Returns whether the guest was never started.
     pub fn waits(&self) -> bool {
         matches!(self.state, State::Waits)
     }
 
-    /// Returns its report, if it has ended.
+    /// Returns the guest's report, if the guest has ended.
     pub fn report(&self) -> Option<&Report> {
         match &self.state {
             State::Ended(report) => Some(report),
@@ -81,7 +80,7 @@ impl Guest {
         }
     }
 
-    /// Returns why one of its functions is not where it was.
+    /// Returns the reason if one of the guest's functions is not where it was.
     pub fn misplaced(&self) -> Option<&str> {
         self.misplaced.as_deref()
     }
@@ -103,7 +102,8 @@ pub struct Guests<'a> {
 }
 
 impl<'a> Guests<'a> {
-    /// Commands for guests with virtual functions. The program `lab` in a guest implements the last one by polling the state.
+    /// Commands for guests with virtual functions. The program `lab` in a guest implements the last command by polling
+    /// the state.
     pub const COMMANDS: [&'static str; 4] = ["start NAME", "kill NAME", "state NAME", "wait NAME"];
 
     /// Guests whose machines `start` starts.
@@ -145,7 +145,7 @@ impl<'a> Guests<'a> {
         self.all.iter_mut().for_each(Guest::stop);
     }
 
-    /// Carries out one of [`COMMANDS`](Self::COMMANDS) except the last. Returns `None` if it is another command.
+    /// Executes one of [`COMMANDS`](Self::COMMANDS) except the last. Returns `None` for any other command.
     ///
     /// # Errors
     /// No guest with virtual functions has this name, its state does not allow the command, or its machine cannot be started.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Commands to the links of a lab, on a Unix socket. Each line is a command, answered by one line: `ok` or `error: WHY`.
-//! [`Commands`] has the
-//! commands. `time` returns the fabric's time in picoseconds, `help` lists the commands.
+//! Commands to the links of a lab, on a Unix socket. Each line is a command. The answer is one line: `ok`, or `error:`
+//! with the reason. [`Commands`] has the commands. `time` returns the fabric's time in picoseconds, `help` lists the
+//! commands.
 
 use super::cable;
 use super::event::Supervisor;
@@ -13,9 +13,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use tlp::Time;
 
-/// Maximum number of clients; further ones are refused.
+/// Maximum number of clients; further clients are refused.
 const MAX_CLIENTS: usize = 16;
-/// Bytes taken from one client before the lab runs.
+/// Number of bytes that are read from one client before the lab continues.
 const MOST_OF_CLIENT: usize = MAX_COMMAND_BYTES;
 
 /// The socket and its clients.
@@ -29,7 +29,7 @@ struct Client {
     stream: UnixStream,
     /// The beginning of an incomplete line.
     line: Vec<u8>,
-    /// Answers that the client has not taken yet. Its commands wait until then.
+    /// Answers that the client has not read yet. Its commands wait until then.
     answers: Vec<u8>,
 }
 
@@ -48,14 +48,14 @@ impl LinkSocket {
         std::iter::once(self.listener.as_fd()).chain(ready.map(|client| client.stream.as_fd()))
     }
 
-    /// Sends answers, as far as the clients take them.
+    /// Sends answers, as many as the clients accept.
     pub(super) fn flush(&mut self) {
         self.clients.retain_mut(|client| client.flush().is_ok());
     }
 
     /// Executes received commands, and accepts clients.
     pub(super) fn turn(&mut self, lab: &mut Driver, now: Time, supervisor: &mut impl Supervisor) {
-        // Clients that have gone make room for new ones.
+        // The places of clients that have left are free for new clients.
         self.clients.retain_mut(|client| client.turn(&self.door, lab, now, supervisor).is_ok());
         for _ in 0..MAX_CLIENTS {
             let Ok(Some((socket, peer))) = self.listener.accept() else { break };
@@ -64,7 +64,7 @@ impl LinkSocket {
                 continue;
             }
             if self.clients.len() == MAX_CLIENTS {
-                // The client is refused, even if it does not take the reason.
+                // The client is refused, even if it does not read the reason.
                 let _ = writeln!(stream, "error: {MAX_CLIENTS} clients are already connected");
                 continue;
             }

@@ -3,8 +3,8 @@
 //! complex repeats the read until the answer has arrived. Messages are sent in the order of the DMA. An interrupt waits until earlier writes
 //! have arrived.
 //!
-//! A client may not answer while it waits for an access. If a device needs memory to complete an access, it therefore gets no answer until the
-//! access has timed out.
+//! A client perhaps does not answer while it waits for an access. If a device needs memory to complete an access, it
+//! therefore gets no answer until the access has timed out.
 
 use guest::vfio_user::{Dma, DmaError, Errno, Irq, Session};
 use session::external::host::Backing;
@@ -33,7 +33,8 @@ enum Message {
 /// A read of a device.
 enum Read {
     Asked,
-    /// The bytes, or `None` if the client could not read, and the number of turns since. If the answer is not fetched, the requester has gone.
+    /// The bytes (`None` if the client could not read them), and the number of turns since the answer. If the answer is
+    /// not fetched, the requester has left.
     Came(Option<Vec<u8>>, u32),
 }
 
@@ -77,7 +78,7 @@ impl Messages {
         std::mem::take(&mut self.0.borrow_mut().lost)
     }
 
-    /// Sends messages, as far as the session takes them.
+    /// Sends messages, as many as the session accepts.
     pub(super) fn send(&self, session: &mut Session) {
         let mut state = self.0.borrow_mut();
         state.reads.retain(|_, read| match read {
@@ -102,7 +103,7 @@ impl Messages {
         }
     }
 
-    /// Takes the answer to a message. Returns false if the message is not one of these.
+    /// Takes the answer to a message. Returns false if the message is not such an answer.
     pub(super) fn answer(&self, dma: Dma, result: &Result<Vec<u8>, Errno>) -> bool {
         let mut state = self.0.borrow_mut();
         let Some(kind) = state.sent.remove(&dma) else { return false };
@@ -128,7 +129,7 @@ impl Messages {
         Some((irq, n))
     }
 
-    /// Drops everything, because the client has gone.
+    /// Drops everything, because the client has left.
     pub(super) fn clear(&self) {
         *self.0.borrow_mut() = State::default();
     }
@@ -147,7 +148,7 @@ impl State {
     }
 }
 
-/// A range of such memory.
+/// A range of memory that is reached by messages.
 pub(super) struct MessageMap {
     messages: Messages,
     address: u64,

@@ -9,8 +9,8 @@
 //!                           └────── external::Driver ── HostPlace ── fabric
 //! ```
 //!
-//! It is sans-IO like the rest of a lab, except for the memory that the machine has mapped and the event descriptors of its interrupts.
-//! `guest` reaches both.
+//! Like the rest of a lab, the machine is sans-IO, except for the memory that the machine has mapped and the event
+//! descriptors of its interrupts. `guest` reaches both.
 
 mod assigned;
 mod cable;
@@ -53,9 +53,9 @@ use lab::{Hierarchy, LabFile};
 
 /// Number of buses of the smallest VMD.
 const LEAST_BUSES: u16 = 32;
-/// Size of the 32-bit window: it fits below 4 GiB next to the windows of QEMU's own devices.
+/// Size of the 32-bit window. The window fits below 4 GiB, next to the windows of QEMU's own devices.
 const MEMORY_BYTES: u64 = 512 << 20;
-/// Size of the 64-bit window: it fits into the 40-bit addresses of QEMU's simplest CPU.
+/// Size of the 64-bit window. The window fits into the 40-bit addresses of QEMU's simplest CPU.
 const PREFETCHABLE_BYTES: u64 = 64 << 30;
 /// Number of MSI-X vectors. More would take interrupts that other devices of the guest need.
 const VECTORS: u16 = 64;

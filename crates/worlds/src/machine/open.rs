@@ -35,11 +35,13 @@ pub fn host_names(file: &LabFile) -> Vec<String> {
 }
 
 impl VmHost {
-    /// Puts a machine above the host of this name. The client of its VMD connects to `socket`. If it gets functions one by one, their
-    /// clients connect to sockets in the folder `socket`. Machines of `assigned` have virtual functions below the host.
+    /// Puts a machine above the host of this name. The client of its VMD connects to `socket`. If the machine gets
+    /// functions one by one, their clients connect to sockets in the folder `socket`. Machines of `assigned` have
+    /// virtual functions below the host.
     ///
     /// # Errors
-    /// There is no such host or virtual function, the firmware fails, there are too many functions, or riser cannot listen.
+    /// The lab has no such host or virtual function, the firmware fails, there are too many functions, or riser cannot
+    /// listen at the socket.
     pub fn open(
         lab: &mut Driver,
         file: &LabFile,

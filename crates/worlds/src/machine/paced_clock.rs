@@ -3,10 +3,11 @@
 
 use tlp::{Duration, Time};
 
-/// Maximum of riser's computing time that the fabric makes up for. Longer computations do not slow the fabric down.
+/// Maximum computing time for which the fabric makes up. Longer computations do not slow the fabric down.
 const MOST_OWED: Duration = Duration::from_ms(1);
 
-/// Target for riser's computing time between two polls of the machines. An RTL design takes a thousand times its own time.
+/// Target for riser's computing time between two polls of the machines. The computation of an RTL design takes a
+/// thousand times the simulated time.
 const MOST_COMPUTED: Duration = Duration::from_ms(2);
 /// Minimum step of the fabric's time, however long it takes to compute.
 const LEAST_STEP: Duration = Duration::from_us(1);
@@ -18,13 +19,14 @@ const CATCH_UP: Duration = Duration::from_us(50);
 /// time with a busy fabric as with an idle one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacedClock {
-    /// The fabric's time at the time `seen` outside.
+    /// The fabric's time when the outside clock showed `seen`.
     time: Time,
     seen: Time,
     owed: Duration,
     /// Factor by which the fabric's time is slower than the clock.
     slow: u64,
-    /// Catches up without waiting, in steps of [`CATCH_UP`]. Otherwise it catches up at twice the speed of the clock, while riser waits.
+    /// Catches up without waiting, in steps of [`CATCH_UP`]. Otherwise the fabric's time runs at twice the speed of the
+    /// clock until it has caught up, while riser waits.
     at_once: bool,
     /// Maximum step of the fabric's time.
     step: Duration,
@@ -107,7 +109,7 @@ mod tests {
         let outside = |us| Time::ZERO + US(us);
         let mut paced = PacedClock::new(outside(1000), 1, true);
         paced.computed(outside(1120));
-        // 120 us are owed: riser does not wait, and polls the machines every 50 us.
+        // The fabric is 120 us behind: riser does not wait, and polls the machines every 50 us.
         assert_eq!(paced.until(outside(110)), US(0));
         assert_eq!(paced.waited(outside(1120)), outside(50));
         assert_eq!(paced.waited(outside(1120)), outside(100));

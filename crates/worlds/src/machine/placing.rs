@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Places functions of a lab that a virtual machine gets one by one. riser's firmware gives them and the bridges above them bus numbers,
-//! windows and addresses, and then disables the functions. It restores these settings after a reset of a function.
+//! Places functions of a lab that a virtual machine gets one by one. riser's firmware gives them and the bridges above
+//! them bus numbers, windows and addresses, and then disables the functions. The firmware restores these settings after
+//! a reset of a function.
 
 use super::virtual_functions::{Site, VirtualFunction, place_virtual};
 use config::cap::{msi, msix, pcie, pm};
@@ -193,7 +194,7 @@ pub(super) async fn look(
         Some(at) => msix_of(cpu, function, at).await?,
         None => None,
     };
-    // The machine enables it.
+    // The machine enables the function.
     cpu.config_write(bdf, header::COMMAND_STATUS, LOW_HALF, 0).await?;
     let facts = Facts {
         function: bdf,

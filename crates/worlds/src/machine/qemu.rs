@@ -4,13 +4,16 @@
 use super::vm_host::VmHost;
 use std::path::Path;
 
-/// QEMU setting (`-global`) that leaves hot-plug to the kernel, which reads it from the firmware's tables for all domains at once.
+/// QEMU setting (`-global`) that leaves hot-plug to the kernel, which reads this from the firmware's tables, for all
+/// domains together.
 const HOT_PLUG: &str = "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off";
-/// An IOMMU that follows what the kernel maps for each device. QEMU expects it before the devices that it serves.
+/// An IOMMU that follows what the kernel maps for each device. QEMU expects the IOMMU before the devices that it
+/// serves.
 const IOMMU: &str = "intel-iommu,intremap=on,caching-mode=on";
-/// How long QEMU waits for an answer, in ms: a day, since riser may be stopped or the computer suspended. QEMU then reads all ones.
+/// How long QEMU waits for an answer, in ms: a day, because riser may be stopped or the computer suspended. QEMU then
+/// reads all ones.
 const TIMEOUT_MS: u32 = 86_400_000;
-/// First bus of the VMD's domain. It exists if the kernel has found the VMD.
+/// First bus of the VMD's domain. The file exists if the kernel has found the VMD.
 const VMD_BUS: &str = "/sys/class/pci_bus/10000:00";
 
 /// How a machine gets the hierarchy below its host.
@@ -60,12 +63,12 @@ impl VmOptions {
         }
     }
 
-    /// Returns the file that exists if the kernel has found the VMD, if there is one.
+    /// Returns the file that exists after the kernel has found the VMD; `None` if the machine has no VMD.
     pub fn expected_file(&self, machine: Option<&str>) -> Option<&'static str> {
         (!self.is_direct(machine)).then_some(VMD_BUS)
     }
 
-    /// Returns the kernel's module for the VMD, if there is one.
+    /// Returns the kernel's module for the VMD; `None` if the machine has no VMD.
     pub fn module(&self, machine: Option<&str>) -> Option<&'static str> {
         (!self.is_direct(machine)).then_some("vmd")
     }

@@ -15,7 +15,7 @@ pub struct VmReport {
     /// Figures of all machines together. `status` is the status of the first guest that failed.
     #[serde(flatten)]
     pub all: MachineFigures,
-    /// Each machine, if there are several.
+    /// The report of each machine, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     guests: Vec<MachineReport>,
     /// The lab.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Firmware that sets Max_Payload_Size of a host's root ports before a kernel takes over. Linux keeps the value of a root port and
-//! sets it in
-//! everything below (`pci_configure_mps`), so payloads would otherwise stay at the reset value of 128 B.
+//! Firmware that sets Max_Payload_Size of a host's root ports before a kernel takes over. Linux leaves the value of a
+//! root port and sets it in all functions below (`pci_configure_mps`), so payloads would otherwise stay at the reset
+//! value of 128 B.
 
 use super::placing::Placing;
 use config::cap::pcie::device_control::MPS;
@@ -21,7 +21,7 @@ impl RootPortSetup {
         Hierarchy::new(file, place)?.root_ports().map(RootPortSetup)
     }
 
-    /// Returns the firmware as host code. It places no function.
+    /// Returns the firmware as host code. It sets no bus number and no address.
     pub(super) fn code(&self) -> impl FnOnce(Cpu) -> Placing + use<> {
         let ports = self.0.clone();
         move |cpu| {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs host code, such as firmware, in place of a virtual machine. The machine waits until it ends. Requests of the code cross the
-//! fabric as
-//! those of the machine do.
+//! Runs host code, such as firmware, in place of a virtual machine. The machine waits until it ends. Requests of the
+//! code cross the fabric like those of the machine.
 
 use host::cpu::AsyncProgram;
 use host::memory::HostMemory;
@@ -13,9 +12,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::Duration;
 
-/// Set in the IDs of the code's requests, and not in those of the machine.
+/// Bit that is set in the IDs of the code's requests, and is clear in those of the machine.
 const OURS: u32 = 1 << 31;
-/// Step of the fabric while requests are under way.
+/// Step of the fabric while requests are outstanding.
 const STEP: Duration = Duration::from_us(10);
 
 /// Runs `code` to its end, and returns its result. Inputs of the host that belong to other requests go to `others`.
@@ -76,7 +75,7 @@ fn step(
         (false, Some(at)) => at,
         (false, None) => return Err(program.waits_for().unwrap_or_default()),
     };
-    // Outside code does not advance the time now, so the fabric must not nap.
+    // The outside clock does not advance the time now, so the fabric must not nap.
     lab.come_to(until);
     lab.drain(until, |_| {});
     while let Some((at, input)) = door.place.hear() {

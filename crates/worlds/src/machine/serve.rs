@@ -15,7 +15,7 @@ use tlp::{Duration, Time};
 const SETTLE: Duration = Duration::from_us(10);
 /// The same for [`Pace::Still`].
 const SETTLE_STILL: Duration = Duration::from_ms(1);
-/// How long one machine that does not take DMA writes to its memory may delay all others.
+/// How long a machine that does not accept DMA writes to its memory may delay all others.
 const HOLD: Duration = Duration::from_ms(1000);
 /// Maximum time between two calls of the supervisor.
 const TURN: Duration = Duration::from_ms(20);
@@ -23,16 +23,17 @@ const TURN: Duration = Duration::from_ms(20);
 /// How the fabric's time advances.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// Follows the outside clock, and runs ahead of it while an access is in progress. It stands still while riser computes, and then
-    /// catches up by at most a millisecond.
+    /// Follows the outside clock, and runs ahead of it while an access is in progress. The fabric's time stands still
+    /// while riser computes, and then catches up by at most a millisecond.
     Clock {
-        /// Factor by which it is slower than the clock.
+        /// Factor by which the fabric's time is slower than the clock.
         slow: u32,
-        /// riser has its own processor and catches up at once. Otherwise it waits and catches up at twice the speed.
+        /// riser has its own processor and catches up immediately. Otherwise riser waits, and catches up at twice the
+        /// speed of the clock.
         own_processor: bool,
     },
-    /// Advances only during accesses. They are taken one by one, and each ends when all its effects have ended. A machine that does the same
-    /// therefore finds the same at the same times.
+    /// Advances only during accesses. The accesses are handled one by one, and each ends when all its effects have
+    /// ended. A machine that does the same therefore finds the same at the same times.
     Still,
 }
 
@@ -42,7 +43,7 @@ pub enum Pace {
 /// Returns the fabric's time at the end.
 ///
 /// # Errors
-/// Those of `poll` and `accept`.
+/// The errors of `poll` and `accept`.
 pub fn serve<'g>(
     lab: &mut Driver,
     guests: impl Iterator<Item = &'g mut VmHost>,

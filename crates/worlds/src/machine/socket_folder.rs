@@ -47,10 +47,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_tmpdir_gives_way_to_a_short_one() {
+    fn too_long_tmpdir_is_replaced_by_a_short_folder() {
         let folder = tempfile::tempdir().unwrap();
         let long = folder.path().join("x".repeat(100));
-        // A missing folder is kept, so that the error names it.
+        // If the folder is missing, its name is kept for the error message.
         assert_eq!(parent(long.clone()), long);
         std::fs::create_dir(&long).unwrap();
         assert_eq!(parent(long), Path::new(SHORT));

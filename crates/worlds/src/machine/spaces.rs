@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Configuration spaces below a host, read through its root complex as the kernel has set them up.
+//! Configuration spaces below a host, as the kernel has set them up. They are read through the root complex.
 
 use config::header;
 use config::lspci;
@@ -14,7 +14,7 @@ const ID: HostReadId = HostReadId(u32::MAX);
 /// Number of drains after which an unanswered read is given up.
 const MAX_DRAINS: u32 = 1000;
 
-/// The domain that the kernel gives to the first VMD. Other machines have the next ones here.
+/// The domain that the kernel gives to the first VMD. Here, other machines have the next domains.
 const DOMAIN: u32 = 0x10000;
 /// Buses of a domain.
 const BUSES: u16 = 256;
@@ -48,8 +48,8 @@ fn config_spaces(lab: &mut Driver, door: &Door<HostPlace>, buses: u16) -> Vec<(B
     found
 }
 
-/// Returns whether there is such a function. The IDs of a virtual function read as all ones, but not its header type (`PCIe 5.0
-/// §9.3.4.1`). Reads of an absent function are refused.
+/// Returns whether the function exists. The IDs of a virtual function read as all ones, but not its header type (`PCIe
+/// 5.0 §9.3.4.1`). Reads of an absent function are refused.
 fn is_there(lab: &mut Driver, door: &Door<HostPlace>, function: Bdf) -> bool {
     let id = read(lab, door, function, header::ID);
     id.is_some_and(|id| id as u16 != u16::MAX)

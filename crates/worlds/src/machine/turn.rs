@@ -13,14 +13,14 @@ use session::external::host::HostRequest;
 use std::io;
 use tlp::Time;
 
-/// Maximum number of events of one client before the others have their turn.
+/// Maximum number of events of one client before the events of the others are handled.
 const MOST_OF_CLIENT: usize = 64;
-/// The low bits of a request's ID number it among those of its client; the bits above are the client's number.
+/// The low bits of a request's ID are the request's number at its client; the bits above are the client's number.
 const ID_BITS: u32 = 20;
 
 impl VmHost {
-    /// Takes up to `most` events of the clients, as far as there is room. Their requests join the lab at `now`. Returns the number of events
-    /// and whether more may be there already.
+    /// Handles up to `most` events of the clients, while there is room. Their requests join the lab at `now`. Returns
+    /// the number of events, and whether more events may be there already.
     ///
     /// # Errors
     /// riser can no longer accept clients.
@@ -116,7 +116,7 @@ impl VmHost {
                 notify(lab, &self.clients[n].name, VmEvent::Refused(why));
             }
             Event::HangUp(why) => {
-                // The event comes before anything changes.
+                // The supervisor gets the event before anything changes.
                 let is_lost = self.clients[n].is_there && why.leaves_peer();
                 let what = if is_lost { VmEvent::Lost(why) } else { VmEvent::Gone(why) };
                 notify(lab, &self.clients[n].name, what);
@@ -154,7 +154,7 @@ impl VmHost {
         self.clients.iter().all(|client| client.device.has_room()) && self.door.place.has_room()
     }
 
-    /// Issues requests, as far as there is room.
+    /// Issues requests while there is room.
     fn issue(&mut self, lab: &mut Driver, now: Time) {
         for (n, client) in (0..).zip(&mut self.clients) {
             while self.door.place.has_room()
@@ -171,7 +171,7 @@ impl VmHost {
         }
     }
 
-    /// Passes an outcome on to client `n`. Returns the write that resets its device, if it is one.
+    /// Passes an outcome on to client `n`. Returns the write, if it is a write that resets the client's device.
     fn conclude(&mut self, n: usize, outcome: Option<Outcome<Token>>) -> Option<Token> {
         match outcome? {
             Outcome::Answer(answer) => self.clients[n].server.complete(answer.token, Ok(&answer.bytes)),
@@ -181,7 +181,7 @@ impl VmHost {
         None
     }
 
-    /// Takes the root complex's messages to the host, and issues the requests that follow from them.
+    /// Handles the root complex's messages to the host, and issues the requests that follow from them.
     pub fn poll_lab(&mut self, lab: &mut Driver) {
         while let Some((_, input)) = self.door.place.hear() {
             self.handle(input);
@@ -199,13 +199,13 @@ impl VmHost {
         }
     }
 
-    /// Returns whether the fabric must wait until memory reached by messages has taken DMA writes. While an access is in progress, the
-    /// machine cannot take them, and the fabric runs on.
+    /// Returns whether the fabric must wait until memory that is reached by messages has accepted DMA writes. While an
+    /// access is in progress, the machine cannot accept DMA writes, and the fabric continues.
     pub fn holds_up(&self) -> bool {
         !self.door.place.awaits_fabric() && self.clients.iter().any(|client| client.messages().is_full())
     }
 
-    /// Returns whether a device waits for memory that is reached by messages.
+    /// Returns whether a device waits for memory that riser accesses by messages.
     pub fn is_awaited(&self) -> bool {
         self.clients.iter().any(|client| client.messages().awaits())
     }
@@ -223,7 +223,8 @@ impl VmHost {
     }
 
     fn interrupt(&mut self, interrupt: HostInterrupt) {
-        // The VMD gets the interrupts that no function claims. Its client is the first, so it comes last here.
+        // The VMD gets the interrupts that no function claims. The client of the hierarchy is the first client, so
+        // this loop handles it last.
         let mut clients = self.clients.iter_mut().enumerate().rev();
         let found = clients.find_map(|(n, client)| Some((n, client.device.interrupt(&interrupt)?)));
         let by_wire = matches!(interrupt, HostInterrupt::Wire { .. });

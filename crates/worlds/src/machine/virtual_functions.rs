@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finds assigned virtual functions. Another machine has the hierarchy: its kernel numbers buses, assigns
-//! addresses and enables virtual functions. riser therefore reads a function's place each time a machine connects to it.
+//! Finds assigned virtual functions. Another machine has the hierarchy: its kernel numbers buses, assigns addresses and
+//! enables virtual functions. riser therefore reads the place of a function each time a machine connects to the
+//! function.
 
 use super::placing::{Placed, look};
 use config::ext::sriov;
@@ -50,7 +51,7 @@ impl VirtualFunction {
         let found = name.rsplit_once(VIRTUAL).and_then(|(slot, index)| {
             let (pf, _) = slots.iter().find(|(_, known)| known == slot)?;
             let number = index.parse().ok().filter(|number: &u16| *number < count(slot))?;
-            // A function must have only one name, or two machines could get it.
+            // A function must have only one name. Otherwise two machines could get it.
             (number.to_string() == index).then(|| VirtualFunction { pf: pf.clone(), index: number })
         });
         found.ok_or_else(|| {

@@ -26,7 +26,7 @@ pub struct VmHost {
     /// The names of the machines that have virtual functions below the host.
     pub(super) assigned: Vec<String>,
     pub(super) door: Door<HostPlace>,
-    /// The client of the VMD, if there is one, then those of functions.
+    /// The client of the VMD, if there is one, then the clients of functions.
     pub(super) clients: Vec<Client>,
     pub(super) firmware: Firmware,
 }
@@ -35,7 +35,7 @@ pub struct VmHost {
 pub(super) enum Firmware {
     /// Sets up the root ports. The machine has the whole hierarchy.
     RootPorts(RootPortSetup),
-    /// Places functions. The machine gets them one by one.
+    /// Places functions. The machine gets functions one by one.
     Functions(Box<FunctionPlacement>),
 }
 
@@ -52,7 +52,7 @@ impl Firmware {
 /// The socket of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceSocket<'g> {
-    /// The name of the machine, or `None` for the host's own.
+    /// The name of the machine; `None` for the machine that is the host.
     pub machine: Option<&'g str>,
     /// Name of the device: `vmd`, or the name of its slot.
     pub device: &'g str,
@@ -77,7 +77,7 @@ pub enum VmError {
         "slot `{0}`: name cannot be used for its socket; expected a name without `/`, other than `.` and `..`"
     )]
     Name(String),
-    /// The lab has no such external host.
+    /// The lab has no external host of this name.
     #[error("no place `{0}`")]
     NoPlace(String),
     /// The topology below the host is invalid.
@@ -127,8 +127,8 @@ impl VmHost {
         Ok(())
     }
 
-    /// Sends each DMA as a message to the machine, whose IOMMU decides what the device may reach, mapped or not. Call it before the machine
-    /// joins.
+    /// Sends each DMA as a message to the machine, whose IOMMU decides what the device may reach, whether it is mapped
+    /// or not. Call this before the machine joins.
     pub(super) fn use_messages_alone(&mut self) {
         self.clients.iter_mut().for_each(Client::use_messages_alone);
     }
@@ -156,13 +156,13 @@ impl VmHost {
         sum(self.clients.iter().map(|client| client.counters))
     }
 
-    /// Returns the counters of one machine: the host's if `machine` is `None`.
+    /// Returns the counters of one machine: of the host's machine if `machine` is `None`.
     pub fn counters_of(&self, machine: Option<&str>) -> VmCounters {
         let own = self.clients.iter().filter(|client| client.machine.as_deref() == machine);
         sum(own.map(|client| client.counters))
     }
 
-    /// Ends all clients that are still there.
+    /// Ends all clients that are still connected.
     pub fn end(&mut self, lab: &mut Driver, mut notify: impl FnMut(&mut Driver, &str, VmEvent)) {
         for n in 0..self.clients.len() {
             if self.clients[n].is_there {
@@ -180,7 +180,8 @@ impl VmHost {
         now: Time,
         notify: &mut impl FnMut(&mut Driver, &str, VmEvent),
     ) {
-        // A function that could not be reset may still write. It keeps its own address space, in which nothing is mapped any longer.
+        // A function that could not be reset may still write. The client keeps its own address space, in which nothing
+        // is mapped any longer.
         if self.is_assigned(n) && self.reset(n, lab, notify) {
             self.give_back(n, lab, now);
         }
@@ -193,7 +194,7 @@ impl VmHost {
         }
     }
 
-    /// Resets the device of client `n`: a VMD with all that is below it, or a function. Returns whether that succeeded.
+    /// Resets the device of client `n`: a VMD with everything below it, or a function. Returns whether that succeeded.
     pub(super) fn reset(
         &mut self,
         n: usize,

@@ -77,7 +77,7 @@ fn virtual_function_belongs_to_one_client() {
             assert_eq!(client.transfer(D2H, 0x100, 0x1_0000, 0x2000, seed), [1, 0]);
             assert!(client.ram[0x1_0000..0x1_2000] == stream(seed), "memory differs from the written data");
             assert_eq!(client.transfer(H2D, 0, 0x1_0000, 0x2000, seed), [1, 0]);
-            // Beyond its memory it can reach neither the window of the hierarchy nor the memory of others.
+            // Outside its memory it can reach neither the window of the hierarchy nor the memory of others.
             for beyond in [RAM, u64::from(WINDOW) - BASE + 0x10_0000, u64::from(WINDOW) - BASE + 0x20_0000] {
                 assert_eq!(client.transfer(H2D, 0, beyond, 0x2000, seed), [1, 1]);
                 assert_eq!(client.transfer(D2H, 0x100, beyond, 0x2000, seed), [1, 0]);
@@ -114,8 +114,8 @@ fn virtual_function_belongs_to_one_client() {
     served.end();
 }
 
-/// The client with the hierarchy moves a function with DMA in progress, also in one write with others. The function is lost, and none
-/// of its data goes to a wrong place.
+/// The client with the hierarchy moves a function whose DMA is in progress, alone or together with other functions in
+/// one write. The function is lost, and none of its data goes to a wrong place.
 #[test]
 fn moved_virtual_function_is_lost() {
     let served = Served::start_assigned("moved");
@@ -133,11 +133,11 @@ fn moved_virtual_function_is_lost() {
         let mut a = Client::join(&path("card.virtfn0"));
         a.write(CONFIG, COMMAND, &[6, 0]);
         a.post(D2H, 0x100, 0, 3 << 20, 7);
-        // A write of the present value does not move it.
+        // A write of the present value does not move the function.
         owner.write(ECAM, BUS_NUMBERS, &0x02_0100u32.to_le_bytes());
         assert!(is_the_engine(&mut a), "{n}");
         owner.write(ECAM, at, bytes);
-        // The function would write on in its place if it were not reset.
+        // Without the reset, the function would continue to write in its place.
         for bus in 1..=2 {
             owner.write(ECAM, (bus << 20) + COMMAND, &[6, 0]);
         }
@@ -147,7 +147,8 @@ fn moved_virtual_function_is_lost() {
     served.end();
 }
 
-/// If two cards have the same bus number, their functions have the same requester ID. Only one machine gets it.
+/// If two cards have the same bus number, their functions have the same requester ID. Only one machine gets the
+/// function.
 #[test]
 fn requester_id_belongs_to_one_machine() {
     let served = Served::start_assigned("same");
@@ -159,7 +160,7 @@ fn requester_id_belongs_to_one_machine() {
     assert!(!Client::is_served(&path("other.virtfn0")));
     assert!(is_the_engine(&mut a));
     drop(a);
-    // Only after that client has gone.
+    // The function is free only after that client has left.
     let begin = std::time::Instant::now();
     while !Client::is_served(&path("other.virtfn0")) {
         assert!(begin.elapsed().as_secs() < 20, "function is not available");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The cable of a NIC in a lab leads outside: frames leave and arrive, and a record repeats them.
+//! The cable of a NIC in a lab leads to the outside: frames leave and arrive, and a record repeats them.
 
 use devices::ethernet::{Arrival, Cable, EthernetPort, FrameFromWire, LinkInput, Modes, Peer, Station};
 use lab::parse_in;
@@ -103,7 +103,7 @@ fn far_end_of_a_cable_sees_the_link_change() {
     };
     pass(&mut lab, 5);
     assert_eq!((ends(&lab), lab.failure()), ([Modes::ALL; 2], None));
-    // A cable that is unplugged at one end takes the link of both ends down.
+    // If a cable is unplugged at one end, the link goes down at both ends.
     for (is_plugged, expected) in [(false, Modes::NONE), (true, Modes::ALL)] {
         let (a, at) = (door(&lab, "slot a"), pass(&mut lab, 0));
         lab.inject(at, &a, LinkInput::Plugged(is_plugged));

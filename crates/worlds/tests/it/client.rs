@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A vfio-user client whose memory has no descriptor. It answers DMA messages, but like QEMU not while its own access is in progress.
+//! A vfio-user client whose memory has no descriptor. The client answers DMA messages, but not while its own access is
+//! in progress (like QEMU).
 
 use crate::served::connect;
 use devices::dma_engine::DESCRIPTOR_BYTES;
@@ -22,7 +23,7 @@ pub(crate) const CONFIG: u32 = 7;
 pub(crate) struct Client {
     socket: UnixStream,
     pub(crate) ram: Vec<u8>,
-    /// Address from which on it refuses reads.
+    /// The client refuses reads at this address and above.
     pub(crate) broken_from: u64,
     /// DMA that arrived during an access, and the numbers of reads and writes.
     late: Vec<(u16, u16, Vec<u8>)>,

@@ -5,7 +5,7 @@ use crate::served::{Links, Served};
 use std::io::Write;
 
 #[test]
-fn many_command_links_at_once() {
+fn serves_sixteen_command_links_at_once() {
     let served = Served::start("links");
     let mut all: Vec<Links> = (0..16).map(|_| Links::join(&served)).collect();
     // The first clients stay connected and send nothing, or an incomplete line.
@@ -13,7 +13,7 @@ fn many_command_links_at_once() {
     assert_eq!(all[15].ask("cut card 5\n"), "ok\n");
     assert!(all[2].ask(&format!("{}\n", "x".repeat(10_000))).starts_with("error: a command of "));
     assert!(Links::join(&served).hear().starts_with("error: 16 clients"));
-    // More than riser takes from one client at a time.
+    // More bytes than riser reads from one client at a time.
     all[3].0.get_mut().write_all("time\n".repeat(5_000).as_bytes()).unwrap();
     assert!((0..5_000).all(|_| all[3].hear().starts_with("ok ")));
     assert_eq!(all[1].ask("ard\n"), "ok\n");

@@ -34,7 +34,7 @@ fn dma_messages_are_answered_between_accesses() {
     for turn in 0..2 {
         let mut client = Client::join(&served.folder.join("card"));
         client.write(CONFIG, COMMAND, &[6, 0]);
-        // D2H: 8 KiB of a stream, which the device generates. H2D: the device checks it.
+        // D2H: 8 KiB of a stream, which the device generates. H2D: the device checks the data.
         assert_eq!(client.transfer(D2H, 0x100, 0x1_0000, 0x2000, 5), [1, 0], "turn {turn}");
         let mut expected = vec![0; 0x2000];
         Stream::new(5).fill(&mut expected);
@@ -50,7 +50,7 @@ fn dma_messages_are_answered_between_accesses() {
     assert_eq!((gone, lost), (2, 0));
 }
 
-/// A client that does not take DMA writes delays the others only for a limited time.
+/// A client that does not accept DMA writes delays the others only for a limited time.
 #[test]
 fn client_that_takes_no_dma_does_not_stop_the_lab() {
     let served = Served::start("silent");

@@ -265,7 +265,7 @@ fn read_across_4_kib_is_answered_completely() {
 }
 
 #[test]
-fn holes_in_a_write_keep_their_bytes() {
+fn disabled_bytes_of_a_write_are_unchanged() {
     let (mut lab, mut now) = booted(PLAIN, Timing::Off);
     let mut out = Sent::new();
     let first = write(&out.pool, 0x2000, &[0xaa; 8]);
@@ -313,7 +313,7 @@ fn peer_reads_are_bounded() {
 /// A session announces device software by a Vendor_Defined message of Type 1, which a receiver drops silently; one of Type 0 is an
 /// Unsupported Request (`PCIe 5.0 §2.2.8.6`).
 #[test]
-fn announcements_are_not_counted_as_refusals() {
+fn announcements_do_not_count_as_refusals() {
     let (mut lab, now) = booted(PLAIN, Timing::On);
     for (code, refused) in [(0x7f, 0), (0x7e, 1)] {
         let message = Message {
@@ -494,7 +494,7 @@ fn without_device_software_reads_are_refused_at_once() {
 
 /// Device software may open its sockets late. Posted writes wait in the host until then, and none is lost.
 #[test]
-fn station_sets_up_the_nic_until_it_answers() {
+fn station_repeats_nic_setup_until_answered() {
     let (mut lab, mut now) = booted(&lab("driver = \"station\"\nstart_after_ms = 0\n"), Timing::On);
     let mut out = Sent::new();
     advance(&mut lab, &mut now, Duration::from_ms(1200), &mut out);
@@ -506,7 +506,7 @@ fn station_sets_up_the_nic_until_it_answers() {
 }
 
 #[test]
-fn credits_delay_writes_that_overrun() {
+fn writes_wait_for_credits() {
     let keys = "driver = \"mmio\"\nstart_after_ms = 0\nexercise_bytes = 200000\n";
     let (mut lab, mut now) = (backend(&lab(keys), Timing::On), Time::ZERO);
     let mut out = Sent::new();
@@ -711,7 +711,7 @@ fn now_and_then(every: Option<Duration>) -> (Vec<u8>, u64) {
 /// An idle adapter needs no call for up to 20 ms, but not beyond the time at which its host acts. The run is the same as with frequent
 /// calls.
 #[test]
-fn naps_do_not_change_the_run() {
+fn idle_sleeps_do_not_change_the_run() {
     let (attended, many) = now_and_then(Some(Duration::from_us(50)));
     let (napping, few) = now_and_then(None);
     assert!(attended == napping, "the captures differ");

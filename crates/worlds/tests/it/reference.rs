@@ -17,7 +17,7 @@ fn lab_pages_are_current() {
 
 /// Each page begins with an example.
 #[test]
-fn examples_of_the_lab_pages_are_labs() {
+fn examples_of_the_lab_pages_are_valid_labs() {
     for (path, text) in reference::lab(&models()) {
         let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
         parse(&models(), Path::new(&path), example.unwrap()).unwrap_or_else(|e| panic!("{path}: {e}"));
@@ -199,11 +199,11 @@ fn number(text: &str) -> i128 {
 }
 
 #[test]
-fn reader_keeps_the_limits_of_the_page() {
+fn reader_enforces_limits_of_the_page() {
     let mut checked = 0;
-    // Some limits depend on other keys: those of an address on its slot, of a flow's request size on the kind, of a step's keys on the
-    // step and the device. Tests of riser-cli check these. A slot with a design needs the design's file: see the tests of designs in
-    // riser-cli.
+    // Some limits depend on other keys. The limits of an address depend on its slot, of a flow's request size on the
+    // kind, of a step's keys on the step and the device. Tests of riser-cli check these. A slot with a design needs the
+    // design's file: see the tests of designs in riser-cli.
     let elsewhere = |row: &Row| {
         row.key == "address"
             || row.section.contains("flow") && row.key == "size_bytes"

@@ -72,7 +72,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     /// A changed lab that is still valid can be drawn.
     #[test]
-    fn any_change_of_a_good_lab_is_read_or_refused(
+    fn changed_labs_are_read_or_rejected(
         which in any::<prop::sample::Index>(),
         changes in prop::collection::vec((any::<usize>(), 0usize..12, any::<u8>()), 1..4),
     ) {

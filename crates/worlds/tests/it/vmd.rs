@@ -36,7 +36,7 @@ fn firmware_sets_mps_of_root_ports() {
 }
 
 #[test]
-fn root_ports_may_be_without_interrupts() {
+fn root_ports_may_have_no_interrupts() {
     for (key, has_msi) in [("true", true), ("false", false)] {
         let lab = format!("[host]\nroot_port_interrupts = {key}\n");
         let served = Served::start_vmd(&format!("silent-ports-{key}"), &lab);

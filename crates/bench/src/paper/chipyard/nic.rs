@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures 9 and 10: a NIC close to the core and over PCIe, and where its time goes. Also the gain of batching and of more
-//! outstanding reads, which the study names as future work.
+//! Figures 9 and 10: a NIC close to the core and over PCIe, and the parts of its time. Also the gain of batching and of
+//! more outstanding reads, which the study names as future work.
 
 use super::super::figures;
 use super::super::setup::Setup;
@@ -10,7 +10,7 @@ use devices::ice_nic;
 use tlp::Duration;
 
 const LAB: &str = "labs/papers/chipyard-nic.toml";
-const TEXT: &str = include_str!("../../../../../labs/papers/chipyard-nic.toml");
+const TEXT: &str = include_str!("../../../labs/papers/chipyard-nic.toml");
 
 /// Figure 9 gives delays of the physical layer in cycles. At 1 GHz these are nanoseconds.
 const CYCLES: [u32; 5] = [0, 100, 250, 500, 1000];
@@ -130,6 +130,6 @@ fn recovered(effort: &Effort, cycles: u32) -> Result<Table, PaperError> {
         rows.push(row(format!("{control}, batch {batch}, {outstanding} reads"), &run(setup, effort)?, None));
     }
     let title =
-        format!("Recovered at PCIe-{cycles}, x16: doorbells and completions in batches, outstanding reads");
+        format!("Gain at PCIe-{cycles}, x16: doorbells and completions in batches, outstanding reads");
     Ok(Table { title, columns: COLUMNS, rows })
 }

@@ -11,7 +11,7 @@ use tlp::Time;
 use toml::Value;
 
 const LAB: &str = "labs/papers/dma-engine-beyond.toml";
-const TEXT: &str = include_str!("../../../../../labs/papers/dma-engine-beyond.toml");
+const TEXT: &str = include_str!("../../../labs/papers/dma-engine-beyond.toml");
 
 const SHARED: &[Column] = &[
     Column { key: "virtual_functions", head: "VFs" },

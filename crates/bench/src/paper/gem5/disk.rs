@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figure 9 at the device: the disk over links as in gem5, over links with credits, and with posted writes; below a switch,
-//! as in the paper, and on a root port.
+//! Figure 9, measured at the device. The disk uses links as in gem5, links with credits, and posted writes. It is below
+//! a switch, as in the paper, or on a root port.
 
 use super::super::figures::{self, Figure, Timeouts};
 use super::super::setup::Setup;
@@ -9,9 +9,9 @@ use super::super::{Effort, PaperError};
 use devices::disk::SECTOR_BYTES;
 
 const DIRECT: &str = "labs/papers/gem5-disk.toml";
-const DIRECT_TEXT: &str = include_str!("../../../../../labs/papers/gem5-disk.toml");
+const DIRECT_TEXT: &str = include_str!("../../../labs/papers/gem5-disk.toml");
 const SWITCHED: &str = "labs/papers/gem5-switch.toml";
-const SWITCHED_TEXT: &str = include_str!("../../../../../labs/papers/gem5-switch.toml");
+const SWITCHED_TEXT: &str = include_str!("../../../labs/papers/gem5-switch.toml");
 
 /// Default space of each port, in TLPs (§VI-B).
 const PORT_BUFFER: u16 = 16;
@@ -65,7 +65,7 @@ struct Shown {
     sector_gbps: f64,
     /// Data rate including the disk's own latency.
     disk_gbps: f64,
-    /// Timeouts per TLP that left the disk, resent ones included.
+    /// Timeouts per TLP that the disk sent, resent TLPs included.
     timeout_percent: f64,
     /// Resent TLPs per TLP that left the disk.
     replay_percent: f64,
@@ -247,7 +247,7 @@ impl Place {
 /// Returns notes that are common to all parts of Figure 9.
 fn common() -> Vec<String> {
     vec![
-        "The paper's `dd` figures include the cost of its operating system. riser measures at the device: data divided by the time from the first request of a sector to its last completion, without the 1 us of the disk itself.".into(),
+        "The paper's `dd` figures include the cost of its operating system. Here the rate is measured at the device: data divided by the time from the first request of a sector to its last completion. It excludes the 1 us of the disk itself.".into(),
         "Posted writes have no completion that would end a sector. Their figure is the sustained rate of the disk with its 1 us per sector, which the queues of the link hide if the link is slower.".into(),
         "A non-posted write is a deferrable memory write (DMWr) here: 64 B of data and 20 B around them, as in the paper's write requests, and a completion without data.".into(),
     ]
@@ -342,13 +342,13 @@ pub(in super::super) fn replay_buffer(effort: &Effort) -> Result<Report, PaperEr
     sweep.everywhere(effort, vec![format!("Paper: {}.", paper.source), counting(), acks()])
 }
 
-/// Explains what the two percentages count, and which one the paper's is.
+/// Explains the two percentages, and which of them corresponds to the paper's.
 fn counting() -> String {
     "Timeouts % counts how often the disk's REPLAY_TIMER expired, replays % counts the TLPs that it resent. Both are relative to all \
-     TLPs on its link, resent ones included. One timeout resends the whole replay buffer, so there are several times as many \
-     replays. The paper calls its figure the number of timeouts per transmitted packet, but says of the same 27 % at x8 that so \
-     many packets `experience replay` (Figure 9(b)). If it counts the packets affected by a timeout, replays % is the figure to \
-     compare. This mechanism cannot give 27 % timeouts. Each timeout here also makes the disk send an ERR_COR message, which gem5 \
+     TLPs on its link, including resent TLPs. One timeout resends the whole replay buffer, so there are several times as many \
+     replays. The paper calls its figure the number of timeouts per transmitted packet. But for the same 27 % at x8 it says that this \
+     part of the packets `experience replay` (Figure 9(b)). If the paper counts packets affected by a timeout, replays % is the \
+     figure to compare. This mechanism cannot give 27 % timeouts. Each timeout here also makes the disk send an ERR_COR message, which gem5 \
      does not have."
         .into()
 }
@@ -356,8 +356,8 @@ fn counting() -> String {
 /// Explains when a TLP is acknowledged, which decides how fast small replay buffers are.
 fn acks() -> String {
     "Acks follow the paper's `either immediately or after the ACK timer expires` (§V-C): the timer (56 ns at x8) runs from the last \
-     Ack, and a TLP that arrives after it expired is acknowledged at once. So a replay buffer of 1 sends a TLP every 56 ns, one of \
-     2 every 28 ns, and those of 3 and 4 every 21 ns, as fast as the wire. A request keeps its place in the switch for 476 ns, \
+     Ack, and a TLP that arrives after it expired is acknowledged at once. So with a replay buffer of 1 the disk sends \
+     a TLP every 56 ns, and with 2 every 28 ns. With 3 or 4 it sends one every 21 ns, as fast as the wire. A request keeps its place in the switch for 476 ns, \
      which needs 9, 17, 23 and 23 places. There are 16: a buffer of 2 overflows slightly, and 3 and 4 overflow equally."
         .into()
 }
@@ -374,9 +374,9 @@ pub(in super::super) fn port_buffer(effort: &Effort) -> Result<Report, PaperErro
     };
     let places = "The paper does not say when a place in a switch becomes free. Here a request keeps its place until its completion \
                   is back at the switch (`keep_places`). That takes 476 ns at x8, where a request arrives every 21 ns, so \
-                  20 places are too few and 24 are enough, as in the paper. If kept until the completion has left the switch \
-                  (626 ns), even 28 would be too few. If freed when the request leaves, as in switches of the specification, \
-                  16 are more than enough.";
+                  20 places are too few and 24 are enough, as in the paper. If requests kept their places until the \
+                  completion has left the switch (626 ns), even 28 places would be too few. If a place is freed when \
+                  the request leaves, as in switches of the specification, 16 are more than enough.";
     let notes = vec![format!("Paper: {}.", paper.source), counting(), places.into()];
     sweep.everywhere(effort, notes)
 }

@@ -66,8 +66,8 @@ pub(in super::super) fn in_flight(effort: &Effort) -> Result<Report, PaperError>
         ],
         notes: vec![
             "The paper says \"at least 30\" twice. In §2 that is 900 ns divided by \"around every 30 ns\". In §7 it comes with 560 to 666 ns and 29.6 ns, whose quotient is 19 to 23.".into(),
-            "The NIC keeps the place of a frame until the frame has left, so also for its time on the Ethernet: one more than the quotient. \"ns per read\" is that time, by Little's law. Reads of descriptors are additional, up to two batches of 40.".into(),
-            "LAT_RD makes one read at a time, from a window of 8 KiB in a cache. The NIC's frames come from memory. Each of its reads also waits in the host until earlier writes are visible (no read passes a write, `PCIe 5.0 §2.4.1`): descriptors written back, and with both directions also frames. The latency under load counts, which neither the paper's 560 to 666 ns nor LAT_RD give. With that latency, at least 30 is right.".into(),
+            "A frame occupies its buffer in the NIC until it has left, so also during its time on the Ethernet. This adds one to the quotient. \"ns per read\" is that time, by Little's law. Reads of descriptors are additional, up to two batches of 40.".into(),
+            "LAT_RD makes one read at a time, from a window of 8 KiB in a cache. The NIC's frames come from memory. Each of its reads also waits in the host until earlier writes are visible (no read passes a write, `PCIe 5.0 §2.4.1`): descriptors written back, and with both directions also frames. The number depends on the latency under load, which is neither the paper's 560 to 666 ns nor LAT_RD. With that latency, at least 30 is right.".into(),
             "`riser model inflight` answers for other sizes, rates, latencies and hosts.".into(),
         ],
         chart: Some(Chart {

@@ -101,8 +101,8 @@ fn json_names_contain_units() {
     assert_eq!((&first["worst"]["size_bytes"], &first["worst"]["cache"]), (&64.into(), &"HWarm".into()));
     assert_eq!(json["missing"]["rows"][0]["window_bytes"], 8192);
     assert_eq!(json["score"][0]["group"], "other");
-    // Two of three latencies of the first configuration and none of its bandwidths, one of one and two of
-    // two of the others.
+    // Rows of B: two of three latencies and no bandwidths of the first configuration; one of one, and two of two, of
+    // the others.
     assert_eq!(
         json["scored"],
         serde_json::json!({"rows": 4, "reference_rows": 7, "missing_rows_count": false})

@@ -204,7 +204,7 @@ fn thins_out_too_many_lines() {
     let mut all = set("card", "bw_wr", rows);
     all.configurations.get_mut("card").unwrap().settings = Some([("host", "ideal".to_owned())].into());
     let [figure] = &figures(&all, None)[..] else { panic!() };
-    assert_eq!(figure.notes, ["By window: 6 of 20 lines, evenly spread; the tables have all."]);
+    assert_eq!(figure.notes, ["By window: 6 of 20 lines, evenly spread; the tables have all lines."]);
     let names: Vec<&str> = figure.plots[1].lines.iter().map(|line| &line.name[..]).collect();
     assert_eq!(names, ["64 B", "256 B", "512 B", "768 B", "1024 B", "1280 B"]);
 }

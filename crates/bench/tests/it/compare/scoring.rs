@@ -98,7 +98,7 @@ fn edges_are_steps_at_boundaries() {
 }
 
 #[test]
-fn knees_are_where_plateaus_end() {
+fn finds_knees_at_the_ends_of_plateaus() {
     // Two ticks of the card's clock are 26.67 ns, 6 % of 560 ns are 33.6 ns.
     let flat = [560.0, 560.0, 573.0, 573.0, 573.0, 573.0, 573.0];
     let third = [560.0, 560.0, 573.0, 620.0, 640.0, 640.0, 640.0];
@@ -131,7 +131,7 @@ fn ranks_are_the_order_of_rows() {
         ([5.0, 6.0, 7.0, 8.0], Some(100.0)),
         // Four ranks with two neighbours exchanged: 1 - 6 * 2 / (4 * 15).
         ([5.0, 7.0, 6.0, 8.0], Some(80.0)),
-        // Two equal ones with rank 1.5 each: 4.5 / sqrt(5 * 4.5).
+        // Two equal values with rank 1.5 each: 4.5 / sqrt(5 * 4.5).
         ([5.0, 6.0, 6.0, 8.0], Some(94.87)),
         ([8.0, 7.0, 6.0, 5.0], Some(0.0)),
         ([5.0, 5.0, 5.0, 5.0], Some(0.0)),

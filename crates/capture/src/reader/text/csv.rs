@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! CSV with a map of columns: a TLP per row, or the beats of an AXI4-Stream, as logic analyzers export them.
+//! CSV with a map of its columns: a TLP per row, or the beats of an AXI4-Stream as logic analyzers export them.
 //!
-//! A stream carries TLPs as the 7 Series block of AMD does (PG054): the first dword of the TLP in bits 31:0, the first byte of each
-//! dword in its bits 31:24. Exports of an ILA have a second row with the radix of each column (ChipScoPy, `WaveformWriterCSV`).
+//! Streams carry TLPs in the layout of AMD's 7 Series block (PG054): bits 31:0 have the first DW of a TLP,
+//! and bits 31:24 of each DW have its first byte. In exports of an ILA, the second row has the radix of each column
+//! (ChipScoPy, `WaveformWriterCSV`).
 
 use super::descriptor::enables_of;
 use super::hex::{Reason, bytes_of, cut, cut_to, detect_order, direction, reverse_dwords};
@@ -17,27 +18,27 @@ use tlp::Repr;
 
 pub(super) struct Csv {
     columns: Columns,
-    /// The place of each column.
+    /// The role and the index of each column.
     places: Vec<(Role, usize)>,
     order: ByteOrder,
     reason: Reason,
-    /// Columns of the stream that the caller does not name.
+    /// Columns with signals of the stream that the caller did not map.
     unread: Vec<String>,
     has_begun: bool,
-    /// True after the first `tlast`: the next beat begins a TLP.
+    /// True after the first `tlast`, because the next beat then starts a TLP.
     knows_start: bool,
-    /// Line of the first TLP, if its size is wrong; it may have begun before the file.
+    /// Line of the first TLP if its size is wrong. Its first beats may be missing in the file.
     doubtful: Option<u64>,
-    /// True up to the next `tlast`, after a beat of a TLP that could not be read.
+    /// True after an unreadable beat, up to the next `tlast`.
     is_lost: bool,
-    /// The TLP whose beats are being read; of a stream with descriptors, the dwords of its packet.
+    /// The TLP whose beats are being read. For a stream with descriptors, its bytes are the DWs of the packet.
     open: Option<TextTlp>,
-    /// first_be and last_be of that packet.
+    /// first_be and last_be of this packet.
     enables: [u8; 2],
 }
 
 impl Csv {
-    /// Finds the columns, and the byte order unless it is given, in the start of the file.
+    /// Finds the columns in the start of the file, and detects the byte order if it is not given.
     pub(super) fn new(columns: Columns, order: Option<ByteOrder>, sample: &str) -> Result<Csv, String> {
         let heading = heading(sample);
         let places = places(&columns, &heading, sample)?;
@@ -68,7 +69,7 @@ impl Csv {
         Ok(csv)
     }
 
-    /// Returns true if the first row has names: the caller names a column, or no cell is a value. A name starts with no digit.
+    /// Returns true if the first row has names: the caller maps a column by name, or no cell is a value.
     fn is_heading(&self, cells: &[String]) -> bool {
         let is_named = self.columns.0.iter().any(|(_, column)| matches!(column, Column::Name(_)));
         let is_value = |(role, place): &(Role, usize)| {
@@ -86,7 +87,7 @@ impl Csv {
     }
 
     fn check_radix(&self, cells: &[String]) -> Result<(), String> {
-        // One-bit signals are equal in every radix.
+        // Signals of one bit are the same in every radix.
         let is_number =
             |role: Role| matches!(role, Role::Tlp | Role::Data | Role::Tdata | Role::Tkeep | Role::Tuser);
         let wrong = self.places.iter().filter(|(role, _)| is_number(*role)).find_map(|(_, place)| {
@@ -99,7 +100,7 @@ impl Csv {
         }
     }
 
-    /// A TLP with time and direction, still without bytes.
+    /// Returns a TLP with time and direction, but without bytes.
     fn begin(&self, cells: &[String], number: u64) -> Result<TextTlp, String> {
         let mut tlp = TextTlp { line: number, ..TextTlp::default() };
         if let Some((Role::Time(unit), place)) =
@@ -123,7 +124,7 @@ impl Csv {
         Ok(tlp)
     }
 
-    /// The bytes of a row's TLP, in the order of the file.
+    /// Returns the bytes of a row's TLP in the order of the file.
     fn row_bytes(&self, cells: &[String]) -> Result<Vec<u8>, String> {
         let mut bytes = numbers(self.cell(cells, |role| role == Role::Tlp).ok_or("row without a TLP")?)?;
         if let Some(data) = self.cell(cells, |role| role == Role::Data).filter(|data| !data.trim().is_empty())
@@ -139,7 +140,7 @@ impl Csv {
         }
     }
 
-    /// Reads a beat. After an unreadable beat, the rest of its TLP is skipped.
+    /// Reads a beat. After an unreadable beat, skips the rest of its TLP.
     fn stream(&mut self, cells: &[String], number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
         let is_last = self.is_set(cells, Role::Tlast);
         let was_lost = self.is_lost;
@@ -157,7 +158,7 @@ impl Csv {
         })
     }
 
-    /// The value of a signal of one bit; true if the file does not have it.
+    /// Returns the value of a signal of one bit; true if the file does not have the signal.
     fn is_set(&self, cells: &[String], wanted: Role) -> Result<bool, String> {
         match self.cell(cells, |role| role == wanted).map(str::trim) {
             None | Some("1") => Ok(true),
@@ -169,7 +170,7 @@ impl Csv {
     fn beat(&mut self, cells: &[String], number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
         let signal = |wanted: Role| self.cell(cells, |role| role == wanted);
         let data = signal(Role::Tdata).unwrap_or_default();
-        // Of streams with descriptors each bit of tkeep is a dword.
+        // In streams with descriptors, each bit of tkeep stands for a DW, otherwise for a byte.
         let unit = if self.columns.1.is_some() { 1 } else { 4 };
         let mut bytes = beat_bytes(data, signal(Role::Tkeep), unit)?;
         if self.open.is_none()
@@ -194,7 +195,8 @@ impl Csv {
         Ok(())
     }
 
-    /// Ends a TLP at `tlast`. The first TLP may have begun before the file: then its first dword is not a header.
+    /// Ends a TLP at `tlast`. The beginning of the first TLP may be missing in the file. Then its first DW is not a
+    /// header.
     fn end_tlp(&mut self, mut tlp: TextTlp, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
         if tlp.bytes.is_empty() {
             return Err("TLP without a byte".to_owned());
@@ -218,7 +220,7 @@ impl Csv {
         Ok(())
     }
 
-    /// The notes about the file, in parentheses.
+    /// Returns the notes about the file, in parentheses.
     fn notes(&self) -> String {
         let mut notes = Vec::new();
         if self.order == ByteOrder::Little {
@@ -272,7 +274,7 @@ impl Lines for Csv {
     }
 }
 
-/// first_be and last_be of a beat.
+/// Returns first_be and last_be of a beat.
 fn enables(tuser: &str, tdata: &str) -> Result<[u8; 2], String> {
     let digits = tuser.trim();
     let low = digits.get(digits.len().saturating_sub(4)..).unwrap_or_default();
@@ -281,7 +283,7 @@ fn enables(tuser: &str, tdata: &str) -> Result<[u8; 2], String> {
     Ok(enables_of(bits, tdata.trim().len() == 512 / 4))
 }
 
-/// Returns the bytes of one beat: its dwords from the right, one for each `unit` ones of `tkeep`.
+/// Returns the bytes of one beat: its DWs from right to left, one for each `unit` ones in `tkeep`.
 fn beat_bytes(tdata: &str, tkeep: Option<&str>, unit: usize) -> Result<Vec<u8>, String> {
     let digits = tdata.trim();
     if !is_hex(digits) || !digits.len().is_multiple_of(8) {
@@ -308,7 +310,7 @@ fn numbers(cell: &str) -> Result<Vec<u8>, String> {
     if numbers.is_empty() { Err("empty cell: expected a TLP".to_owned()) } else { bytes_of(&numbers) }
 }
 
-/// The cells of a row. A cell in quotation marks may hold commas and, doubled, quotation marks.
+/// Returns the cells of a row. A cell in quotation marks may contain commas, and doubled quotation marks.
 fn cells(line: &str) -> Vec<String> {
     let mut reader = ::csv::ReaderBuilder::new();
     let mut row = StringRecord::new();
@@ -322,19 +324,19 @@ fn is_radix(line: &str) -> bool {
     line.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("radix"))
 }
 
-/// The names in the first row.
+/// Returns the names in the first row.
 fn heading(sample: &str) -> Vec<String> {
     shown(sample.lines().next().unwrap_or_default())
 }
 
-/// The cells of a row as a terminal may show them.
+/// Returns the cells of a row in a form that is safe for a terminal.
 fn shown(row: &str) -> Vec<String> {
     let mut line = String::new();
     super::append_shown(row.trim_end(), &mut line);
     cells(&line).iter().map(|cell| cell.trim().to_owned()).collect()
 }
 
-/// The names of the columns, if the first rows are of CSV: names, and as many cells in each row.
+/// Returns the names of the columns if the first rows look like CSV: names, and the same number of cells in each row.
 pub(super) fn names(sample: &str) -> Option<String> {
     let names = heading(sample);
     let is_name = |cell: &String| cell.starts_with(|c: char| c.is_alphabetic() || c == '_');
@@ -343,12 +345,13 @@ pub(super) fn names(sample: &str) -> Option<String> {
     (is_csv && names.iter().all(is_name)).then(|| cut_to(&names.join(", "), 400).to_owned())
 }
 
-/// The name of a column without its range.
+/// Returns the name of a column without its range.
 fn base(name: &str) -> &str {
     name.split('[').next().unwrap_or_default().trim()
 }
 
-/// Returns the signals of the stream of `tdata` that are not among `places`: columns whose name differs only in the signal.
+/// Returns the columns with signals of the same stream as `tdata` that are not in `places`: their names differ only
+/// in the signal.
 fn unread(places: &[(Role, usize)], heading: &[String]) -> Vec<String> {
     let tdata = places.iter().find(|(role, _)| *role == Role::Tdata).and_then(|(_, at)| heading.get(*at));
     let Some(stem) = tdata.and_then(|name| base(name).strip_suffix("tdata")) else { return Vec::new() };
@@ -358,7 +361,7 @@ fn unread(places: &[(Role, usize)], heading: &[String]) -> Vec<String> {
     missing.filter_map(|(_, signal)| column(signal).cloned()).collect()
 }
 
-/// The places of the columns, those with a name by the first row.
+/// Returns the index of each column. Columns with a name are looked up in the first row.
 fn places(columns: &Columns, heading: &[String], sample: &str) -> Result<Vec<(Role, usize)>, String> {
     let width = sample.lines().map(|line| cells(line).len()).max().unwrap_or(1);
     let is_one = width == 1 && sample.contains([';', '\t']);
@@ -375,7 +378,8 @@ fn places(columns: &Columns, heading: &[String], sample: &str) -> Result<Vec<(Ro
     columns.0.iter().map(|(role, column)| Ok((*role, place(column)?))).collect()
 }
 
-/// Returns the column of a name. A match of the whole name has priority over a match without range, and this over one without path.
+/// Returns the column with this name. A match of the whole name has priority over a match without range, and the
+/// latter over a match without range and path.
 fn named(name: &str, heading: &[String]) -> Result<Option<usize>, String> {
     let is_it: [fn(&str) -> &str; 3] =
         [|cell| cell, base, |cell| base(cell).rsplit('/').next().unwrap_or_default()];

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Converts packets of AMD's blocks that have descriptors instead of headers to TLPs: RQ, RC, CQ and CC (PG156, PG213: "Requester Request
-//! Descriptor Formats" and the three others). Data follow the descriptor at once (dword-aligned mode).
+//! Converts packets with descriptors to TLPs. AMD's blocks use descriptors in place of headers on their streams RQ,
+//! RC, CQ and CC (PG156, PG213: "Requester Request Descriptor Formats" and the three others). Data must directly
+//! follow the descriptor (dword-aligned mode).
 //!
-//! The block may choose Requester ID and tag of an RQ packet, and the completer ID of a CC packet, itself. The TLP has those of the
-//! descriptor.
+//! The block may itself choose the Requester ID and tag of an RQ packet, and the completer ID of a CC packet. The
+//! TLP here has the values in the descriptor.
 
 use crate::reader::Direction;
 
@@ -33,7 +34,7 @@ impl Stream {
         }
     }
 
-    /// The design is the device: its requests and completions go upstream.
+    /// Returns the direction of the packets. The design is the device, so its requests and completions go upstream.
     pub(super) const fn direction(self) -> Direction {
         match self {
             Stream::Rq | Stream::Cc => Direction::Upstream,
@@ -41,12 +42,12 @@ impl Stream {
         }
     }
 
-    /// Returns true if the byte enables are in tuser.
+    /// Returns true if tuser has the byte enables.
     pub(in crate::reader) const fn has_enables(self) -> bool {
         matches!(self, Stream::Rq | Stream::Cq)
     }
 
-    /// The TLP of a packet. `enables` are first_be and last_be.
+    /// Converts a packet to a TLP. `enables` are first_be and last_be.
     pub(super) fn tlp(self, words: &[u32], enables: [u8; 2]) -> Result<Vec<u8>, String> {
         match self {
             Stream::Rq | Stream::Cq => request(self, words, enables),
@@ -55,12 +56,12 @@ impl Stream {
     }
 }
 
-/// first_be and last_be in tuser: bits 3:0 and 7:4, of a stream of 512 bits 3:0 and 11:8.
+/// Returns first_be and last_be from tuser: bits 3:0 and 7:4, or bits 3:0 and 11:8 in a stream of 512 bits.
 pub(super) const fn enables_of(tuser: u32, is_512: bool) -> [u8; 2] {
     [tuser as u8 & 0xf, (tuser >> if is_512 { 8 } else { 4 }) as u8 & 0xf]
 }
 
-/// Type of a request: Type of its header, and whether it has data.
+/// Request types of descriptors: Type of the header, and whether the request has data.
 const REQUESTS: [(u32, bool); 8] = [
     (0b0_0000, false),
     (0b0_0000, true),
@@ -78,7 +79,7 @@ fn too_short(stream: Stream, words: usize, needed: usize) -> String {
     format!("{} packet of {words} dwords, expected {needed} by its descriptor", stream.name())
 }
 
-/// Checks the amount of data against the descriptor.
+/// Compares the amount of data with the descriptor.
 fn check_data(stream: Stream, data: &[u32], length: u32) -> Result<(), String> {
     let have = data.len();
     if have == length as usize {
@@ -90,7 +91,7 @@ fn check_data(stream: Stream, data: &[u32], length: u32) -> Result<(), String> {
     ))
 }
 
-/// The first dword of a header. `last` is the last dword of the descriptor.
+/// Returns the first DW of a header. `last` is the last DW of the descriptor.
 fn first_dword(fmt_and_type: u32, length: u32, at: u32, is_poisoned: bool, last: u32) -> u32 {
     let (tc, attr) = (last >> 25 & 7, last >> 28 & 7);
     let ep = u32::from(is_poisoned);
@@ -127,7 +128,7 @@ fn request(stream: Stream, words: &[u32], enables: [u8; 2]) -> Result<Vec<u8>, S
     let is_long = upper != 0 && !IO.contains(&kind);
     let fmt = u32::from(has_data) << 1 | u32::from(is_long);
     let [first_be, last_be] = if ATOMIC.contains(&kind) { [0; 2] } else { enables.map(u32::from) };
-    // In CQ bit 15 is reserved.
+    // Bit 15 is reserved in CQ.
     let is_poisoned = stream == Stream::Rq && third >> 15 & 1 == 1;
     let mut header = vec![
         first_dword(fmt << 5 | type_bits, length, lower & 3, is_poisoned, fourth),
@@ -138,7 +139,7 @@ fn request(stream: Stream, words: &[u32], enables: [u8; 2]) -> Result<Vec<u8>, S
     Ok(bytes_of(&header, data))
 }
 
-/// Dwords that may follow the descriptor of an unsuccessful completion: they describe its request.
+/// Number of DWs that may follow the descriptor of an unsuccessful completion. They describe its request.
 const REFUSED_DW: usize = 5;
 
 fn completion(stream: Stream, words: &[u32]) -> Result<Vec<u8>, String> {
@@ -146,7 +147,8 @@ fn completion(stream: Stream, words: &[u32]) -> Result<Vec<u8>, String> {
         return Err(too_short(stream, words.len(), 3));
     };
     let error = first >> 12 & 0xf;
-    // Codes for normal, poisoned and bad status come with a completion. Other codes end a request without one, or report wrong data.
+    // Only the codes for normal, poisoned and bad status belong to a completion. The other codes report wrong data,
+    // or a request that ended without a completion.
     if stream == Stream::Rc && error > 0b0010 {
         return Err(format!(
             "RC packet with error code {error:04b}b: no completion, or one that does not match its request"

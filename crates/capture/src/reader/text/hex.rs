@@ -4,14 +4,15 @@
 //! ```text
 //! line   = [time] [direction] {number} ["len=" bytes] ["#" comment]
 //! time   = "[" seconds "]" | seconds with a point | number with a unit: ps, ns, us, ms, s
-//! number = dwords of 8 digits, words of 4, bytes of 2, or one number of any even length; "0x" before it as you like
+//! number = dwords of 8 digits, words of 4, bytes of 2, or one number of any even length; each may begin with "0x"
 //! ```
 //!
-//! A comment of a whole line such as `# mps=256 tags=32` gives [settings](crate::check::Settings::set) to the rules.
+//! A comment that is a whole line, such as `# mps=256 tags=32`, gives [settings](crate::check::Settings::set) for
+//! the rules.
 //!
-//! Blanks, `,`, `;`, `|`, `:`, `-` and `_` separate numbers. The header comes first, then data as far as it is known. `len=` is
-//! the length of the whole TLP if the line has less. Without it, four dwords whose header has three are a header log if the TLP is not
-//! four dwords long: the fourth dword is undefined.
+//! Blanks, `,`, `;`, `|`, `:`, `-` and `_` separate numbers. The header comes first, then the known data. If the
+//! line does not have the whole TLP, `len=` gives its length. A line without `len=` may be a header log: four DWs
+//! with a header of three DWs, whose TLP is not four DWs long. The fourth DW is then undefined.
 
 use super::words::{bracketed_time, is_hex, seconds};
 use super::{ByteOrder, Lines, TextTlp};
@@ -24,7 +25,7 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use tlp::{Header, Repr};
 
-/// Bytes of a header log.
+/// Length of a header log in bytes.
 const LOG_LEN: usize = 16;
 
 pub(super) struct Hex {
@@ -34,16 +35,16 @@ pub(super) struct Hex {
     settings: Settings,
 }
 
-/// Reason for the byte order of a text.
+/// The source of the byte order of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// The caller or the first line names it.
+    /// The caller or the first line gives it.
     Given,
     /// More headers are valid in this order.
     Detected,
     /// Both orders have the same number of valid headers.
     Assumed,
-    /// Flit mode, in which most headers are valid in both orders.
+    /// The text has flit-mode headers, most of which are valid in both orders.
     Flit,
 }
 
@@ -59,7 +60,7 @@ impl Reason {
 }
 
 impl Hex {
-    /// Detects the byte order from the start of the text if neither the caller nor the first line gives it.
+    /// Detects the byte order from the start of the text, unless the caller or the first line gives it.
     pub(super) fn new(order: Option<ByteOrder>, is_flit: bool, sample: &str) -> Hex {
         let given = order.or_else(|| says_big(sample).then_some(ByteOrder::Big));
         let (order, reason) = match given {
@@ -70,7 +71,8 @@ impl Hex {
         Hex { order, reason, is_flit, settings: Settings::default() }
     }
 
-    /// Takes the settings of a comment such as `mps=256 tags=32`. Comments without the name of a setting are ignored.
+    /// Stores the settings in a comment such as `mps=256 tags=32`. Comments without the name of a setting are
+    /// ignored.
     fn comment(&mut self, comment: &str) -> Result<(), String> {
         let pairs: Option<Vec<_>> = comment.split_whitespace().map(|word| word.split_once('=')).collect();
         let pairs = pairs.unwrap_or_default();
@@ -124,12 +126,12 @@ impl Lines for Hex {
     }
 }
 
-/// Returns true if riser wrote the text.
+/// Returns true if riser wrote the text, which is then big endian.
 fn says_big(sample: &str) -> bool {
     sample.starts_with(HEADING)
 }
 
-/// Returns true for four dwords of a TLP whose length is not four dwords.
+/// Returns true for four DWs that begin with the header of a TLP of another length.
 fn is_header_log(bytes: &[u8]) -> bool {
     let is_of_other_len = |header: Header<'_>| header.tlp_len() != LOG_LEN;
     bytes.len() == LOG_LEN && Header::new(bytes).is_ok_and(is_of_other_len)
@@ -139,7 +141,8 @@ pub(super) fn reverse_dwords(bytes: &mut [u8]) {
     bytes.chunks_exact_mut(4).for_each(<[u8]>::reverse);
 }
 
-/// Returns the byte order in which more TLPs begin with a valid header, and the reason. TLPs of the right length count twice.
+/// Returns the byte order in which more TLPs begin with a valid header, and the reason. TLPs with the right length
+/// count twice.
 pub(super) fn detect_order(tlps: impl Iterator<Item = Vec<u8>>) -> (ByteOrder, Reason) {
     let score = |bytes: &[u8]| match Repr::parse_header(bytes) {
         Ok(parsed) => 1 + usize::from(parsed.tlp_len() == bytes.len()),
@@ -158,13 +161,13 @@ pub(super) fn detect_order(tlps: impl Iterator<Item = Vec<u8>>) -> (ByteOrder, R
     }
 }
 
-/// Returns true if a line is a TLP with a header.
+/// Returns true if a line is a TLP with a complete header.
 pub(super) fn is_tlp(line: &str) -> bool {
     matches!(parse(line), Ok(Some(tlp)) if tlp.bytes.len() >= 12)
 }
 
-/// Returns true if a sample is hexadecimal text: one line or more is a TLP, and half of the lines or more, comments aside, are TLPs or
-/// are meant to be. Lines that are not TLPs are errors with their numbers.
+/// Returns true if a sample is hexadecimal text: at least one line is a TLP, and at least half of the lines without
+/// comments are TLPs or probably meant as TLPs. Other lines become errors with their line numbers.
 pub(super) fn is_text(sample: &str) -> bool {
     let (mut good, mut meant, mut all) = (0_u64, 0_u64, 0_u64);
     for line in sample.lines() {
@@ -184,7 +187,7 @@ pub(super) fn is_text(sample: &str) -> bool {
     says_big(sample) || good > 0 && (good + meant) * 2 >= all
 }
 
-/// The TLP of a line; `None` if the line is empty.
+/// Returns the TLP of a line; `None` if the line is empty.
 fn parse(line: &str) -> Result<Option<TextTlp>, String> {
     let line = line.split('#').next().unwrap_or_default();
     let mut tlp = TextTlp::default();
@@ -227,7 +230,7 @@ fn parse(line: &str) -> Result<Option<TextTlp>, String> {
     Ok(Some(tlp))
 }
 
-/// Returns the name of the interface for a direction, with or without the name of a link before it.
+/// Returns the name of the interface for a direction. The name of a link may precede the direction.
 pub(super) fn direction(word: &str) -> Option<String> {
     let lower = word.to_ascii_lowercase();
     let lower = lower.trim_end_matches(':');
@@ -246,7 +249,7 @@ fn time(word: &str) -> Option<u128> {
     if word.contains('.') && !word.ends_with('s') { seconds(word) } else { duration_ps(word) }
 }
 
-/// The bytes of hexadecimal numbers.
+/// Returns the bytes of hexadecimal numbers.
 pub(super) fn bytes_of(numbers: &[&str]) -> Result<Vec<u8>, String> {
     let mut digits = Vec::with_capacity(numbers.len());
     for number in numbers {
@@ -286,13 +289,13 @@ pub(super) fn bytes_of(numbers: &[&str]) -> Result<Vec<u8>, String> {
     Ok(text.as_bytes().chunks_exact(2).filter_map(byte).collect())
 }
 
-/// A word for messages, cut if it is long.
+/// Returns a word for messages, shortened if it is long.
 pub(super) fn cut(word: &str) -> String {
     let start = cut_to(word, 20);
     format!("{start}{}", if start.len() < word.len() { "…" } else { "" })
 }
 
-/// Returns the error of the first line that is not a TLP, with the line number, if a number of eight digits shows that the line is meant as one.
+/// Returns the error of the first line that is not a TLP but has a DW of eight digits, with the line number.
 pub(super) fn first_error(sample: &str) -> Option<String> {
     let mut lines = sample.lines().enumerate();
     lines.find_map(|(at, line)| {
@@ -301,7 +304,8 @@ pub(super) fn first_error(sample: &str) -> Option<String> {
     })
 }
 
-/// Returns true if an invalid line is probably meant as a TLP: it has a dword, and at most one word that cannot be part of a TLP.
+/// Returns true if an invalid line is probably meant as a TLP: it has a DW, and at most one word that cannot be
+/// part of a TLP.
 fn is_meant(line: &str) -> bool {
     let is_number = |word: &str| is_hex(word.strip_prefix("0x").unwrap_or(word));
     let is_part = |word: &&str| {

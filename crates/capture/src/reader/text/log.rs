@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Logs with TLP headers: of Linux (AER and DPC, with or without time stamps), of `lspci -vvv`, and of rasdaemon.
+//! Logs with TLP headers: of Linux (AER and DPC, with or without timestamps), of `lspci -vvv`, and of rasdaemon.
 //!
 //! | program | text | source |
 //! |---|---|---|
@@ -21,21 +21,21 @@ use std::fmt::Write;
 const KERNEL: &str = "TLP Header";
 const LSPCI: &str = "HeaderLog:";
 const PREFIXES: &str = "E-E Prefixes:";
-/// Part of each line of a record of the firmware.
+/// Text in each line of a record from the firmware.
 const FIRMWARE: &str = "[Hardware Error]:";
-/// Text of the trace event without a header.
+/// Text of a trace event without a header.
 const NOT_AVAILABLE: &str = "TLP Header=Not available";
-/// Dwords of a header log, and the maximum in flit mode (Linux: `PCIE_STD_MAX_TLP_HEADERLOG`).
+/// Number of DWs in a header log, and the maximum in flit mode (Linux: `PCIE_STD_MAX_TLP_HEADERLOG`).
 const LOG_DW: usize = 4;
 const MAX_DW: usize = 14;
-/// Maximum number of errors kept for one device, and maximum length of a note in bytes.
+/// Maximum number of errors that are kept per device, and maximum length of a note in bytes.
 const MAX_ERRORS: usize = 8;
 const MAX_NOTE: usize = 200;
 
 /// Maximum number of functions whose errors are kept.
 const MAX_FUNCTIONS: usize = 64;
 
-/// Maximum number of line numbers listed for skipped lines.
+/// Maximum number of skipped lines whose numbers are listed.
 const MAX_LINES: usize = 8;
 
 /// Logged errors of one function.
@@ -44,11 +44,11 @@ struct Errors {
     function: String,
     severity: String,
     bits: Vec<Bit>,
-    /// The bits of the status register that are not masked.
+    /// The status bits that are not masked.
     status: u32,
-    /// True if the log identifies an AER error. Other lines may also have a number in brackets.
+    /// True if the log shows that this is an AER error. Other lines may also have a number in brackets.
     is_error: bool,
-    /// The line of the first, and its time in picoseconds.
+    /// Line of the first error, and its time in picoseconds.
     line: u64,
     time: Option<u128>,
 }
@@ -72,7 +72,7 @@ impl Errors {
         }
     }
 
-    /// The record of errors without a header; `None` if there are none.
+    /// Converts errors without a header to a record; `None` if there are no errors.
     fn without_header(self) -> Option<TextTlp> {
         if !self.is_error {
             return None;
@@ -110,7 +110,7 @@ impl Bit {
     }
 }
 
-/// Names that lspci and the kernel have for uncorrectable errors, by bit.
+/// Short names of uncorrectable errors, as in lspci and the kernel, by bit.
 const SHORT_NAMES: [(u8, &str); 17] = [
     (4, "DLP"),
     (5, "SDES"),
@@ -135,7 +135,7 @@ fn number_of(short_name: &str) -> Option<u8> {
     SHORT_NAMES.iter().find(|(_, name)| *name == short_name).map(|(number, _)| *number)
 }
 
-/// The specification's name of an error, by its bit.
+/// The specification's name of the error with this bit.
 fn name_of(number: u8, is_corrected: bool) -> Option<&'static str> {
     let bit = 1 << number;
     if is_corrected {
@@ -146,32 +146,33 @@ fn name_of(number: u8, is_corrected: bool) -> Option<&'static str> {
 
 #[derive(Default)]
 pub(super) struct Log {
-    /// The function of the last line that named one, aside from records of the firmware.
+    /// The function in the last line that has one, without records from the firmware.
     device: String,
-    /// Errors whose header may follow, oldest first.
+    /// Errors whose header may follow. The oldest is first.
     known: VecDeque<Errors>,
-    /// Errors of the firmware's current record.
+    /// Errors in the current record from the firmware.
     firmware: Errors,
     /// True after the first line of lspci's list of errors.
     is_in_list: bool,
     kernel: u64,
     lspci: u64,
     rasdaemon: u64,
-    /// Header logs of zeros.
+    /// Number of header logs that are all zeros.
     empty: u64,
-    /// Errors without a header.
+    /// Number of errors without a header.
     without_header: u64,
-    /// Errors that a later error has replaced, which are handed out next.
+    /// Errors that a later error has replaced. They become records next.
     replaced: Vec<Errors>,
-    /// Lines that are TLPs as hexadecimal text, which a log does not have: their number, and the first ones.
+    /// Lines with TLPs as hexadecimal text, which do not belong to a log: their number, and the numbers of the
+    /// first ones.
     hexadecimal: u64,
     hexadecimal_lines: Vec<u64>,
-    /// The current line, and its time.
+    /// Number of the current line, and its time in picoseconds.
     line: u64,
     time: Option<u128>,
 }
 
-/// Returns true if a line shows that the file is a log: a header, an AER error, or a kernel time stamp.
+/// Returns true if a line shows that the file is a log: it has a header, an AER error, or a kernel timestamp.
 pub(super) fn is_line(line: &str) -> bool {
     let marks = [KERNEL, LSPCI, "PCIe Bus Error:", "DPC: containment event", "PCIe AER events"];
     marks.iter().any(|mark| line.contains(mark)) && !line.trim_start().starts_with('#')
@@ -179,8 +180,8 @@ pub(super) fn is_line(line: &str) -> bool {
 }
 
 impl Log {
-    /// Removes and returns the errors of a header, or of a line without a header, by the text before it. Also returns true if the whole
-    /// error is in this line, as with rasdaemon and the trace event.
+    /// Removes and returns the errors for a line with a header log. `before` is the text before the header. Also
+    /// returns true if this line has the complete error, as with rasdaemon and the trace event.
     fn take(&mut self, before: &str) -> (bool, Errors) {
         if before.contains(FIRMWARE) {
             return (false, std::mem::take(&mut self.firmware));
@@ -204,14 +205,14 @@ impl Log {
         (false, known.unwrap_or_else(|| Errors { function, line, time, ..Errors::default() }))
     }
 
-    /// Counts a header, and sets its interface and the note on the error.
+    /// Counts a header, and sets its interface and its note with the errors.
     fn name(&mut self, before: &str, tlp: &mut TextTlp) {
         let (is_whole, errors) = self.take(before);
         *(if is_whole { &mut self.rasdaemon } else { &mut self.kernel }) += 1;
         (tlp.note, tlp.interface) = (errors.note(), errors.function);
     }
 
-    /// Appends the record of errors without a header.
+    /// Appends the record for errors without a header.
     fn hand_out(&mut self, errors: Errors, out: &mut VecDeque<TextTlp>) {
         if let Some(record) = errors.without_header() {
             self.without_header += 1;
@@ -219,7 +220,7 @@ impl Log {
         }
     }
 
-    /// The errors of the current function.
+    /// Returns the errors of the current function.
     fn errors(&mut self) -> &mut Errors {
         let found = self.known.iter().position(|errors| errors.function == self.device);
         let at = found.unwrap_or_else(|| {
@@ -233,7 +234,7 @@ impl Log {
         &mut self.known[at]
     }
 
-    /// Stores the errors of a line, for a function whose header may follow.
+    /// Stores the errors in a line, since their header may follow.
     fn learn(&mut self, text: &str) {
         if let Some((_, said)) = text.split_once(FIRMWARE) {
             self.learn_of_firmware(said);
@@ -255,7 +256,7 @@ impl Log {
             self.replaced.push(before);
         } else if let Some(bit) = error_bit(said) {
             let errors = self.errors();
-            // RP PIO has different bits.
+            // The bits of RP PIO have other meanings.
             let number = bit.number.filter(|_| errors.is_error);
             errors.push(Bit { number, ..bit });
         } else if let Some((_, status)) = said.split_once("error status/mask=") {
@@ -274,7 +275,7 @@ impl Log {
         }
     }
 
-    /// Counts a line that is a TLP as hexadecimal text.
+    /// Counts a line with a TLP as hexadecimal text.
     fn note_hexadecimal(&mut self, line: &str) {
         if !hex::is_tlp(line) {
             return;
@@ -299,7 +300,7 @@ impl Log {
         self.is_in_list
     }
 
-    /// Stores the errors of a record of the firmware (Linux: `drivers/firmware/efi/cper.c`).
+    /// Stores the errors in a record from the firmware (Linux: `drivers/firmware/efi/cper.c`).
     fn learn_of_firmware(&mut self, said: &str) {
         let said = said.trim_start();
         if said.starts_with("Hardware error from") || said.starts_with("section_type:") {
@@ -407,13 +408,13 @@ impl Lines for Log {
     }
 }
 
-/// The rest of a kernel's line after the name of the port service that wrote it.
+/// Returns a kernel line after the name of the port service that wrote it.
 fn without_service(text: &str) -> &str {
     let text = text.trim_start_matches([':', ' ']);
     ["AER:", "DPC:"].iter().find_map(|service| text.strip_prefix(service)).unwrap_or(text)
 }
 
-/// The error of a line such as `[21] ACSViol                (First)`.
+/// Returns the error in a line such as `[21] ACSViol                (First)`.
 fn error_bit(text: &str) -> Option<Bit> {
     let (bit, name) = text.trim_start().strip_prefix('[')?.split_once(']')?;
     let number = bit.trim().parse::<u8>().ok().filter(|bit| *bit < 32);
@@ -422,7 +423,7 @@ fn error_bit(text: &str) -> Option<Bit> {
     (!words.is_empty()).then(|| Bit { text: cut(&words.join(" ")), number })
 }
 
-/// The bits that are set in a status register and clear in its mask: `00044000/00400000`.
+/// Returns the bits that are set in a status register and clear in its mask, from text such as `00044000/00400000`.
 fn unmasked(text: &str) -> u32 {
     let text = text.split_whitespace().next().unwrap_or_default();
     let (status, mask) = text.split_once('/').unwrap_or((text, ""));
@@ -436,7 +437,7 @@ fn is_whole_error(said: &str) -> bool {
     matches!(severity, "Corrected" | "Uncorrected (Fatal)" | "Uncorrected (Non-Fatal)")
 }
 
-/// Returns a status register such as `aer_uncor_status: 0x00100000`, with the names of its errors.
+/// Appends the names of the errors to a status register such as `aer_uncor_status: 0x00100000`.
 fn with_names(status: &str) -> String {
     let value = status.split_whitespace().next_back().and_then(dword).unwrap_or(0);
     let set = Uncorrectable::ALL.into_iter().filter(|error| value & error.mask() != 0);
@@ -458,7 +459,7 @@ struct Header {
 }
 
 impl Header {
-    /// The header after the words `TLP Header`; `None` if no dwords follow.
+    /// Reads the header after the words `TLP Header`; `None` if no header follows.
     fn parse(text: &str) -> Option<Result<Header, String>> {
         let (text, is_flit) = match text.trim_start().strip_prefix("(Flit)") {
             Some(rest) => (rest, true),
@@ -487,7 +488,7 @@ impl Header {
         Ok(Header { dwords, prefixes: self::dwords(prefixes), is_flit })
     }
 
-    /// The TLP; `None` if no header was logged.
+    /// Converts the header to a TLP; `None` if no header was logged.
     fn tlp(&self) -> Result<Option<TextTlp>, String> {
         let is_all = |wanted: u32| self.dwords.iter().all(|dw| *dw == wanted);
         if is_all(0) {
@@ -510,7 +511,7 @@ const fn expected(is_flit: bool) -> &'static str {
     if is_flit { "1 to 14" } else { "4" }
 }
 
-/// The dwords that a text begins with.
+/// Returns the DWs at the start of a text.
 fn dwords(text: &str) -> Vec<u32> {
     words(text).map_while(dword).take(MAX_DW + 1).collect()
 }

@@ -7,8 +7,8 @@
 //! PCIDEV busdevfn vendordevice irq 7 * (address | flags) 7 * size [driver]
 //! ```
 //!
-//! The TLPs are made from these lines: a read is an MRd and its CplD, a write an MWr. The requester is 00:00.0, tags count up. The
-//! completer is the function with this address in its `PCIDEV` line, or 00:00.0.
+//! riser makes the TLPs from these lines: an MRd and a CplD for a read, an MWr for a write. The requester is
+//! 00:00.0, and tags count up. The completer is the function whose `PCIDEV` line has the address, or 00:00.0.
 
 use super::words::{is_hex, seconds};
 use super::{Lines, TextTlp};
@@ -17,11 +17,11 @@ use tlp::{Bdf, Body, Completion, MemoryOp, MemoryRequest, Repr, Span, Status, Ta
 
 const TAKEN_FOR: &str =
     "mmiotrace (the TLPs are made from accesses: requester 00:00.0, counted tags, no completion time)";
-/// Maximum number of windows of functions.
+/// Maximum number of memory windows of functions.
 const MAX_WINDOWS: usize = 4096;
 /// Flags in the low bits of an address in a `PCIDEV` line.
 const ADDRESS_FLAGS: u64 = 0xf;
-/// First words of lines without an access.
+/// First words of lines that are not accesses.
 const OTHER_LINES: [&str; 6] = ["VERSION", "LSPCI", "MAP", "UNMAP", "MARK", "#"];
 
 #[derive(Default)]
@@ -41,7 +41,7 @@ struct Access {
     value: u64,
 }
 
-/// Returns true if a line is an access or has the version.
+/// Returns true if a line is an access or the version of mmiotrace.
 pub(super) fn is_line(line: &str) -> bool {
     line.trim_end() == "VERSION 20070824" || matches!(access(line), Some(Ok(_)))
 }
@@ -63,7 +63,7 @@ impl Mmiotrace {
         Some(())
     }
 
-    /// The header of the request, and the header of a read's completion.
+    /// Returns the header of the request and, for a read, the header of its completion.
     fn headers(&mut self, access: &Access) -> Result<(Repr, Option<Repr>), String> {
         let wrong = |error: &dyn std::fmt::Display| {
             format!("access of {} bytes at {:#x}: {error}", access.bytes, access.address)
@@ -134,7 +134,7 @@ impl Lines for Mmiotrace {
     }
 }
 
-/// A TLP with this header, and the value in the byte lanes of its data.
+/// Returns a TLP with this header, and with the value in the byte lanes of its data.
 fn bytes_of(repr: &Repr, value: u64) -> Vec<u8> {
     let header_len = repr.header_len();
     let mut bytes = vec![0; repr.tlp_len()];
@@ -145,7 +145,7 @@ fn bytes_of(repr: &Repr, value: u64) -> Vec<u8> {
     bytes
 }
 
-/// The access of a line; `None` for other lines.
+/// Returns the access in a line; `None` for other lines.
 fn access(line: &str) -> Option<Result<Access, String>> {
     let mut words = line.split_whitespace();
     let is_write = match words.next()? {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Text formats. Each format is a module; this module detects the format, splits lines and returns TLPs
-//! as frames of `LINKTYPE_PCI_EXP`.
+//! Text formats. This module detects the format, splits lines, and returns TLPs as frames of `LINKTYPE_PCI_EXP`. A
+//! submodule parses each format.
 //!
-//! At most [`MAX_LINE`] bytes of a line and the TLPs of one line are held. A longer line is one error.
+//! Memory holds at most [`MAX_LINE`] bytes of a line, and the TLPs of one line. A longer line is reported as one
+//! error.
 
 mod csv;
 mod descriptor;
@@ -24,41 +25,41 @@ use tlp::Header;
 
 pub(super) use descriptor::Stream;
 
-/// Maximum length of a line with its end, bytes. Longer lines are skipped.
+/// Maximum length of a line in bytes, with its end. Longer lines are skipped.
 pub const MAX_LINE: usize = 64 << 10;
-/// Bytes at the start of a file that are used to detect its format.
+/// Number of bytes at the start of a file from which its format is detected.
 const SAMPLE: usize = 128 << 10;
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A TLP's line in a text, and the text about it.
+/// The line of a TLP in a text, and the text about the TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextLine<'a> {
-    /// The line of the file, from 1.
+    /// Number of the line in the file, from 1.
     pub line: u64,
     /// True if the line has a time; otherwise the timestamp of the record is zero.
     pub has_time: bool,
     /// Text about the TLP, such as the errors that a kernel logged with it; may be empty.
     pub note: &'a str,
-    /// Fourth dword of a header log whose header has three: undefined, and not part of the TLP.
+    /// The fourth DW of a header log whose header has three. It is undefined, and not a part of the TLP.
     pub undefined: Option<u32>,
     /// True for the header of a TLP in flit mode.
     pub is_flit: bool,
-    /// True for a header that a port logged with an error: other TLPs of its link are not in the text.
+    /// True for a header that a port logged with an error. The text does not have the other TLPs of its link.
     pub is_log: bool,
-    /// Settings that the text gives before this line.
+    /// Settings in the text before this line.
     pub settings: Settings,
 }
 
-/// A TLP of a text.
+/// A TLP in a text.
 #[derive(Default)]
 struct TextTlp {
     line: u64,
     bytes: Vec<u8>,
-    /// Bytes of the whole TLP, if the text states them.
+    /// Length of the whole TLP in bytes, if the text has it.
     wire_len: Option<usize>,
     undefined: Option<u32>,
     is_flit: bool,
-    /// Picoseconds.
+    /// Time in picoseconds.
     time: Option<u128>,
     /// Name of the interface, which may end with the direction.
     interface: String,
@@ -66,7 +67,7 @@ struct TextTlp {
 }
 
 impl TextTlp {
-    /// Takes the fourth dword of a header log off if the header has three.
+    /// Removes the fourth DW of a header log if the header has three.
     fn trim_log(&mut self) {
         let Ok(header) = Header::new(&self.bytes) else { return };
         let end = header.prefix_bytes().len() + header.bytes().len();
@@ -76,37 +77,37 @@ impl TextTlp {
         }
     }
 
-    /// Bytes of the whole TLP: those of its header if the text states none.
+    /// Length of the whole TLP in bytes: from the text, or from its header.
     fn original_len(&self) -> usize {
         let by_header = || if self.is_flit { 0 } else { Header::new(&self.bytes).map_or(0, |h| h.tlp_len()) };
         self.wire_len.unwrap_or_else(by_header).max(self.bytes.len())
     }
 }
 
-/// The reader of one format. It takes line by line and appends the TLPs that are complete.
+/// The reader of one format. It takes one line at a time, and appends the TLPs that are complete.
 trait Lines {
-    /// Describes the format, and the TLPs that were read of a log.
+    /// Describes the format; for a log, also the headers that were read.
     fn taken_for(&self) -> String;
 
-    /// Reads line `number`. Returns why it cannot be read.
+    /// Reads line `number`. Returns the error of an unreadable line.
     fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String>;
 
-    /// Appends the TLP that is being read: the file ends. Returns why it cannot be read.
+    /// Appends the unfinished TLP at the end of the file. Returns an error if it is incomplete.
     fn flush(&mut self, _out: &mut VecDeque<TextTlp>) -> Result<(), String> {
         Ok(())
     }
 
-    /// Returns the number of lines outside TLPs, in a format in which all lines belong to TLPs.
+    /// Returns the number of lines that do not belong to TLPs, for a format in which all lines should.
     fn others(&self) -> u64 {
         0
     }
 
-    /// Settings that the lines so far give.
+    /// Returns the settings in the lines so far.
     fn settings(&self) -> Settings {
         Settings::default()
     }
 
-    /// Returns true if the byte order is a guess that the user should know.
+    /// Returns true if the byte order was guessed, which the user should know.
     fn has_guessed_byte_order(&self) -> bool {
         false
     }
@@ -128,7 +129,7 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// Detects the format of a text; `None` if it is unknown, an error if the columns do not fit the file.
+    /// Detects the format of a text. `None` if it is unknown; an error if the options do not match the file.
     pub(super) fn detect<R: Read>(
         source: &mut Source<R>,
         options: &ReadOptions,
@@ -206,12 +207,12 @@ impl Text {
         self.lines.has_guessed_byte_order()
     }
 
-    /// Bytes of the current TLP.
+    /// Returns the bytes of the current TLP.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.current.bytes
     }
 
-    /// Line and note of the current TLP.
+    /// Returns the line and the note of the current TLP.
     pub(super) fn about(&self) -> TextLine<'_> {
         let TextTlp { line, undefined, is_flit, time, note, .. } = &self.current;
         TextLine {
@@ -225,7 +226,7 @@ impl Text {
         }
     }
 
-    /// Advances to the next TLP.
+    /// Reads the next TLP.
     pub(super) fn step<R: Read>(
         &mut self,
         source: &mut Source<R>,
@@ -259,7 +260,7 @@ impl Text {
         let unit = 10_u128.pow(u32::from(12 - self.resolution.digits()));
         let time = tlp.time.unwrap_or(0);
         *found = Found {
-            // Copies and lines then have the same time.
+            // Rounded to the resolution, so that copies of the file have the same time as the printed lines.
             timestamp: Timestamp::from_ps(time - time % unit),
             interface_id: interfaces.of_text(&tlp.interface, self.resolution, LINKTYPE_PCI_EXP),
             original_len: tlp.original_len(),
@@ -274,7 +275,7 @@ impl Text {
         self.current = tlp;
     }
 
-    /// Takes the next line; `None` at the end of the file. Returns false if the line is longer than [`MAX_LINE`]; it is skipped.
+    /// Reads the next line; `None` at the end of the file. Skips a line longer than [`MAX_LINE`] and returns false.
     fn next_line<R: Read>(&mut self, source: &mut Source<R>) -> io::Result<Option<bool>> {
         let (mut need, mut is_whole) = (1, true);
         loop {
@@ -304,7 +305,8 @@ impl Text {
     }
 }
 
-/// Appends text that is safe for a terminal: removes escape sequences such as colors, replaces other control characters.
+/// Appends text in a form that is safe for a terminal: without escape sequences such as colors, and with other
+/// control characters replaced.
 fn append_shown(text: &str, line: &mut String) {
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
@@ -317,7 +319,7 @@ fn append_shown(text: &str, line: &mut String) {
     }
 }
 
-/// Describes the start of a text without a known format, if it is UTF-16 or CSV, or has hexadecimal dwords.
+/// Returns a hint about a text without a known format, if it is UTF-16 or CSV, or has hexadecimal DWs.
 pub(super) fn hint(window: &[u8]) -> Option<String> {
     if let Some(what) = utf16(window) {
         return Some(what.to_owned());
@@ -334,7 +336,7 @@ fn utf16(window: &[u8]) -> Option<&'static str> {
     (starts([0xff, 0xfe]) || starts([0xfe, 0xff])).then_some("this is UTF-16, expected UTF-8")
 }
 
-/// Returns why a sample cannot be CSV with any columns.
+/// Returns the reason why a sample cannot be CSV.
 fn no_csv(sample: &str) -> Option<&'static str> {
     let is_odd = |c: &char| *c == char::REPLACEMENT_CHARACTER || c.is_control() && !c.is_whitespace();
     match sample.chars().filter(is_odd).count() * 8 > sample.chars().count() {
@@ -343,7 +345,7 @@ fn no_csv(sample: &str) -> Option<&'static str> {
     }
 }
 
-/// Describes the start of a file that is no text in UTF-8.
+/// Returns the reason why a file is not text in UTF-8.
 fn no_text(sample: &[u8]) -> Option<&'static str> {
     match sample {
         [] => Some("empty file"),
@@ -353,7 +355,7 @@ fn no_text(sample: &[u8]) -> Option<&'static str> {
 }
 
 fn is_binary(sample: &[u8]) -> bool {
-    // Logs may hold escape sequences. Logs of crashes may hold zeros.
+    // Logs may contain escape sequences. Logs of crashes may contain zero bytes.
     let odd =
         sample.iter().filter(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace() && **byte != 0);
     let text = sample.iter().filter(|byte| **byte != 0).count();

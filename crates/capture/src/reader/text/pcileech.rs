@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs as PCILeech prints them: a head line, then the bytes as on the wire, 16 in a line with their offset and as text.
+//! TLPs as PCILeech prints them: a head line, then lines with an offset, 16 bytes as on the wire, and the bytes as
+//! text.
 //!
 //! ```text
 //! TX: MRd32:  Len: 020 ReqID: 0600 BE_FL: ff Tag: 99 Addr: 00001c80
 //! 0000    00 00 00 20 06 00 99 ff  00 00 1c 80               ... ........
 //! ```
 //!
-//! PCILeech is the device: TX goes upstream. Source: PCILeech issue 217.
+//! PCILeech is the device, so TX goes upstream. Source: PCILeech issue 217.
 
 use super::hex::cut_to;
 use super::words::is_hex;
@@ -18,16 +19,16 @@ use std::collections::VecDeque;
 pub(super) struct Pcileech {
     /// The TLP whose bytes are being read.
     open: Option<TextTlp>,
-    /// Lines that are no part of a TLP.
+    /// Number of lines that do not belong to a TLP.
     others: u64,
 }
 
-/// Returns true if a line is the head of a TLP.
+/// Returns true if a line is the head line of a TLP.
 pub(super) fn is_head(line: &str) -> bool {
     head(line).is_some()
 }
 
-/// The interface of the TLP that this head announces.
+/// Returns the interface of the TLP that starts with this head line.
 fn head(line: &str) -> Option<&'static str> {
     let (way, rest) = line.trim_start().split_once(": ")?;
     let interface = match way {
@@ -41,7 +42,8 @@ fn head(line: &str) -> Option<&'static str> {
 }
 
 impl Pcileech {
-    /// Appends the bytes before a line that cannot be read, if there are any: the error of the line names the TLP.
+    /// Appends the bytes that were read before an unreadable line, if there are any. The error of that line reports
+    /// the TLP.
     fn end_damaged(&mut self, out: &mut VecDeque<TextTlp>) {
         out.extend(self.open.take().filter(|tlp| !tlp.bytes.is_empty()));
     }
@@ -105,11 +107,11 @@ fn is_offset(word: &str) -> bool {
     word.len() >= 4 && is_hex(word)
 }
 
-/// The offset and the bytes of a line.
+/// Returns the offset and the bytes in a line.
 fn dump_line(line: &str) -> Option<(usize, Vec<u8>)> {
     let (offset, rest) = line.trim_start().split_once(' ')?;
     let offset = usize::from_str_radix(offset, 16).ok().filter(|_| is_offset(offset))?;
-    // Three blanks end the bytes; two are in the middle of the line.
+    // Three blanks follow the last byte. Two blanks are in the middle of the line.
     let bytes = rest.trim_start().split("   ").next()?;
     let byte = |pair: &str| (pair.len() == 2 && is_hex(pair)).then(|| u8::from_str_radix(pair, 16).ok())?;
     let bytes: Option<Vec<u8>> = bytes.split_whitespace().map(byte).collect();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers, times and function names in text.
+//! Finds numbers, times and functions in text.
 
-/// A hexadecimal number of at most 8 digits after `0x`, or of exactly 8 digits.
+/// Reads a hexadecimal number: `0x` and up to 8 digits, or exactly 8 digits without `0x`.
 pub(super) fn dword(text: &str) -> Option<u32> {
     let digits = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) if (1..=8).contains(&digits.len()) => digits,
@@ -15,7 +15,7 @@ pub(super) fn is_hex(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Decimal seconds, such as `12.345678`, in picoseconds.
+/// Reads decimal seconds such as `12.345678`. Returns picoseconds.
 pub(super) fn seconds(text: &str) -> Option<u128> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_decimal = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -31,13 +31,14 @@ pub(super) fn seconds(text: &str) -> Option<u128> {
     Some(whole.parse::<u128>().ok()? * 1_000_000_000_000 + ps.parse::<u128>().ok()?)
 }
 
-/// The time that a line begins with in brackets, as kernels print it, and the rest of the line.
+/// Reads the time in brackets at the start of a line, as kernels print it. Returns picoseconds and the rest of the
+/// line.
 pub(super) fn bracketed_time(line: &str) -> Option<(u128, &str)> {
     let (inside, rest) = line.trim_start().strip_prefix('[')?.split_once(']')?;
     Some((seconds(inside.trim())?, rest))
 }
 
-/// The first function that a text names, as `0000:80:1b.4` or `80:1b.4`: where it starts and ends.
+/// Finds the first function in a text, such as `0000:80:1b.4` or `80:1b.4`. Returns its start and end.
 pub(super) fn function(text: &str) -> Option<(usize, usize)> {
     text.match_indices('.').find_map(|(dot, _)| {
         let is_function = text[dot + 1..].starts_with(|c: char| ('0'..='7').contains(&c));
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_times_and_dwords() {
+    fn parses_times_and_dwords_or_rejects_them() {
         assert_eq!(seconds("58.299822"), Some(58_299_822_000_000));
         assert_eq!(seconds("0.000000000001"), Some(1));
         assert_eq!([seconds("1.2.3"), seconds("-1"), seconds("")], [None; 3]);

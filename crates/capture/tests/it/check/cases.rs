@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files of hand-written TLPs with their verdicts, and the examples of the table of rules.
+//! Files of hand-written TLPs with their expected violations, and the examples in the table of rules.
 
 use super::{judge, rules, trace, verdicts};
 use riser_capture::check::append_line;
@@ -9,9 +9,9 @@ use tlp::rules::RULES;
 const COMPLETIONS: &str = include_str!("../../cases/completions.txt");
 const HEADERS: &str = include_str!("../../cases/headers.txt");
 
-/// The verdicts are the comments at the head of the file.
+/// The expected violations are in the comments at the start of the file.
 #[test]
-fn finds_the_wrong_completions_of_a_host() {
+fn finds_wrong_completions_of_host() {
     let found = verdicts(COMPLETIONS);
     let due = [
         (3, "Lower Address 0x0, expected 0x40"),
@@ -35,20 +35,20 @@ fn finds_the_wrong_completions_of_a_host() {
     assert!(line(2).ends_with("; answers #9; RCB of root complexes 64 bytes (default)"), "{}", line(2));
 }
 
-/// The comment of each line says what is wrong with it, if anything is.
+/// The comment of each line names its error, if it has one.
 #[test]
-fn finds_the_wrong_headers_of_kernel_logs() {
+fn finds_wrong_headers_in_kernel_logs() {
     let byte_enables = "Last and First DW BE 00001111b, expected Last BE not 0000b for Length over 1";
     let due = [
         (7, "Address 0x1000, expected a 3-DW header below 4 GiB"),
         (8, byte_enables),
-        // 128 bytes from 0xfc0: also that.
+        // 128 bytes from 0xfc0 on also cross 4 KiB.
         (8, "Address 0xfc0, expected a request within one naturally aligned 4 KiB block"),
     ];
     assert_eq!(verdicts(HEADERS), due.map(|(number, text)| (number, text.to_owned())));
 }
 
-/// Examples of rules that are about more than TLPs on one link, or about a component, are sentences.
+/// The examples of rules about several links or about a component are sentences, and are not checked here.
 #[test]
 fn every_example_breaks_its_rule() {
     for rule in RULES.iter().filter(|rule| rule.is_of_several() && !rule.is_of_component()) {

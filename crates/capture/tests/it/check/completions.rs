@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Completions and the requests that they answer: rows of TLPs, with the rules that they break. Layouts are those of
-//! `PCIe 5.0 §2.2`, values those of §2.2.9 and §2.3.1.1.
+//! Completions and their requests: rows of TLPs with the rules that they break. Layouts follow `PCIe 5.0 §2.2`, and
+//! values follow §2.2.9 and §2.3.1.1.
 
 use super::rules;
 
@@ -283,7 +283,7 @@ fn finds_wrong_completions() {
 
 /// The trace may begin and end at any time.
 #[test]
-fn judges_only_what_the_trace_shows() {
+fn does_not_check_tlps_whose_request_is_not_in_trace() {
     check(&[
         (
             "it begins with the completion of an earlier request",

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files of hand-written TLPs, read as `riser trace --check` reads them.
+//! Reads files of hand-written TLPs in the same way as `riser trace --check`.
 
 use riser_capture::check::{Checker, Settings};
 use riser_capture::{Bad, Direction, Interface, Kind, Origin, Reader, Record, Timestamp};
 use tlp::rules::Rule;
 use tlp::{Mps, RuleId};
 
-/// Line and rule of each violation of a file.
+/// Line and rule of each violation in a file.
 fn rules(text: &str) -> Vec<(u64, &'static str)> {
     let mut reader = Reader::new(text.as_bytes()).unwrap();
     let mut checker = Checker::new(Settings::default());
@@ -19,7 +19,7 @@ fn rules(text: &str) -> Vec<(u64, &'static str)> {
 }
 
 #[test]
-fn judges_files_of_hexadecimal_tlps() {
+fn checks_files_of_hexadecimal_tlps() {
     let completions = rules(include_str!("../../cases/completions.txt"));
     let due = [
         (3, "lower-address"),
@@ -28,7 +28,7 @@ fn judges_files_of_hexadecimal_tlps() {
         (13, "completion-boundary"),
     ];
     assert_eq!(completions, due);
-    // Two reads that an error log holds, three seconds apart, and no completion.
+    // Two reads in an error log, three seconds apart, without completions.
     let log = "[ 1.5] pcieport 0000:00:01.0: AER:   TLP Header: 00000001 0100040f 00002000 00000000\n\
                [ 4.5] pcieport 0000:00:01.0: AER:   TLP Header: 20000001 0100040f 00000000 00002000\n";
     assert_eq!(rules(log), [(2, "address-format")]);
@@ -53,7 +53,7 @@ fn counts_unread_records() {
 
 /// The examples with times, a digest or settings, as `riser rules` reads them.
 #[test]
-fn reads_the_examples_of_rules() {
+fn finds_violation_in_examples_of_rules() {
     let examples = [
         (RuleId::CompletionTimeout, 1),
         (RuleId::LateCompletion, 2),
@@ -67,9 +67,9 @@ fn reads_the_examples_of_rules() {
     }
 }
 
-/// Comments that are settings, and others. An option of the user overrides those of the file.
+/// Comments with and without settings. Options of the user override the settings in the file.
 #[test]
-fn a_file_gives_settings_for_the_lines_below() {
+fn settings_in_file_apply_to_lines_below() {
     let tlp = "up 60000021 010000ff 00000001 00000000";
     let text =
         format!("# seed=7\n{tlp}\n# mps=128 tags=32\n{tlp}\n# mps=100\n# mrrs=128 x=1\n# mps=256 for all\n");

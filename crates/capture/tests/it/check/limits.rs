@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rules that depend on a setting: Max_Payload_Size, Max_Read_Request_Size, the number of tags.
+//! Rules that depend on settings: Max_Payload_Size, Max_Read_Request_Size, the number of tags.
 
 use super::{judge, rules, trace};
 use riser_capture::check::{Checker, Settings};
@@ -10,7 +10,7 @@ fn zeros(dws: usize) -> String {
 }
 
 #[test]
-fn judges_sizes_and_tags_by_given_settings() {
+fn checks_sizes_and_tags_by_given_settings() {
     let write = |dw: usize| format!("up 400000{dw:02x} 010000ff 00002000{}", zeros(dw));
     let rows = [
         (format!("# mps=128\n{}", write(32)), vec![]),
@@ -28,9 +28,9 @@ fn judges_sizes_and_tags_by_given_settings() {
         ("# tags=256\nup 00000001 0100ff0f 00002000".to_owned(), vec![]),
         ("# tags=256\nup 00080001 0100000f 00002000".to_owned(), vec![(1, "tag-range")]),
         ("# tags=1024\nup 00880001 0100ff0f 00002000".to_owned(), vec![]),
-        // The tag of a posted request has no meaning.
+        // The tag of a posted request is not used.
         ("# tags=32\nup 40000001 0100400f 00002000 00000000".to_owned(), vec![]),
-        // Unknown settings: nothing can break them.
+        // Without settings, no TLP breaks these rules.
         ("up 00000000 010040ff 00002000".to_owned(), vec![]),
     ];
     for (text, due) in rows {
@@ -48,7 +48,7 @@ const CONFIGURED: &str = "\
     down 44000001 00000003 01000048 00100000\nup 0a000000 01000004 00000000\n";
 
 #[test]
-fn judges_sizes_and_tags_by_configuration_writes() {
+fn checks_sizes_and_tags_by_configuration_writes() {
     let text = format!(
         "{CONFIGURED}up 00000040 01001fff 00002000\nup 00000041 01001eff 00003000\nup 00000001 0100200f 00002000\n\
          up 40000020 010000ff 00002000{}\nup 40000021 010000ff 00002000{}\nup 40000021 020000ff 00002000{}",
@@ -72,7 +72,7 @@ fn judges_sizes_and_tags_by_configuration_writes() {
 
 /// A trace without DLLPs and times shows neither credits nor timeouts, and no trace shows the state of a component.
 #[test]
-fn names_the_rules_that_a_trace_cannot_show() {
+fn lists_rules_that_trace_cannot_show() {
     let mut checker = Checker::new(Settings::default());
     assert!(!checker.summary().to_string().contains("cannot be judged"));
     checker.only(&[UnclaimedAddress, TcMapped, LowerAddress, Credits, CompletionTimeout]);

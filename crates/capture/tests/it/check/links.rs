@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rules that need several links, or DLLPs: the order of posted requests, credits, replays, links that come up again.
+//! Rules that need several links or DLLPs: order of posted requests, credits, replays, and links that come up again.
 
 use crate::common::{Link, Links, completion, memory, read_and_answer, reader, write};
 use riser_capture::Mark;
@@ -21,7 +21,7 @@ fn rules(capture: &[u8]) -> Vec<(u64, &'static str)> {
     judge(capture).0.iter().map(|finding| (finding.number, finding.violation.rule().name)).collect()
 }
 
-/// Writes on the links of a tree, from the disk up: link and index of the write.
+/// Sends writes over the links of a tree, from the disk up. `seen` has the link and the index of each write.
 fn order(writes: &[Tlp], seen: &[(usize, usize)]) -> Vec<(u64, &'static str)> {
     let mut links = Links::new(&["upper", "lower", "disk"]);
     seen.iter().for_each(|&(link, index)| _ = links.tlp(link, true, &writes[index]));
@@ -54,11 +54,11 @@ fn finds_write_that_passes_another_in_switch() {
     }
     let both = [first, second];
     assert_eq!(order(&both, &[(2, 0), (2, 1), (1, 0), (1, 1), (0, 0), (0, 1)]), []);
-    // Passed in the second switch.
+    // The write is passed in the second switch.
     assert_eq!(order(&both, &[(2, 0), (2, 1), (1, 0), (1, 1), (0, 1), (0, 0)]), [(6, "posted-order")]);
-    // A write that never left, and the same again.
+    // A write that never leaves, then the same write again.
     assert_eq!(order(&both, &[(2, 0), (2, 1), (1, 1), (2, 0), (1, 0)]), []);
-    // Of two links that meet, neither is first.
+    // If writes enter on two links, their order is not defined.
     assert_eq!(order(&both, &[(2, 0), (1, 1), (0, 1), (0, 0)]), []);
 }
 
@@ -74,7 +74,7 @@ fn finds_tlp_without_credits() {
     let mut link = Link::new();
     init_fc(&mut link, false, Class::Posted, 2, 5);
     let sound = Mark::default();
-    // 64 bytes take four credits; then one is left, and the second write lacks data credits.
+    // 64 bytes need four data credits. Then one is left, which is not enough for the second write.
     link.tlp(true, &write(0x1000, 64), sound).tlp(true, &write(0x2000, 64), sound);
     let update = FlowControl::new(FlowControlKind::UpdateFc, Class::Posted, Vc::VC0, 4, 20);
     link.dllp(false, Dllp::FlowControl(update), sound).tlp(true, &write(0x3000, 64), sound);
@@ -84,7 +84,7 @@ fn finds_tlp_without_credits() {
 }
 
 #[test]
-fn passes_over_replays_and_lost_tlps() {
+fn ignores_replays_and_lost_tlps() {
     let (read, answer) = read_and_answer(5, 0x1000, 64);
     let dropped = Mark { dropped: true, ..Mark::default() };
     let mut link = Link::new();
@@ -102,7 +102,7 @@ fn passes_over_replays_and_lost_tlps() {
 }
 
 #[test]
-fn forgets_requests_when_a_link_comes_up_again() {
+fn drops_requests_when_link_comes_up_again() {
     let (read, answer) = read_and_answer(5, 0x1000, 64);
     let mut link = Link::new();
     init_fc(&mut link, false, Class::NonPosted, 8, 8);
@@ -114,9 +114,9 @@ fn forgets_requests_when_a_link_comes_up_again() {
     assert_eq!((summary.not_judged[0].reason, summary.not_judged[0].count), (NotJudged::LinkDown, 1));
 }
 
-/// Many requesters that nobody answers: what is kept is bounded, and the rest is counted.
+/// Many requesters without completions: memory is bounded, and the other requests are only counted.
 #[test]
-fn bounds_the_requests_that_wait() {
+fn limits_number_of_outstanding_requests() {
     let mut checker = Checker::new(Settings::default());
     let mut links = Links::new(&["disk"]);
     for n in 0..70_000u32 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which rules a trace breaks, and which it does not.
+//! Traces that break rules, and traces that do not.
 
 mod cases;
 mod completions;
@@ -13,8 +13,8 @@ use riser_capture::check::{Checker, Finding, Settings, Summary};
 use riser_capture::{Direction, Interface, Origin, Record, Timestamp};
 use tlp::{Class, Header};
 
-/// A trace as hex text: a line for each TLP with its direction and its DWs. A line `# name=value` gives a setting. The
-/// time stands before the direction, as `@NS` or `NUMBERus`. Data that is left out is zero.
+/// A trace as hexadecimal text, with one line per TLP: its direction and its DWs. A line `# name=value` gives a
+/// setting. A time precedes the direction, as `@NS` or `NUMBERus`. Omitted data is zero.
 pub(super) struct Trace {
     settings: Settings,
     tlps: Vec<(Option<u64>, Direction, Vec<u8>)>,
@@ -46,7 +46,8 @@ pub(super) fn trace(text: &str) -> Trace {
     trace
 }
 
-/// The TLP, with zeros for data and the ECRC for a digest that the text leaves out, and without the undefined fourth DW of a 3-DW header.
+/// Completes a TLP: adds zeros for omitted data and the ECRC for an omitted digest. Removes the undefined fourth DW
+/// of a header of 3 DW.
 fn whole(mut bytes: Vec<u8>) -> Vec<u8> {
     let Ok(header) = Header::new(&bytes) else { return bytes };
     let (len, header_len) = (header.tlp_len(), header.prefix_bytes().len() + header.bytes().len());
@@ -76,7 +77,7 @@ pub(super) fn judge(trace: &Trace) -> (Vec<Finding>, Summary) {
     (findings, checker.summary())
 }
 
-/// Record number, and field, value and expected value of each violation of a trace.
+/// For each violation of a trace: record number, field, value and expected value.
 pub(super) fn verdicts(text: &str) -> Vec<(u64, String)> {
     let (findings, _) = judge(&trace(text));
     let verdict = |finding: &Finding| {

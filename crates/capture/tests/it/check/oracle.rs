@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random traces with seeded faults, judged by riser and by `tools/oracle/check_trace.py`, which shares no code with riser.
-//! `RISER_ORACLE_TRACES` is the number of traces of each kind.
+//! Random traces with injected errors, checked by riser and by `tools/oracle/check_trace.py`, which shares no code
+//! with riser. `RISER_ORACLE_TRACES` sets the number of traces of each kind.
 
 use riser_capture::check::{Checker, Settings};
 use riser_capture::{Direction, Interface, Origin, Record, Timestamp};
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tlp::{Class, Header};
 
-/// Traces of each kind in a test of every day.
+/// Default number of traces of each kind.
 const TRACES: u32 = 400;
 
 /// Runs a script with this input and returns its output. `None` if there is no python3.
@@ -69,7 +69,7 @@ fn judge(trace: &str) -> Vec<String> {
     found.iter().map(|(number, rule)| format!("{number}:{rule}")).collect()
 }
 
-/// Compares the verdicts on random traces. Returns how often each rule was broken.
+/// Compares the results on random traces. Returns how often each rule was broken.
 fn compare(kind: &str) -> Option<BTreeMap<String, u32>> {
     let count = std::env::var("RISER_ORACLE_TRACES").ok().map_or(TRACES, |count| count.parse().unwrap());
     let traces = run("make_traces.py", &[kind, &count.to_string()], "")?;
@@ -90,19 +90,20 @@ fn compare(kind: &str) -> Option<BTreeMap<String, u32>> {
 }
 
 #[test]
-fn judges_random_tlps_as_the_oracle_does() {
+fn finds_same_violations_as_oracle_in_random_tlps() {
     let Some(broken) = compare("tlps") else { return };
     assert!(broken.len() > 25, "{broken:?}");
 }
 
 #[test]
-fn judges_random_transactions_as_the_oracle_does() {
+fn finds_same_violations_as_oracle_in_random_transactions() {
     let Some(broken) = compare("transactions") else { return };
     assert!(broken.len() > 12, "{broken:?}");
 }
 
-/// Traffic of cocotbext-pcie, by `tools/oracle/cocotb_traffic.py`. Its completions without data, of configuration and I/O
-/// requests, have Byte Count 4096 (0 on the wire), where `PCIe 5.0 §2.2.9` asks for 4. It breaks no other rule.
+/// Traffic of cocotbext-pcie, from `tools/oracle/cocotb_traffic.py`. Its completions without data, for
+/// configuration and I/O requests, have Byte Count 4096 (0 on the wire), but `PCIe 5.0 §2.2.9` requires 4. It
+/// breaks no other rule.
 #[test]
 fn finds_only_the_byte_count_of_cpl_in_cocotb_traffic() {
     let traffic = include_str!("../../cases/cocotbext-pcie.txt");

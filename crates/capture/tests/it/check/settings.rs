@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Settings as text.
+//! Settings given as text.
 
 use riser_capture::check::Settings;
 

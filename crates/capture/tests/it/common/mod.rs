@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What several tests need: sample TLPs, and capture files built by hand.
+//! Helpers of several tests: sample TLPs, and capture files.
 use riser_capture::transactions::{Summary, Tracker, append_line};
 use riser_capture::{Direction, InterfaceId, Mark, Origin, Reader, Sieve, Stats, Writer, stats};
 use std::io::{Cursor, Read};
@@ -38,7 +38,7 @@ pub(crate) fn update_fc() -> Dllp {
     Dllp::FlowControl(FlowControl::new(FlowControlKind::UpdateFc, Class::Posted, Vc::VC0, 33, 258))
 }
 
-/// A read, its completion, a DLLP, a host's write and a write whose data is only counted.
+/// A capture with a read, its completion, a DLLP, a write of the host, and a write with counted data.
 pub(crate) fn sample() -> Vec<u8> {
     let pool = PayloadPool::new();
     let mut writer = Writer::new(Vec::new()).unwrap();
@@ -120,7 +120,7 @@ pub(crate) fn mrd_frame() -> Vec<u8> {
          00000004 1b0003ff 2f001000")
 }
 
-/// A capture of one link with DLLPs, at 64 Gb/s of data; every frame a nanosecond behind the one before.
+/// A capture of one link with DLLPs and a data rate of 64 Gb/s. Frames are a nanosecond apart.
 pub(crate) struct Link {
     writer: Writer<Vec<u8>>,
     up: InterfaceId,
@@ -129,7 +129,7 @@ pub(crate) struct Link {
     places: [u64; 2],
 }
 
-/// A frame's fate.
+/// Marks of damaged and dropped frames.
 pub(crate) const DAMAGED: Mark = Mark { damaged: true, dropped: false, place: None };
 pub(crate) const DROPPED: Mark = Mark { damaged: false, dropped: true, place: None };
 
@@ -147,13 +147,13 @@ impl Link {
         Time::from_ps(self.ps)
     }
 
-    /// Lets time pass.
+    /// Delays the next frame.
     pub(crate) fn wait_ps(&mut self, ps: u64) -> &mut Link {
         self.ps += ps;
         self
     }
 
-    /// The next TLP of a direction, with its place.
+    /// Writes the next TLP of a direction, with its place.
     pub(crate) fn tlp(&mut self, up: bool, tlp: &Tlp, fate: Mark) -> &mut Link {
         let way = usize::from(up);
         let place = self.places[way];
@@ -161,7 +161,7 @@ impl Link {
         self.again(up, tlp, place, fate)
     }
 
-    /// A TLP with this place.
+    /// Writes a TLP with this place.
     pub(crate) fn again(&mut self, up: bool, tlp: &Tlp, place: u64, fate: Mark) -> &mut Link {
         let (time, mark) = (self.next_time(), Mark { place: Some(place), ..fate });
         let is_completion = tlp.class() == Class::Completion;
@@ -171,7 +171,7 @@ impl Link {
         self
     }
 
-    /// A DLLP in a direction.
+    /// Writes a DLLP in a direction.
     pub(crate) fn dllp(&mut self, up: bool, dllp: Dllp, fate: Mark) -> &mut Link {
         let (time, interface) = (self.next_time(), if up { self.up } else { self.down });
         self.writer.write_dllp_marked(interface, time, &dllp, fate).unwrap();
@@ -187,7 +187,7 @@ impl Link {
     }
 }
 
-/// A capture of several links, without DLLPs; every TLP a nanosecond after the one before.
+/// A capture of several links without DLLPs. TLPs are a nanosecond apart.
 pub(crate) struct Links {
     writer: Writer<Vec<u8>>,
     taps: Vec<[InterfaceId; 2]>,
@@ -195,7 +195,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// A link to each of these slots and switches, as `riser run --capture` describes it.
+    /// One link to each of these slots and switches, with the descriptions of `riser run --capture`.
     pub(crate) fn new(slots: &[&str]) -> Links {
         let mut writer = Writer::new(Vec::new()).unwrap();
         let ways = [Direction::Downstream, Direction::Upstream];
@@ -207,7 +207,7 @@ impl Links {
         Links { writer, taps, ps: 0 }
     }
 
-    /// A TLP on a link.
+    /// Writes a TLP on a link.
     pub(crate) fn tlp(&mut self, link: usize, up: bool, tlp: &Tlp) -> &mut Links {
         self.ps += 1_000;
         let origin = if up == (tlp.class() == Class::Completion) { Origin::Host } else { Origin::Device };
@@ -216,7 +216,7 @@ impl Links {
         self
     }
 
-    /// A request over these links in order, and its completion over them in reverse order.
+    /// Writes a request on these links in order, and its completion on them in reverse order.
     pub(crate) fn exchange(&mut self, way: &[(usize, bool)], request: &Tlp, answer: &Tlp) -> &mut Links {
         way.iter().for_each(|&(link, up)| _ = self.tlp(link, up, request));
         way.iter().rev().for_each(|&(link, up)| _ = self.tlp(link, !up, answer));
@@ -228,7 +228,7 @@ impl Links {
     }
 }
 
-/// A configuration read of the host, of a register of function `completer`.
+/// A configuration read from the host to a register of function `completer`.
 pub(crate) fn config_read(kind: ConfigKind, completer: u16, register: u16, tag: u16) -> Tlp {
     let request = ConfigRequest {
         op: Access::Read,
@@ -242,7 +242,7 @@ pub(crate) fn config_read(kind: ConfigKind, completer: u16, register: u16, tag: 
     Tlp::new(Repr::new(Body::Config(request)), Data::NONE)
 }
 
-/// The lines of the transactions of a capture, and its summary as it prints.
+/// The lines of the transactions of a capture, and the text of its summary.
 pub(crate) fn transaction_lines(bytes: &[u8]) -> (Vec<String>, String) {
     let mut reader = reader(bytes);
     let (mut tracker, mut summary, mut lines) = (Tracker::new(), Summary::new(), Vec::new());
@@ -259,7 +259,7 @@ pub(crate) fn transaction_lines(bytes: &[u8]) -> (Vec<String>, String) {
     (lines, summary.report(&tracker).to_string())
 }
 
-/// A read of 01:00.0, and the completion with all of its data.
+/// A read from 01:00.0, and a completion with all of its data.
 pub(crate) fn read_and_answer(tag: u16, address: u64, len: u16) -> (Tlp, Tlp) {
     let read = memory(MemoryOp::Read, 0x0100, tag, address, len.into(), Data::NONE);
     let answer = completion(0x0100, tag, len, Some(len.div_ceil(4)), Status::Success);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Holds what `tshark` shows of a capture against riser's decoder, renderer and matcher, record by record.
+//! Compares the fields that `tshark` shows of a capture with riser's decoder, renderer and matcher, record by record.
 
 use super::tables::OF_COMPLETIONS;
 use super::tshark::Values;
@@ -15,7 +15,7 @@ use std::io::Cursor;
 use tlp::rules::{Rule, tolerated};
 use tlp::{Body, Dllp, Header, ParseError, RuleId};
 
-/// Numbers: the dissector's field, and riser's key in JSON.
+/// Numeric fields: name in the dissector, and key in riser's JSON.
 pub(crate) const NUMBERS: &[(&str, &str)] = &[
     ("nettlp.sequence", "nettlp_sequence"),
     ("nettlp.timestamp", "nettlp_timestamp"),
@@ -44,7 +44,7 @@ pub(crate) const NUMBERS: &[(&str, &str)] = &[
     ("dllp.data_credits", "data_credits"),
 ];
 
-/// Texts: the dissector's field, and riser's key in JSON.
+/// Text fields: name in the dissector, and key in riser's JSON.
 pub(crate) const TEXTS: &[(&str, &str)] = &[
     ("nettlp.origin", "origin"),
     ("tlp.requester", "requester"),
@@ -56,11 +56,11 @@ pub(crate) const TEXTS: &[(&str, &str)] = &[
     ("dllp.class", "class"),
 ];
 
-/// Expert items of TLPs that riser calls an error, and of those that it does not.
+/// Expert items for errors that riser reports too. A TLP that riser can read has none of them.
 const TLP_ERRORS: [&str; 4] =
     ["tlp.expert.malformed", "tlp.expert.unknown_type", "tlp.expert.truncated", "tlp.expert.length"];
 
-/// What the matcher says of a record, in the terms of the dissector's fields.
+/// The matcher's result for a record, in the terms of the dissector's fields.
 #[derive(PartialEq, Eq, Debug)]
 struct Matched {
     word: &'static str,
@@ -89,9 +89,10 @@ pub(crate) fn compare(file: &[u8], rows: &[Values]) {
     compare_responses(rows, &responses);
 }
 
-/// Compares the rules that relate the latest record, a completion, to its request. The dissector and the checker may relate a
-/// completion to different requests if a tag is in use twice. Then there is nothing to compare. The Read Completion Boundary
-/// depends on the completer: the dissector knows it by the port, the checker by the direction.
+/// Compares the rules about a completion and its request, for the latest record, which is a completion. If a tag is
+/// in use twice, the dissector and the checker may match the completion with different requests. Then the rules are
+/// not compared. The Read Completion Boundary depends on the completer. The dissector determines it by the port,
+/// the checker by the direction.
 fn compare_violations(checker: &mut Checker, record: &Record<'_>, row: &Values) {
     let messages = row.get("_ws.expert.message").unwrap_or_default();
     let has_direction = record.tlp().is_some_and(|tlp| {
@@ -117,7 +118,8 @@ fn compare_violations(checker: &mut Checker, record: &Record<'_>, row: &Values) 
     }
 }
 
-/// Compares the rules for senders that every sound TLP of `file`, frames without 802.1Q tags, breaks.
+/// Compares the rules that bind only senders, for every TLP of `file` that can be read. The frames have no 802.1Q
+/// tags.
 pub(crate) fn compare_tolerated(file: &[u8], rows: &[Values]) {
     let mut reader = Reader::new(Cursor::new(file)).unwrap();
     while let Some(item) = reader.next_item().unwrap() {
@@ -126,7 +128,7 @@ pub(crate) fn compare_tolerated(file: &[u8], rows: &[Values]) {
         let header = Header::new(&frame.bytes[HEADER_LEN..]).unwrap();
         let row = &rows[frame.number as usize - 1];
         let messages = row.get("_ws.expert.message").unwrap_or_default();
-        // The request of a completion says how much data is right.
+        // The request of a completion determines the correct amount of data.
         let is_answer = row.has("tlp.request_in");
         let broken: Vec<&str> = tolerated(&header)
             .filter(|broken| !is_answer || broken.rule != RuleId::CompletionByteCount)
@@ -147,7 +149,7 @@ fn compare_record(record: &Record<'_>, row: &Values) {
         Kind::Tlp(tlp) => compare_tlp(tlp, &json, row),
         Kind::Dllp(dllp) => compare_dllp(dllp, &json, row),
         Kind::Bad(bad) => compare_bad(bad, row),
-        // Where no byte was captured, UDP has nothing to hand on.
+        // If no byte of the payload was captured, UDP calls no dissector.
         Kind::Other(Other::Nettlp(_)) if record.captured_len == HEADER_LEN - NETTLP_LEN => {}
         Kind::Other(Other::Nettlp(what)) => assert_eq!(row.get("nettlp.what"), Some(*what), "{row:?}"),
         Kind::Other(_) => assert!(!row.has("tlp.type_name") && !row.has("dllp.type"), "{row:?}"),
@@ -224,7 +226,7 @@ fn compare_bad_layer(bad: &Bad, row: &Values) {
         "length" => assert!(row.has("dllp.expert.length"), "{bad}: {row:?}"),
         "header cut short" if matches!(bad, Bad::Encap(EncapError::Short { have: 0, .. })) => {}
         "header cut short" => assert!(row.has("nettlp.expert.truncated"), "{bad}: {row:?}"),
-        // riser's decoder stops at what the dissector shows: DLLPs of other types, or with scaled credits.
+        // The dissector also decodes DLLPs that riser's decoder does not: other types, and scaled credits.
         _ => assert!(row.has("dllp.type") && row.get("dllp.crc_status") == Some("good"), "{bad}: {row:?}"),
     }
 }
@@ -250,7 +252,7 @@ fn compare_match(
         Match::Complete(transaction) => {
             responses.insert(transaction.request_number, record.number);
             assert_eq!(row.number("tlp.completions"), Some(transaction.completions.into()), "{row:?}");
-            // The dissector sees whole nanoseconds.
+            // The dissector gets times in whole nanoseconds.
             let response_ns = transaction.end.as_ps() / 1000 - transaction.start.as_ps() / 1000;
             Matched {
                 word: "complete",
@@ -280,7 +282,7 @@ fn shown_match(tlp: &TlpRecord<'_>, row: &Values) -> Matched {
     Matched { word, request_in, response_ns }
 }
 
-/// Every request that was answered names the frame of its last completion, and no other does.
+/// Each completed request has the frame number of its last completion. No other request has one.
 fn compare_responses(rows: &[Values], responses: &BTreeMap<u64, u64>) {
     for (number, row) in (1..).zip(rows) {
         assert_eq!(row.number("tlp.response_in"), responses.get(&number).copied(), "frame {number}: {row:?}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Frames that hold several datagrams: what other programs capture on a loopback with segmentation offload. Holds every TLP of
-//! such a frame against riser's record of it.
+//! Frames with several datagrams, as other programs capture them on a loopback with segmentation offload. Compares
+//! every TLP of such a frame with riser's record.
 
 use super::compare::{NUMBERS, TEXTS, compare_bad};
 use super::tshark::{Values, parse_nanoseconds};
@@ -11,7 +11,8 @@ use riser_capture::{Kind, Reader, Record, render};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A frame from `source` to `destination` over the loopback, cut on the wire at `wire_len` where that is less.
+/// A frame from `source` to `destination` over the loopback. It is truncated on the wire to `wire_len` bytes if it
+/// is longer.
 pub(crate) fn frame_between(source: u16, destination: u16, payload: &[u8], wire_len: usize) -> Vec<u8> {
     let total = (payload.len() as u16 + 28).to_be_bytes();
     let udp = (payload.len() as u16 + 8).to_be_bytes();
@@ -22,7 +23,7 @@ pub(crate) fn frame_between(source: u16, destination: u16, payload: &[u8], wire_
     frame
 }
 
-/// A pcap file of these frames, a millisecond apart, of each of which at most so many bytes are captured.
+/// A pcap file of these frames, a millisecond apart. Each frame has its maximum number of captured bytes.
 pub(crate) fn file_of(frames: &[(Vec<u8>, usize)]) -> Vec<u8> {
     let mut file: Vec<u8> = [0xa1b2_3c4d_u32, 4 << 16 | 2, 0, 0, 65535, 1].map(u32::to_le_bytes).concat();
     for (at, (frame, captured)) in frames.iter().enumerate() {
@@ -34,7 +35,7 @@ pub(crate) fn file_of(frames: &[(Vec<u8>, usize)]) -> Vec<u8> {
     file
 }
 
-/// Datagrams one behind the other, each with a NetTLP header of its own.
+/// Adjacent datagrams, each with its own NetTLP header.
 fn run(tlps: &[&str]) -> Vec<u8> {
     let datagram = |(at, tlp): (usize, &&str)| {
         let at = at as u8;
@@ -46,7 +47,8 @@ fn run(tlps: &[&str]) -> Vec<u8> {
 const DATA: &str = "00010203 04050607 08090a0b 0c0d0e0f";
 const ALL: usize = usize::MAX;
 
-/// Reads of 16, 16 and 8 B under tags 1 to 3; their answers; writes, the last of one DW or malformed.
+/// Reads of 16, 16 and 8 B with tags 1 to 3, their completions, and writes. The last write has one DW or is
+/// malformed.
 fn tlp(name: &str) -> String {
     match name {
         "read 1" => "00000004 1a0001ff 00001000".into(),
@@ -57,7 +59,7 @@ fn tlp(name: &str) -> String {
         "answer 3" => "4a000002 00000008 1a000300 a0a1a2a3 a4a5a6a7".into(),
         "write" => format!("40000004 1a0000ff 00004000 {DATA}"),
         "short write" => "40000001 1a00000f 00005000 deadbeef".into(),
-        // Its Last DW Byte Enables are 0000b.
+        // Its Last DW BE is 0000b.
         "wrong write" => format!("40000004 1a00000f 00004000 {DATA}"),
         "prefixed write" => format!("91012345 40000004 1a0000ff 00006000 {DATA}"),
         "write with a digest" => format!("40008004 1a0000ff 00004000 {DATA} 00000000"),
@@ -66,17 +68,17 @@ fn tlp(name: &str) -> String {
     }
 }
 
-/// Destination port, TLPs, bytes captured behind the UDP header, and what riser makes of them.
+/// Destination port, TLPs, captured bytes after the UDP header, and the expected records.
 type Row = (u16, &'static [&'static str], usize, &'static str);
 
-/// Where the second and the third datagram begin, of three with 16 B of data.
+/// Offsets of the second and the third of three datagrams with 16 B of data.
 const SECOND: usize = 6 + 12 + 16;
 const THIRD: usize = 2 * SECOND;
 
 const FRAMES: &[Row] = &[
     (0x3000, &["read 1", "read 2", "read 3"], ALL, "MRd MRd MRd"),
     (0x3000, &["answer 1", "answer 2", "answer 3"], ALL, "CplD CplD CplD"),
-    // The same tags in two frames, then answers of both in one.
+    // The same tags in two frames, then the completions of both in one frame.
     (0x3000, &["read 1", "read 2"], ALL, "MRd MRd"),
     (0x3000, &["read 3"], ALL, "MRd"),
     (0x3000, &["answer 2", "answer 1", "answer 3"], ALL, "CplD CplD CplD"),
@@ -85,11 +87,12 @@ const FRAMES: &[Row] = &[
     (0x3000, &["write with a digest", "write with a digest"], ALL, "MWr MWr"),
     (0x2ffd, &["read 1", "read 2", "read 3"], ALL, "MRd MRd MRd"),
     (0x2ffd, &["sealed", "sealed"], ALL, "other"),
-    // Only the first keeps the others from being told.
+    // A malformed first TLP prevents splitting; a malformed later one does not.
     (0x3000, &["write", "wrong write", "write"], ALL, "MWr bad MWr"),
     (0x3000, &["wrong write", "write", "write"], ALL, "bad"),
     (0x3000, &["short write", "write"], ALL, "bad"),
-    // Captures that keep fewer bytes: of the second's data, of the third's header, of the first's data, up to an end.
+    // Captures that end in the data of the second TLP, in the header of the third, in the data of the first, or at
+    // an end.
     (0x3000, &["write", "write", "write"], SECOND + 6 + 12 + 5, "MWr MWr"),
     (0x3000, &["write", "write", "write"], THIRD + 6 + 7, "MWr MWr bad"),
     (0x3000, &["write", "write", "write"], THIRD + 3, "MWr MWr bad"),
@@ -98,7 +101,7 @@ const FRAMES: &[Row] = &[
     (0x2ffd, &["write", "write"], SECOND + 6 + 12, "MWr MWr"),
 ];
 
-/// A capture with such frames, and what riser must make of each.
+/// A capture with such frames, and the expected records of each.
 pub(crate) fn capture() -> (Vec<u8>, Vec<&'static str>) {
     let frame = |&(port, names, captured, _): &Row| {
         let tlps: Vec<String> = names.iter().map(|name| tlp(name)).collect();
@@ -108,10 +111,10 @@ pub(crate) fn capture() -> (Vec<u8>, Vec<&'static str>) {
     (file_of(&FRAMES.iter().map(frame).collect::<Vec<_>>()), FRAMES.iter().map(|row| row.3).collect())
 }
 
-/// What riser makes of a frame.
+/// The expected contents of a frame.
 #[derive(Default)]
 struct Expected {
-    /// A word for each datagram: the type of a TLP, "bad", "other".
+    /// One word per datagram: the type of a TLP, "bad" or "other".
     words: Vec<String>,
     /// Values by the dissector's field.
     numbers: BTreeMap<&'static str, Vec<u64>>,
@@ -180,7 +183,7 @@ impl Expected {
         assert_eq!(row.numbers("tlp.request_in"), self.request_in, "{row:?}");
         let response_ns: Vec<u128> = row.all("tlp.response_time").map(parse_nanoseconds).collect();
         assert_eq!(response_ns, self.response_ns, "{row:?}");
-        // What is malformed has fields in the dissector alone.
+        // Only the dissector shows fields of malformed TLPs.
         if self.words.iter().any(|word| word == "bad" || word == "other") {
             return;
         }
@@ -202,7 +205,7 @@ impl Expected {
     }
 }
 
-/// Compares every TLP of `file` with its place in its frame's row; gives a word for each datagram.
+/// Compares every TLP of `file` with its position in its frame's row. Returns one word per datagram.
 pub(crate) fn compare_joined(file: &[u8], rows: &[Values]) -> Vec<String> {
     let mut reader = Reader::new(std::io::Cursor::new(file)).unwrap();
     let (mut matcher, mut responses) = (Matcher::new(), BTreeMap::new());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the dissector's tests need: the Lua tables, `tshark`, captures to read, and the comparison.
+//! Helpers of the dissector's tests: the Lua tables, `tshark`, captures, and the comparison.
 
 pub(crate) mod capture;
 pub(crate) mod compare;
@@ -11,7 +11,7 @@ pub(crate) mod tshark;
 
 use std::path::PathBuf;
 
-/// A file or folder that is gone when it is dropped.
+/// A file or folder that is removed when the value is dropped.
 pub(crate) struct TempFile {
     pub(crate) path: PathBuf,
 }

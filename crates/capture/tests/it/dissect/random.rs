@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Captures at random: TLPs and DLLPs that are nearly legal for the most part, and NetTLP's other datagrams.
+//! Random captures: mostly nearly legal TLPs and DLLPs, and NetTLP's other datagrams.
 
 use super::capture::FrameWriter;
 use riser_capture::Direction;
@@ -7,7 +7,7 @@ use riser_capture::encap::{NETTLP_LEN, PORT_DLLP};
 use tlp::format::Family;
 use tlp::{FORMATS, crc};
 
-/// Numbers at random, the same on every run: SplitMix64 (Steele, Lea and Flood, OOPSLA'14).
+/// Random numbers that are the same in every run: SplitMix64 (Steele, Lea and Flood, OOPSLA'14).
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -23,12 +23,12 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// 0 to `end` - 1.
+    /// A number from 0 to `end` - 1.
     fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// True once in `times`.
+    /// Returns true once in `times` calls on average.
     fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
@@ -42,7 +42,7 @@ impl Random {
     }
 }
 
-/// `count` frames: nearly legal TLPs for the most part, some DLLPs, some of NetTLP's other datagrams.
+/// `count` frames: mostly nearly legal TLPs, some DLLPs, and some of NetTLP's other datagrams.
 pub(crate) fn mixture(random: &mut Random, count: usize) -> Vec<u8> {
     let mut file = FrameWriter::new();
     for _ in 0..count {
@@ -78,7 +78,7 @@ pub(crate) fn mixture(random: &mut Random, count: usize) -> Vec<u8> {
     file.finish()
 }
 
-/// How many of `len` bytes behind the NetTLP header, and of that, a capture keeps: nearly always all.
+/// The number of captured bytes of a NetTLP header and `len` bytes after it. Nearly always all.
 fn some_cut(random: &mut Random, len: usize) -> usize {
     let all = NETTLP_LEN + len;
     if random.once_in(12) { random.below(all as u64 + 1) as usize } else { all }
@@ -106,7 +106,7 @@ fn some_dllp(random: &mut Random) -> Vec<u8> {
 
 const PREFIXES: [u32; 12] = [0x80, 0x8e, 0x8f, 0x90, 0x90, 0x91, 0x91, 0x91, 0x9e, 0x9f, 0x85, 0x93];
 
-/// A TLP of any type, with prefixes, data and digest, whose fields are mostly, but not always, legal.
+/// A TLP of any type, with prefixes, data and digest. Its fields are mostly, but not always, legal.
 fn some_tlp(random: &mut Random) -> Vec<u8> {
     let mut prefixes = Vec::new();
     if random.once_in(8) {
@@ -147,7 +147,7 @@ fn some_header(random: &mut Random) -> Vec<u32> {
         _ => 1,
     };
     let dw0 = u32::from(first) << 24 | some_common(random) | length;
-    // Few requesters and tags, so that completions find requests.
+    // Few requesters and tags, so that completions find their requests.
     let dw1 = random.pick(&[0x0100_0000, 0x0200_0000]) | (random.below(4) as u32) << 8;
     let has_4_dw = first >> 5 & 1 == 1;
     match format.family {
@@ -157,14 +157,14 @@ fn some_header(random: &mut Random) -> Vec<u32> {
     }
 }
 
-/// The fields between Type and Length: each at rest three times in four.
+/// The fields between Type and Length. Each is zero three times in four.
 fn some_common(random: &mut Random) -> u32 {
     // T9, TC and T8; Attr[2], LN, TH; TD, EP, Attr[1:0], AT.
     let fields = [0x0080_0000, 0x0070_0000, 0x0008_0000, 0x0007_0000, 0x0000_c000, 0x0000_3000, 0x0000_0c00];
     fields.iter().fold(0, |dw, bits| dw | if random.once_in(4) { random.next() as u32 & bits } else { 0 })
 }
 
-/// `requester_and_tag` as it stands in a completion.
+/// `requester_and_tag` is in the layout of a completion.
 fn some_completion(random: &mut Random, dw0: u32, requester_and_tag: u32, length: u32) -> Vec<u32> {
     let status = if random.once_in(4) { random.below(8) as u32 } else { 0 };
     let bcm = u32::from(random.once_in(8));
@@ -179,7 +179,7 @@ fn some_message(random: &mut Random, dw0: u32, dw1: u32) -> Vec<u32> {
     let (dw2, dw3) = (random.next() as u32, random.next() as u32);
     let code = random.pick(&codes);
     if code == 0x7f && random.once_in(2) {
-        // Messages of the PCI-SIG, by their subtype.
+        // Messages of the PCI-SIG, with a subtype.
         let subtype: u32 = random.pick(&[0x00, 0x01, 0x08, 0x09, 0x55]);
         return vec![dw0, dw1 | code, dw2 & 0xffff_0000 | 1, subtype << 24];
     }
@@ -201,8 +201,8 @@ fn some_request(random: &mut Random, dw0: u32, dw1: u32, length: u32, has_4_dw: 
     header
 }
 
-/// ECRC (`PCIe 5.0 §2.7.1`), bit by bit: over end-to-end prefixes, header and data, with bit 0 of the header's Type and
-/// EP set.
+/// ECRC (`PCIe 5.0 §2.7.1`), bit by bit: over end-to-end prefixes, header and data, with bit 0 of the header's Type
+/// and EP set.
 fn ecrc(tlp: &[u8], prefixes: impl Iterator<Item = u32> + Clone) -> u32 {
     let header = prefixes.clone().count() * 4;
     let covered = prefixes.take_while(|prefix| prefix >> 28 & 1 == 0).count() * 4;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A capture by riser's own writer: every type, every way to match, DLLPs, two links with the same tags.
+//! A capture from riser's writer: every type, every result of matching, DLLPs, and two links with the same tags.
 
 use crate::common::{completion, memory, update_fc};
 use riser_capture::{Direction, InterfaceId, Origin, Writer};
@@ -9,7 +9,7 @@ use tlp::{
     PayloadPool, PmDllp, Prefix, Prefixes, Repr, Scale, Status, Tag, Time, Tlp, Vc,
 };
 
-/// What happens on two links, a microsecond apart.
+/// Frames on two links, a microsecond apart.
 struct Story {
     writer: Writer<Vec<u8>>,
     taps: [[InterfaceId; 2]; 2],
@@ -59,8 +59,8 @@ impl Story {
     }
 }
 
-/// A capture by riser's own writer: every type, every way to match, DLLPs, two links with the same tags, data that was
-/// only counted.
+/// A capture from riser's writer: every type, every result of matching, DLLPs, two links with the same tags, and
+/// counted data.
 pub(crate) fn story() -> Vec<u8> {
     let mut story = Story::new();
     every_type(&mut story);
@@ -154,19 +154,19 @@ fn every_message(story: &mut Story) {
 }
 
 fn every_match(story: &mut Story) {
-    // In three pieces; on the other link the same tag at the same time.
+    // A read with three completions. The other link uses the same tag at the same time.
     story.read(0, 5, 0x1000, 512);
     story.read(1, 5, 0x1000, 64);
     story.answer(0, 5, 512, 64);
     story.answer(1, 5, 64, 16);
     story.answer(0, 5, 256, 32);
     story.answer(0, 5, 128, 32);
-    // The same again; then nobody waits.
+    // A repeated completion, then a completion without a request.
     story.read(0, 6, 0x2000, 64);
     story.read(0, 6, 0x2000, 64);
     story.answer(0, 6, 64, 16);
     story.answer(0, 6, 64, 16);
-    // The tag's next request before the last completion of the one before, as a mirroring switch may show it.
+    // The next request of a tag before the last completion of the previous one, as a mirroring switch may show it.
     story.read(0, 7, 0x3000, 512);
     story.answer(0, 7, 512, 64);
     story.read(0, 7, 0x4000, 512);
@@ -179,7 +179,7 @@ fn every_match(story: &mut Story) {
         story.read(0, tag, 0x5000, 4);
         story.repr(0, DOWN, completion(0x0100, tag, 4, None, status));
     }
-    // A Byte Count that is not what remains; a read that nobody answers; data that was only counted; prefixes.
+    // A wrong Byte Count, a read without a completion, counted data, and prefixes.
     story.read(0, 11, 0x6000, 128);
     story.answer(0, 11, 64, 16);
     story.answer(0, 11, 64, 16);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writes `tools/wireshark/riser/tables.lua`, the dissector's tables, from those of `tlp`.
+//! Writes the dissector's tables, `tools/wireshark/riser/tables.lua`, from the tables of `tlp`.
 
 use std::fmt::Write;
 use tlp::FORMATS;
@@ -13,11 +13,12 @@ const HEAD: &str = "\
 local tables = {}
 ";
 
-/// Rules of the first byte, of missing bytes and of the size. Other expert items of the dissector report them.
+/// Rules about the first byte, about missing bytes and about the size. Other expert items of the dissector report
+/// them.
 const NOT_OF_THE_HEADER: [RuleId; 5] =
     [RuleId::ReservedFmt, RuleId::ReservedType, RuleId::PrefixedHeader, RuleId::Length, RuleId::Digest];
 
-/// Rules that relate a completion to its request.
+/// Rules about a completion and its request.
 pub(crate) const OF_COMPLETIONS: [RuleId; 9] = [
     RuleId::LowerAddress,
     RuleId::ByteCount,
@@ -83,7 +84,7 @@ fn rule_row(rule: &Rule) -> String {
     )
 }
 
-/// The whole file.
+/// The contents of the file.
 pub(crate) fn lua() -> String {
     let (tolerated, malformed): (Vec<&Rule>, Vec<&Rule>) =
         RULES.iter().filter(is_of_header).partition(|rule| rule.is_tolerated());
@@ -93,15 +94,17 @@ pub(crate) fn lua() -> String {
     let tables = [
         (
             "tlp",
-            "Formats of TLPs (PCIe 5.0 Table 2-3). fmt is Fmt[2:0], type is Type[4:0] where mask is set. class is P (posted),\n\
-             -- NP (non-posted) or Cpl (completion). family is the layout of the header.",
+            "Formats of TLPs (PCIe 5.0 Table 2-3). The column fmt is Fmt[2:0]. The column type is Type[4:0], of which\n\
+             -- mask selects the bits. The column class is P (posted), NP (non-posted) or Cpl (completion). The column family is the\n\
+             -- layout of the header.",
             FORMATS.iter().map(format_row).collect(),
         ),
         (
             "messages",
-            "Messages (PCIe 5.0 Table F-1) by Message Code. If several have one code, by the subtype of PCI-SIG's\n\
-             -- Vendor_Defined messages (Vendor ID 0001h, header byte 12), or by data. Bit n of routings is set if routing n is\n\
-             -- legal. data_dw is the length of the data; \"free\" if the vendor chooses it. tc0 is the rule that demands TC 0.",
+            "Messages (PCIe 5.0 Table F-1) by Message Code. If several messages have the same code, they differ in their data,\n\
+             -- or in the subtype of PCI-SIG's Vendor_Defined messages (Vendor ID 0001h, header byte 12). Bit n of the column\n\
+             -- routings is set if routing n is legal. The column data_dw is the length of the data, or \"free\" if the vendor\n\
+             -- chooses the length. The column tc0 is the rule that requires TC 0.",
             MESSAGES.iter().map(message_row).collect(),
         ),
         (

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs stock `tshark` with the dissector, and gives what it shows as a row of fields a frame.
+//! Runs stock `tshark` with the dissector, and returns the fields of each frame as a row.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Seconds that a run of `tshark` may take.
+/// Maximum run time of `tshark` in seconds.
 const TIMEOUT_S: &str = "120";
 
-/// Every field that a test asks for.
+/// All fields that the tests use.
 const FIELDS: &[&str] = &[
     "frame.number",
     "nettlp.sequence",
@@ -119,7 +119,7 @@ const FIELDS: &[&str] = &[
     "_ws.col.Info",
 ];
 
-/// What `tshark` shows of a frame: values by field; several are joined by commas.
+/// The fields that `tshark` shows of a frame, by name. Several values of a field are joined by commas.
 #[derive(Clone)]
 pub(crate) struct Values(BTreeMap<&'static str, String>);
 
@@ -130,7 +130,7 @@ impl fmt::Debug for Values {
 }
 
 impl Values {
-    /// The value of a field, as `tshark` prints it; `None` if the frame has none.
+    /// The value of a field as `tshark` prints it; `None` if the frame does not have the field.
     pub(crate) fn get(&self, field: &str) -> Option<&str> {
         let value = self.0.get(field).unwrap_or_else(|| panic!("{field} was not asked for"));
         Some(value.as_str()).filter(|value| !value.is_empty())
@@ -141,28 +141,28 @@ impl Values {
         self.get(field).is_some()
     }
 
-    /// The value of an integer or a truth value; versions of `tshark` print them differently.
+    /// The value of an integer or boolean field. Versions of `tshark` print them differently.
     pub(crate) fn number(&self, field: &str) -> Option<u64> {
         self.get(field).and_then(parse_number)
     }
 
-    /// The value in decimal where it is a number, else as it stands.
+    /// The value in decimal if it is a number, otherwise the text.
     pub(crate) fn number_or_text(&self, field: &str) -> Option<String> {
         let text = self.get(field)?;
         Some(parse_number(text).map_or_else(|| text.to_owned(), |number| number.to_string()))
     }
 
-    /// The value of a span of time, in nanoseconds.
+    /// The value of a duration in nanoseconds.
     pub(crate) fn nanoseconds(&self, field: &str) -> Option<u128> {
         self.get(field).map(parse_nanoseconds)
     }
 
-    /// The values of a field of a frame with several TLPs.
+    /// The values of a field, for a frame with several TLPs.
     pub(crate) fn all(&self, field: &str) -> impl Iterator<Item = &str> {
         self.get(field).into_iter().flat_map(|values| values.split(','))
     }
 
-    /// The values of an integer or a truth value, of a frame with several TLPs.
+    /// The values of an integer or boolean field, for a frame with several TLPs.
     pub(crate) fn numbers(&self, field: &str) -> Vec<u64> {
         self.all(field)
             .map(|value| parse_number(value).unwrap_or_else(|| panic!("{field}: {value}")))
@@ -192,7 +192,7 @@ pub(crate) struct Tshark {
 }
 
 impl Tshark {
-    /// `tshark`, where it is installed.
+    /// Finds `tshark`; `None` if it is not installed.
     pub(crate) fn find() -> Option<Tshark> {
         let found = Command::new("timeout").args([TIMEOUT_S, "tshark", "--version"]).output();
         if !found.is_ok_and(|output| output.status.success()) {
@@ -214,7 +214,7 @@ impl Tshark {
         modules.chain([PathBuf::from("riser.lua")]).collect()
     }
 
-    /// The lines of a capture, as a `tshark` prints them that has only the plugins of the user with this home.
+    /// The lines of a capture, printed by a `tshark` that has only the plugins of the user with this home folder.
     pub(crate) fn read_installed(&self, home: &Path, path: &Path) -> String {
         let mut command = Command::new("timeout");
         command.env("HOME", home).args([TIMEOUT_S, "tshark", "-n", "-r"]).arg(path);
@@ -223,13 +223,13 @@ impl Tshark {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Reads a capture in two passes, so that requests know their completions, and with a filter that holds for all, so that
-    /// the first pass too sees what the capture says of frames.
+    /// Reads a capture in two passes, so that requests know their completions. A filter that matches all frames
+    /// makes `tshark` give the marks of frames to the dissector in the first pass too.
     pub(crate) fn read(&self, path: &Path) -> Vec<Values> {
         self.read_with(path, &["-2", "-Y", "frame"])
     }
 
-    /// As [`read`](Self::read), in the passes that `passes` say.
+    /// Like [`read`](Self::read), with these options for the passes.
     pub(crate) fn read_with(&self, path: &Path, passes: &[&str]) -> Vec<Values> {
         let mut command = self.command(passes);
         command.args(["-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=,"]);
@@ -239,7 +239,7 @@ impl Tshark {
         output_of(command, path).lines().map(values).collect()
     }
 
-    /// All details of a capture, as text.
+    /// The details of all frames of a capture, as text.
     pub(crate) fn details(&self, path: &Path) -> String {
         let mut command = self.command(&[]);
         command.arg("-V");

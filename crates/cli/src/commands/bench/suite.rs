@@ -25,31 +25,31 @@ use std::thread::available_parallelism;
 /// Arguments of `riser bench` for this format only.
 #[derive(clap::Args)]
 pub(super) struct PublicArgs {
-    /// Format of the results: tables, or the files of the published pcie-bench data
+    /// Format of the output: tables, or the files of the published pcie-bench data
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 
-    /// With --format pcie-bench: run only these experiments of the suite
-    #[arg(long, value_name = "EXPERIMENT", value_delimiter = ',')]
+    /// Use only these experiments, of the suite; needs --format pcie-bench
+    #[arg(long = "experiments", alias = "only", value_name = "EXPERIMENT", value_delimiter = ',')]
     only: Vec<String>,
 
-    /// With --format pcie-bench: number of rows to measure in parallel [default: one per core]
+    /// Number of rows to simulate in parallel; needs --format pcie-bench [default: one per core]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=MAX_JOBS as u64))]
     jobs: Option<usize>,
 
-    /// With --format pcie-bench: measure again, and replace results of an earlier run
+    /// Replace the results of an earlier run instead of continuing it; needs --format pcie-bench
     #[arg(long)]
     fresh: bool,
 
-    /// With --format pcie-bench: also write NAME_hist.csv next to the distributions
+    /// Write NAME_hist.csv next to the distributions too; needs --format pcie-bench
     #[arg(long)]
     histograms: bool,
 
-    /// With --format pcie-bench: also write NAME_ts.csv next to the distributions, with every sample in order
+    /// Write NAME_ts.csv next to the distributions too, with every sample in order; needs --format pcie-bench
     #[arg(long)]
     time_series: bool,
 
-    /// With --format pcie-bench: also write a page with the paper's figures, drawn from all results in --output
+    /// Write an HTML page to this file: the paper's figures, drawn from all results in --output; needs --format pcie-bench
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -62,7 +62,7 @@ enum Format {
     PcieBench,
 }
 
-/// Returns true if `host` names configurations of the published data: all, or one.
+/// Returns true if `host` names one or all configurations of the published data.
 pub(super) fn is_of_published(host: &str) -> bool {
     host == "all" || Configuration::named(host).is_some()
 }
@@ -82,7 +82,7 @@ impl PublicArgs {
     /// An argument of the public format is given without it.
     pub(super) fn refuse(&self) -> Result<(), Failure> {
         let given = [
-            ("--only", !self.only.is_empty()),
+            ("--experiments", !self.only.is_empty()),
             ("--jobs", self.jobs.is_some()),
             ("--fresh", self.fresh),
             ("--histograms", self.histograms),
@@ -133,7 +133,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     show(args, &suite, &outcome)?;
     if outcome.left > 0 {
         return Err(Failure::Interrupted(format!(
-            "interrupted, {} left: the same command goes on from here",
+            "interrupted, {} left: run the same command again to continue",
             counted(outcome.left, "experiment")
         )));
     }
@@ -178,7 +178,7 @@ fn refuse(args: &Args) -> Result<(), Failure> {
         ("--transfers", args.transfers.is_some()),
         ("--warm-up", args.warm_up.is_some()),
         ("--outstanding", !args.outstanding.is_empty()),
-        ("--credits", !args.credits.is_empty()),
+        ("--root-credits", !args.credits.is_empty()),
         ("--rcb", args.rcb.is_some()),
     ];
     super::refuse(&given, |flag| format!("{flag}: the experiments of --format pcie-bench set this"))
@@ -200,7 +200,7 @@ fn machines(args: &Args) -> Result<Vec<Machine>, Failure> {
     }
     let given = args.generation.is_some() || args.lanes.is_some() || args.iommu != Iommu::Off;
     if given || !args.mps.is_empty() || !args.mrrs.is_empty() {
-        let why = "--gen, --lanes, --mps, --mrrs and --iommu: a configuration sets them itself; they require a host profile";
+        let why = "--gen, --lanes, --mps, --mrrs and --iommu: a configuration already has these settings; use them only with a host profile";
         return Err(Failure::usage(why));
     }
     Ok(configurations.into_iter().map(|c| Machine::configuration(c, device)).collect())
@@ -236,7 +236,7 @@ fn one(flag: &str, values: &[i64]) -> Result<Option<i64>, Failure> {
     }
 }
 
-/// Experiments of the suites, restricted by `--only`, in the suite's order.
+/// Experiments of the suites, restricted by `--experiments`, in the suite's order.
 fn experiments(args: &Args) -> Result<Vec<&'static Experiment>, Failure> {
     let unknown = |name: &str, more: &str| {
         let names = EXPERIMENTS.map(|e| e.name).join(", ");
@@ -254,7 +254,10 @@ fn experiments(args: &Args) -> Result<Vec<&'static Experiment>, Failure> {
     let only = |e: &Experiment| args.public.only.is_empty() || args.public.only.iter().any(|o| o == e.name);
     let wanted: Vec<&Experiment> = EXPERIMENTS.iter().filter(|e| suite(e) && only(e)).collect();
     if wanted.is_empty() {
-        return Err(Failure::usage(format!("--only {}: not of this suite", args.public.only.join(","))));
+        return Err(Failure::usage(format!(
+            "--experiments {}: the suite has no such experiment",
+            args.public.only.join(",")
+        )));
     }
     Ok(wanted)
 }

@@ -21,9 +21,10 @@ Examples:
   riser guest build . -- clean
   riser guest build ept --from-kernel drivers/misc/pci_endpoint_test.c
 
-The folder has a Kbuild or Makefile, like any out-of-tree kernel module (`obj-m := my.o`). riser fetches Debian's headers of the exact \
-kernel that `riser guest run` boots, the compiler that built this kernel, make and sparse once, and keeps them. They run in a namespace \
-of their own, where the folder is /src, so they need neither installation nor root.
+The folder has a Kbuild or Makefile, like any out-of-tree kernel module (`obj-m := my.o`). riser fetches these once, \
+and keeps them: Debian's headers of the exact kernel that `riser guest run` boots, the compiler that built this \
+kernel, make and sparse. They run in a separate namespace, where the folder is /src, so they need neither installation \
+nor root.
 With --from-kernel, riser first copies a file of Debian's source of that kernel into the folder, and adds a Kbuild if the folder has \
 neither Kbuild nor Makefile. The source is fetched once (140 MB). Existing files are kept. Files below tools/ are programs: cc builds them.
 The output of make goes to standard error. The paths of the built modules go to standard output, one per line; --module takes them.

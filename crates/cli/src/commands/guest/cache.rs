@@ -150,7 +150,7 @@ fn list(cache: &CacheArgs, json: bool) -> Result<(), Failure> {
     output::text(&format!("{bytes} bytes ({}) in {}", HumanBytes(bytes), place(report.folder)))
 }
 
-/// Path of the cache, with a note if it does not exist, since the path may be wrong.
+/// Path of the cache, with a note if it does not exist, because the path may be wrong.
 fn place(folder: &Path) -> String {
     let missing = if folder.exists() { "" } else { ", which does not exist" };
     format!("{}{missing}", folder.display())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Prints to standard error what happens to machines and designs while they run.
+//! Prints events of running machines and designs to standard error.
 
 use crate::commands::refused::Printed;
 use crate::output;

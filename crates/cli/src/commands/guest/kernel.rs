@@ -12,11 +12,11 @@ const EXAMPLE: &str = "\
 Examples:
   riser guest kernel 6.12-debug
   riser guest build drivers/linux --kernel 6.12-debug
-  riser guest run labs/sriov.toml --kernel 6.12-debug --memory 1024 -- dmesg
+  riser guest run labs/sriov.toml --kernel 6.12-debug --memory-mib 1024 -- dmesg
 
 6.12-debug checks itself and its modules: KASAN, UBSAN, lockdep, kmemleak, debugging of DMA mappings, objects, lists and \
-sleep, and fault injection (/proc/self/fail-nth). Debian has no such kernel. riser builds it from Debian's linux-source-6.12 with Debian's \
-compiler, in a namespace of its own, so it needs neither installation nor root. The build takes 15 minutes on one processor, \
+sleep, and fault injection (/proc/self/fail-nth). Debian has no such kernel. riser builds it from Debian's \
+linux-source-6.12 with Debian's compiler, in a separate namespace, so the build needs neither installation nor root. The build takes 15 minutes on one processor, \
 half as long on two, and 1.7 GB of the cache, once. An interrupted build continues where it stopped.
 6.1 and 6.12 are fetched, like `riser guest run` does.
 The path of the kernel goes to standard output. --json prints one object: kernel, release, image.";

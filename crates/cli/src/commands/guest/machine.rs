@@ -53,7 +53,7 @@ pub(super) struct MachineArgs {
     smp: u32,
 
     /// Memory of the guest in MiB
-    #[arg(long, value_name = "MIB", default_value = "512", value_parser = clap::value_parser!(u32).range(128..=1 << 20), help_heading = "Machine")]
+    #[arg(long = "memory-mib", alias = "memory", value_name = "MIB", default_value = "512", value_parser = clap::value_parser!(u32).range(128..=1 << 20), help_heading = "Machine")]
     memory: u32,
 
     /// Run the guest on this machine's processor with KVM, not in QEMU's emulation
@@ -70,13 +70,13 @@ pub(super) struct MachineArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10), help_heading = "Machine")]
     icount: Option<u32>,
 
-    /// Run the fabric's time N times slower than the clock, so that the machine keeps up with a device that never waits for it, such as
-    /// an RTL design that is simulated as long as its clock runs
+    /// Run the fabric's time N times slower than the clock. Then the machine keeps up with a device that never waits
+    /// for it, such as an RTL design, which is simulated as long as its clock runs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with = "icount", help_heading = "Machine")]
     slow: u32,
 
-    /// Processors for QEMU and riser, such as `0-3,6` [default: all that riser may use; only one of them if the guest has one virtual
-    /// CPU and the lab has no RTL design, since QEMU and riser then wait for each other]
+    /// Processors for QEMU and riser, such as `0-3,6` [default: all that riser may use; one if the guest has one
+    /// virtual CPU and the lab has no RTL design, because QEMU and riser then wait for each other]
     #[arg(long, value_name = "LIST", help_heading = "Machine")]
     cpus: Option<Processors>,
 
@@ -157,8 +157,8 @@ impl MachineArgs {
         if self.is_still() { Pace::Still } else { Pace::Clock { slow: self.slow, own_processor } }
     }
 
-    /// Pins this process, and what it starts, to the best processors for so many guests. `computes`: the lab has work all the time.
-    /// Returns [`processors::has_own_processor`].
+    /// Pins this process and its children to the best processors for this number of guests. `computes`: the lab has
+    /// work all the time. Returns [`processors::has_own_processor`].
     pub(super) fn pin(&self, guests: usize, computes: bool) -> Result<bool, Failure> {
         let virtual_cpus = self.smp as usize * guests;
         processors::pin(self.cpus.as_ref(), virtual_cpus + usize::from(computes))
@@ -215,8 +215,8 @@ impl MachineArgs {
         outputs.claim_if("--log", path.as_deref()).map(|_| ())
     }
 
-    /// Starts a machine. The command's output goes to `stdout`. `name` is given if there are several machines: it precedes each line, and is
-    /// appended to the name of the log.
+    /// Starts a machine. The command's output goes to `stdout`. `name` is given if there are several machines. It
+    /// precedes each line, and is appended to the name of the log.
     pub(super) fn start(
         &self,
         options: Options,

@@ -31,7 +31,7 @@ Examples:
   riser guest run labs/tree.toml --capture boot.pcapng -- dmesg
   riser guest run labs/sriov.toml --share . --module drivers/my.ko -- /share/test.sh
   riser guest run labs/tree.toml --kernel 6.12 --smp 2 --package nvme-cli -- nvme list
-  riser guest run labs/tree.toml --direct --iommu -- lspci -vv   # each device by itself
+  riser guest run labs/tree.toml --direct --vtd -- lspci -vv     # each device by itself
   riser guest run two.toml --guest a=lspci --guest b=dmesg       # for two [[external_host]]
   riser guest run labs/guest/nics.toml --cable a=b --module e1000e    # two NICs, joined
   riser guest run labs/nettlp/host.toml --nettlp-allow 127.0.0.2,all,rw
@@ -51,7 +51,7 @@ object of `riser run --json`.
 The exit status is that of the command; of several guests, that of the first that failed. It is 1 if the command has no status, because the guest failed or lost its lab.";
 
 /// Arguments that record one machine.
-const KEEPING: [&str; 3] = ["--capture", "--record", "--hexdump"];
+const KEEPING: [&str; 3] = ["--capture", "--record", "--write-hexdump"];
 
 /// Run a command, or a shell, on a stock Linux kernel on top of a lab's hierarchy
 #[derive(clap::Args)]
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     opening: Opening,
 
     /// Write the final registers of all functions to this file, in the format that `lspci -F` reads
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "write-hexdump", alias = "hexdump", value_name = "FILE")]
     hexdump: Option<PathBuf>,
 
     #[command(flatten)]
@@ -78,7 +78,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     machine: MachineArgs,
 
-    /// Print one JSON object at the end; the output of the command goes to standard error
+    /// Print one JSON object, at the end; the output of the command goes to standard error
     #[arg(long)]
     json: bool,
 
@@ -137,7 +137,7 @@ impl Sockets {
 struct RunSupervisor<'a> {
     guests: Guests<'a>,
     sockets: Sockets,
-    /// Hosts whose registers are written, with their values when the first machine disconnects.
+    /// Hosts whose registers are printed, with the values at the time when the first machine disconnects.
     hexdump: Option<&'a [String]>,
     registers: Option<String>,
     /// Message about the first device that a running machine has lost. The run then ends.
@@ -191,7 +191,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let (places, names) = (lab::Hierarchy::hosts(&lab.file), args.vm.names(&lab.file)?);
     let all = names.all();
     let commands = args.commands(&all)?;
-    let hexdump_to = lab.outputs.claim_if("--hexdump", args.hexdump.as_deref())?;
+    let hexdump_to = lab.outputs.claim_if("--write-hexdump", args.hexdump.as_deref())?;
     all.iter().try_for_each(|name| args.machine.claim(&mut lab.outputs, (all.len() > 1).then_some(name)))?;
     let hexdump_to = hexdump_to.map(Place::prepare).transpose()?;
     let mut opened = lab.open(Clock::Virtual)?;
@@ -256,7 +256,7 @@ impl Args {
 
     /// Returns the first given argument that records one machine.
     pub(super) fn keeps(&self) -> Option<&'static str> {
-        let hexdump = ("--hexdump", self.hexdump.is_some());
+        let hexdump = ("--write-hexdump", self.hexdump.is_some());
         let kept = |(flag, is_given)| (is_given && KEEPING.contains(&flag)).then_some(flag);
         self.opening.given().into_iter().chain([hexdump]).find_map(kept)
     }

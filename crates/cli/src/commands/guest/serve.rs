@@ -52,7 +52,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     opening: Opening,
 
-    /// Print one JSON object at the end
+    /// Print one JSON object, at the end
     #[arg(long)]
     json: bool,
 }

@@ -31,7 +31,7 @@ pub(super) struct SourceArgs {
 #[derive(clap::Args)]
 pub(super) struct CacheArgs {
     /// Folder for cached parts [default: riser in $XDG_CACHE_HOME, or in ~/.cache]
-    #[arg(long, value_name = "DIR", help_heading = "Parts")]
+    #[arg(long = "cache-dir", alias = "cache", value_name = "DIR", help_heading = "Parts")]
     cache: Option<PathBuf>,
 }
 

@@ -18,19 +18,21 @@ Examples:
   riser guest torture labs/guest/nvme.toml --module nvme --share . --workload /share/test
   riser guest torture labs/guest/nvme.toml --module nvme --set slot.ssd.hot_plug=true \\
       --package nvme-cli --faults 300 --seed 7 --workload 'nvme id-ctrl /dev/nvme0'
-  riser guest torture my.toml --module my.ko --kernel 6.12-debug --memory 1024 \\
+  riser guest torture my.toml --module my.ko --kernel 6.12-debug --memory-mib 1024 \\
       --share . --workload /share/test --json
 
 The workload is a command line for the guest's shell. It runs once before the faults, repeatedly during them, and once after them. The \
 first and the last run must succeed. During the faults it may fail; exit status 65 reports lost data.
-Faults are drawn from --seed, each for a slot of the lab: damaged, duplicated or delayed frames, poisoned packets, misdirected completions and completions with an \
-error, internal errors, links that are cut or become slow and narrow, slots pulled out and put back (hot_plug = true), Function Level Resets, \
-unbound drivers, functions removed and rescanned. The same seed gives the same schedule. If the guest's time is the wall clock, the guest is at another point \
+Faults are drawn from --seed, each for a slot of the lab. Frames are damaged, duplicated or delayed; packets are \
+poisoned; completions are misdirected or have an error. There are internal errors, and links that are cut or become \
+slow and narrow. Cards are pulled out and put back (hot_plug = true). Functions get a Function Level Reset, lose their \
+driver, or are removed and rescanned. The same seed gives the same schedule. If the guest's time is the wall clock, the guest is at another point \
 when a fault occurs (see --icount).
-Findings are errors that the kernel reports (BUG, WARNING, Oops, lockups, hung tasks), lost data, functions that do not come back, a \
-workload that hangs or fails at the end, slabs that grow by an object for each fault, and reports of kmemleak if the kernel has it.
+Findings are errors that the kernel reports (BUG, WARNING, Oops, lockups, hung tasks), lost data, and functions that \
+do not come back. A workload that hangs or fails at the end is a finding too, as are slabs that grow by an object for \
+each fault, and reports of kmemleak if the kernel has it.
 A kernel that stops is also a finding. Another machine then takes the remaining faults, unless --capture, --record or \
---hexdump record one machine. --log FILE is the log of the first machine; that of the second is FILE.2.
+--write-hexdump record one machine. --log FILE is the log of the first machine; the log of the second is FILE.2.
 --json prints one object: seed, faults, seconds, machines, kinds, rounds_well, rounds_failed, rescues, findings, and schedule: for each \
 fault that occurred a pause in ms, its kind, and its parameters. The exit status is 1 if there \
 are findings. Ctrl-C ends the run with the report so far.";

@@ -38,7 +38,7 @@ pub(super) struct VmArgs {
     assign: Vec<String>,
 
     /// Give the machine an emulated IOMMU (VT-d) with interrupt remapping: devices reach only memory that the kernel has mapped for them
-    #[arg(long)]
+    #[arg(long = "vtd", alias = "iommu")]
     iommu: bool,
 
     /// Send each DMA to the machine as a message, instead of using its shared memory: its IOMMU then checks the access, and its kernel logs
@@ -46,7 +46,7 @@ pub(super) struct VmArgs {
     #[arg(long)]
     dma_messages: bool,
 
-    /// Connect the cable of a NIC that leads outside (`cable = "outside"`) to the NIC of another slot, or to a tap interface of this
+    /// Connect the cable of a NIC with `cable = "outside"` to the NIC of another slot, or to a tap interface of this
     /// machine; can be given several times
     #[arg(long, value_name = "SLOT=SLOT|SLOT=tap:NAME")]
     cable: Vec<String>,
@@ -58,8 +58,8 @@ pub(super) struct VmArgs {
 /// The NetTLP peers that the adapter of a lab serves.
 #[derive(clap::Args)]
 pub(super) struct UplinkArgs {
-    /// NetTLP peer that may access the machine through the slot with the device `nettlp-adapter`, its address window, and access (r, w, rw);
-    /// can be given several times, like --allow of `riser nettlp adapter` [default: no peers]
+    /// NetTLP peer with its address window and access (r, w, rw). It may access the machine through the slot with the
+    /// device `nettlp-adapter`. Can be given several times, like --allow of `riser nettlp adapter` [default: no peers]
     #[arg(long, value_name = "PEER,WINDOW,r|w|rw")]
     nettlp_allow: Vec<Rule>,
 
@@ -71,18 +71,23 @@ pub(super) struct UplinkArgs {
     #[arg(long, value_parser = one_of(&SERVED_SCHEMES), requires = "nettlp_allow", default_value = "auto")]
     nettlp_scheme: Scheme,
 
-    /// Require peers to prove that they have this key, a file of 64 hexadecimal digits. Serves only sessions
+    /// File with the adapter's key: 64 hexadecimal digits, with which these peers must authenticate; serves only sessions
     #[arg(long, value_name = "FILE", requires = "nettlp_allow")]
     nettlp_key: Option<PathBuf>,
 
     /// Peer that serves the machine's requests [default: the peer of --nettlp-allow, if there is only one]
-    #[arg(long, value_name = "PEER", requires = "nettlp_allow")]
+    #[arg(
+        long = "nettlp-device-peer",
+        alias = "nettlp-device",
+        value_name = "PEER",
+        requires = "nettlp_allow"
+    )]
     nettlp_device: Option<IpAddr>,
 }
 
 /// Names of the machines of a lab.
 pub(super) struct Names {
-    /// Hosts that are machines: `root`, or those of the file.
+    /// Hosts that are machines: `root`, or the external hosts of the file.
     pub(super) hosts: Vec<String>,
     /// Machines that have virtual functions, without the paths of their folders.
     pub(super) assigned: Vec<AssignedMachine>,

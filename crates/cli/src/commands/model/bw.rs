@@ -12,39 +12,39 @@ const EXAMPLES: &str = "\
 Examples:
   riser model bw --size 256
   riser model bw --form published --size 64..2048 --gen 3 --lanes 8 --mps 256 --mrrs 512
-  riser model bw --size 256 --dllps write=0,0.17 --json
+  riser model bw --size 256 --measured-dllps write=0,0.17 --json
   riser model bw --size 64..4096 --gen 6 --lanes 16
 
 --json prints one object for one size, and {\"rows\": [OBJECT, ...]} for several.
-It repeats the question, and the basis of the answer:
+The object repeats the arguments, and adds the basis of the result:
   form, basis, gen, lanes, mps_bytes, mrrs_bytes, rcb_bytes, addr_bits, ecrc,
-  size_bytes, offset_bytes
-and the answer in 10^9 bits per second, payload of one direction:
-  raw_gbps, tlp_gbps, write_gbps, read_gbps, read_write_gbps
+  size_bytes, offset_bytes.
+The bandwidths are in 10^9 bits per second, payload of one direction:
+  raw_gbps, tlp_gbps, write_gbps, read_gbps, read_write_gbps.
 Form exact adds write, read and read_write, each with what the two directions
 carry per transfer; form published adds equations, with bytes per transfer.";
 
-/// Calculate the payload bandwidth of memory reads, writes, and both in turn
+/// Calculate the payload bandwidth of memory reads, of writes, and of both alternating
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Transfer sizes in bytes: N, A..B (doubling from A to B) or A..B:STEP
+    /// Sizes of transfers in bytes: N, A..B (doubling from A to B) or A..B:STEP
     #[arg(long = "size", value_name = "SIZE", required = true, num_args = 1..)]
     sizes: Vec<Sizes>,
 
     #[command(flatten)]
     link: LinkArgs,
 
-    /// Offset of each transfer from a 4 KiB boundary, in bytes; exact form only
+    /// Offset of each transfer in bytes, from a 4 KiB boundary; exact form only
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     offset: u32,
 
-    /// Measured DLLPs per transfer that replace the model's own rule: device to host (UP) and host to device (DOWN), for
-    /// write, read or read_write (per pair); exact form only. Can be given once for each
-    #[arg(long, value_name = "KIND=UP,DOWN")]
+    /// Measured DLLPs per transfer, which replace the model's own rule. UP is from device to host, DOWN from host to
+    /// device, for write, read or read_write (per pair); exact form only. Can be given once for each
+    #[arg(long = "measured-dllps", alias = "dllps", value_name = "KIND=UP,DOWN")]
     dllps: Vec<KindDllps>,
 
-    /// Print JSON
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -98,7 +98,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 impl Args {
     fn dllps(&self) -> Result<Dllps, Failure> {
         if self.link.form() == Form::Published && !self.dllps.is_empty() {
-            return Err(Failure::usage("--dllps: requires --form exact"));
+            return Err(Failure::usage("--measured-dllps: requires --form exact"));
         }
         let mut dllps = Dllps::default();
         for given in &self.dllps {

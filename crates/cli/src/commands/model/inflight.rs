@@ -20,11 +20,11 @@ Without --latency and --host, the answer uses both latencies that pcie-bench
 A frame includes its FCS (IEEE 802.3 §3.2.8), as in model nic. The wire carries 20 B
 more: 8 of preamble and start delimiter, 12 of gap.
 
-The basis of an answer says how its latency is known: measured (by the paper),
-fitted (simulated with figures that are fitted to measurements) or assumed.
+The basis of a result is the origin of its latency: measured (by the paper),
+fitted (simulated with figures fitted to measurements) or assumed.
 
---json prints {\"warnings\": [TEXT, ...], \"rows\": [OBJECT, ...]}, without warnings if
-there are none. Rows have source, basis, frame_bytes, ethernet_gbps, packet_ns,
+With --json, prints {\"warnings\": [TEXT, ...], \"rows\": [OBJECT, ...]}; warnings is omitted if
+it is empty. Rows have source, basis, frame_bytes, ethernet_gbps, packet_ns,
 latency_ns_min, latency_ns_max, exact_min, exact_max, needed_min, needed_max,
 paper_needed, note.";
 
@@ -44,19 +44,20 @@ pub(super) struct Args {
     #[arg(long, value_name = "LATENCY", num_args = 1..)]
     latency: Vec<Latency>,
 
-    /// Also simulate the latency: LAT_RD of this size on a host profile
+    /// Host profile: simulate LAT_RD of this size on it, for the latency
     #[arg(long, value_name = "PROFILE", num_args = 1..)]
     host: Vec<String>,
 
-    /// Device profile of the card in --host [default: nfp6000]. `ideal` adds no time, so only the host causes latency
+    /// Device profile: that of the card in --host [default: nfp6000]. With `ideal`, the device adds no time, so only the host
+    /// causes latency
     #[arg(long, value_name = "PROFILE", requires = "host")]
     device: Option<String>,
 
-    /// Generation of the link to --host: 1, 2, 3, 4, 5 [default: from its profile, or 3]
+    /// Generation of the link: that to --host, 1, 2, 3, 4, 5 [default: from its profile, or 3]
     #[arg(long = "gen", value_name = "GEN", requires = "host")]
     generation: Option<i64>,
 
-    /// Lanes of that link: 1, 2, 4, 8, 12, 16, 32 [default: from the profile, or 8]
+    /// Lanes: 1, 2, 4, 8, 12, 16, 32, of the link to --host [default: from the profile, or 8]
     #[arg(long, requires = "host")]
     lanes: Option<i64>,
 
@@ -64,7 +65,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "NS", num_args = 0..=1, default_missing_value = IOMMU_DEFAULT)]
     iommu_miss: Option<f64>,
 
-    /// Print JSON
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }

@@ -26,7 +26,7 @@ Examples:
   riser model nic --device simple my-nic.toml --size 64..1500:4 --format csv
   riser model nic --device 82599-dpdk --gen 6 --lanes 16 --ethernet 800 --html nic.html
 
-A device is one that ships (simple, 82599-kernel, 82599-dpdk), or a TOML file
+A device is a shipped one (simple, 82599-kernel, 82599-dpdk), or a TOML file
 that lists its transactions per packet:
 
   version = 1
@@ -41,12 +41,12 @@ that lists its transactions per packet:
   per = 8                # once per 8 packets; count = 2: twice
   source = \"design note 3\"
 
-A size is that of the Ethernet frame with its FCS (IEEE 802.3 §3.2.8), as in model
+A size is the size of the Ethernet frame with its FCS (IEEE 802.3 §3.2.8), as in model
 inflight: 64 is the shortest frame. The wire carries 20 B more (8 of preamble and
 start delimiter, 12 of gap). Host memory holds 4 B less, and so does \"packet\";
 --form published moves the whole frame, as pcie-bench does.
 
---json prints one object: the question (form, basis, gen, lanes, mps_bytes,
+With --json, prints one object: the arguments (form, basis, gen, lanes, mps_bytes,
 mrrs_bytes, rcb_bytes, addr_bits, ecrc, traffic, ethernet_gbps), notes, and
 series, each with name, title, kind (effective, ethernet, device) and points:
 size_bytes, throughput_gbps; for devices also packets_per_s, bottleneck, and what
@@ -60,7 +60,7 @@ pub(crate) struct Args {
     #[arg(long = "device", value_name = "NAME|FILE", num_args = 1..)]
     devices: Vec<String>,
 
-    /// Packet sizes in bytes, 64 to 9216, FCS included: N, A..B (doubling from A to B) or A..B:STEP [default: 64 to 1500]
+    /// Sizes of packets in bytes, 64 to 9216, FCS included: N, A..B (doubling from A to B) or A..B:STEP [default: 64 to 1500]
     #[arg(long = "size", value_name = "SIZE", num_args = 1..)]
     sizes: Vec<Sizes>,
 
@@ -68,26 +68,26 @@ pub(crate) struct Args {
     #[arg(long, value_parser = one_of(&TRAFFIC), default_value = "both")]
     traffic: Packeting,
 
-    /// Rate of the Ethernet to compare with, in Gb/s: 0.001 to 100000
+    /// Rate of the Ethernet in Gb/s, for comparison: 0.001 to 100000
     #[arg(long, value_name = "GBPS", default_value_t = 40.0, value_parser = super::ethernet)]
     ethernet: f64,
 
     #[command(flatten)]
     link: LinkArgs,
 
-    /// Output format: a table, comma-separated values or JSON
+    /// Format of the output: a table, comma-separated values or JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Print JSON, like --format json
+    /// Print one JSON object, like --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
 
-    /// Also write the curves as a chart
+    /// Write an SVG picture to this file: the curves
     #[arg(long, value_name = "OUT.svg")]
     svg: Option<PathBuf>,
 
-    /// Also write the curves as one page that needs no network
+    /// Write an HTML page to this file: the curves; it needs no network
     #[arg(long, value_name = "OUT.html")]
     html: Option<PathBuf>,
 

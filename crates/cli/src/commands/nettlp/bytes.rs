@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses() {
+    fn parses_ip_addresses_but_no_names() {
         for (text, expected) in [
             ("127.0.0.1", Some("127.0.0.1")),
             ("::ffff:127.0.0.1", Some("127.0.0.1")),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
+    fn parses_numbers_with_suffix() {
         for (text, expected) in [
             ("0", Some(0)),
             ("4096", Some(4096)),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
+    fn parses_mps_mrrs_and_rcb() {
         for (text, is_mps, is_rcb) in [
             ("128", true, true),
             ("64", false, true),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes() {
+    fn parses_hexadecimal_bytes() {
         for (text, expected) in [
             ("00ff", Some(&[0, 0xff][..])),
             ("0A 0b\n0c", Some(&[10, 11, 12])),

@@ -38,8 +38,8 @@ Examples:
   riser nettlp cfg dump -r 192.168.10.1 | lspci -F /dev/stdin -vv
   riser nettlp cfg dump --extended --json -r 127.0.0.1 -l 127.0.0.2
 
-The output is input of lspci -F. The driver of the adapter's host is asked for the function; use --bus if no driver answers.
---json prints one object: remote, function, length_bytes, registers (each DW, from 0 on).";
+The output is input of lspci -F. riser gets the function number from the driver of the adapter's host; use --bus if no driver answers.
+With --json, riser prints one object: remote, function, length_bytes, registers (each DW, from 0 on).";
 
 /// Read and write an adapter's configuration space
 #[derive(clap::Args)]
@@ -80,7 +80,7 @@ enum What {
         #[arg(long)]
         extended: bool,
 
-        /// The function [default: ask the driver of the adapter's host]
+        /// ID of the adapter's function [default: ask the driver of the adapter's host]
         #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION")]
         bus: Option<Bdf>,
 

@@ -21,12 +21,12 @@ Examples:
   riser nettlp codedump -r 192.168.10.1 -p 20286 -o code.dump
   riser nettlp codedump -r 127.0.0.1 -l 127.0.0.2 -p 1 -o - | strings
 
-Finds the kernel as `riser nettlp ps` does, then the code from start_code to end_code through the process's page tables \
-(4 or 5 levels, pages of 4 KiB, 2 MiB and 1 GiB). These are the executable bytes of the program's file, as `readelf -l` shows. \
+Finds the kernel like `riser nettlp ps`. Then walks the process's page tables (4 or 5 levels, pages of 4 KiB, 2 MiB \
+and 1 GiB) to read the code from start_code to end_code. This is the executable part of the program's file, as `readelf -l` shows. \
 Pages that the process has not touched come from the page cache of that file. Bytes that are not in memory are listed, and \
-written as zeros. --json prints one object with the keys of `ps` except tasks, and
+written as zeros. With --json, prints one object with the keys of `ps` except tasks, and
   pid, name, task_address, page_table_levels, start_address, end_address (virtual), output,
-  runs: [{address, physical_address, length_bytes, is_mapped}], gaps: [{address, length_bytes, why}]
+  runs: [{address, physical_address, length_bytes, is_mapped}], gaps: [{address, length_bytes, why}].
 The exit status is 1 if any byte is not in memory.";
 
 /// Write the code of a process on an adapter's host to a file, by DMA alone
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
-    /// Overwrite an existing file
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 

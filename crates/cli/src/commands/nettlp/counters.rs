@@ -26,7 +26,7 @@ impl Rows {
         self.0.iter().copied()
     }
 
-    /// Count of this name; 0 if there is no such row.
+    /// Returns the count of this name; 0 if there is no such row.
     pub(super) fn get(&self, name: &str) -> u64 {
         self.iter().find(|row| row.0 == name).map_or(0, |row| row.1)
     }
@@ -51,7 +51,7 @@ pub(super) struct Counters {
     pub(super) timed_out: u64,
     pub(super) late: u64,
     pub(super) copies: u64,
-    /// Strays by kind; kinds with count 0 are left out.
+    /// Strays by kind, without kinds with count 0.
     pub(super) strays: BTreeMap<&'static str, u64>,
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp device`: runs any device model of labs as device software behind an adapter, from `riser-nettlp`. Knows no model by name.
+//! `riser nettlp device`: runs any device model of labs as device software behind an adapter, from `riser-nettlp`. This
+//! module does not refer to models by name.
 
 use super::bytes::mps;
 use super::counters::Rows;
@@ -34,7 +35,7 @@ its host, and sends interrupts through the host's MSI-X table. The host needs a 
 If the adapter goes away, the device waits for it and starts again from reset. Ctrl-C ends the command. \
 --json prints one object: model, session (false: a port per tag), received_tlps, sent_tlps, malformed, unexpected_completions, not_carried, \
   interrupts, lost_interrupts; over LibTLP's ports also reads_asked_again, reads_timed_out, late_completions; came_back (how often the \
-  adapter came back); counters (of the device, as in riser run); refusals (as in riser run; absent if there are none).";
+  adapter came back); counters (of the device, as in riser run); refusals (as in riser run; omitted if empty).";
 
 /// Run any device model as the device of a remote host
 #[derive(clap::Args)]
@@ -51,7 +52,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE.toml")]
     settings: Option<PathBuf>,
 
-    /// Set a key of the settings, in place of the file's; repeatable
+    /// Set a key of the settings, in place of the file's; can be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
@@ -59,18 +60,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BAR", value_parser = clap::value_parser!(u8).range(0..=5))]
     bar: Option<u8>,
 
-    /// Max_Payload_Size of the adapter's path: limit of writes and of received completions
+    /// Max_Payload_Size in bytes: that of the adapter's path, limit of writes and of received completions
     #[arg(long, value_name = "BYTES", default_value = "256", value_parser = mps)]
     mps: Mps,
 
     #[command(flatten)]
     native: Native,
 
-    /// Seed of the device's random numbers
+    /// Seed of random numbers: those of the device
     #[arg(long, default_value = "0", allow_negative_numbers = true, value_parser = seed)]
     seed: u64,
 
-    /// Print one JSON object at the end
+    /// Print one JSON object, at the end
     #[arg(long)]
     json: bool,
 }

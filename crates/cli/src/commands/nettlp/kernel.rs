@@ -25,13 +25,13 @@ pub(super) struct KernelArgs {
     #[arg(long, value_name = "FILE")]
     btf: Option<PathBuf>,
 
-    /// Search only this memory; repeatable [default: from 2 MiB and from 4 GiB up to the end of readable memory]
-    #[arg(long, value_name = "BASE+SIZE", value_parser = memory)]
-    memory: Vec<Range<u64>>,
+    /// Search only this memory; can be given several times [default: from 2 MiB and from 4 GiB up to the end of readable memory]
+    #[arg(long, alias = "memory", value_name = "BASE+SIZE", value_parser = memory)]
+    search: Vec<Range<u64>>,
 
     /// Upper limit of the search for memory
-    #[arg(long, value_name = "ADDRESS", default_value = "1T", value_parser = end, conflicts_with = "memory")]
-    memory_end: u64,
+    #[arg(long, alias = "memory-end", value_name = "ADDRESS", default_value = "1T", value_parser = end, conflicts_with = "search")]
+    search_end: u64,
 }
 
 fn end(text: &str) -> Result<u64, String> {
@@ -81,7 +81,7 @@ impl KernelArgs {
     ) -> Result<(T, Found), Failure> {
         let btf = self.btf.as_deref().map(read_btf).transpose()?;
         let (mut client, target) = self.peer.client()?;
-        let search = Search { btf, memory: self.memory.clone(), end: self.memory_end };
+        let search = Search { btf, memory: self.search.clone(), end: self.search_end };
         let bar = progress::spinner("{spinner} {msg}");
         let found = introspect::find(&mut client, search, &mut |at| bar.set_message(doing(at)));
         let done = found.and_then(|mut kernel| {

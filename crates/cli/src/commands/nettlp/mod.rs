@@ -32,9 +32,9 @@ Examples:
   riser nettlp read 0x1000 256 -r 192.168.10.1
   riser nettlp cfg dump -r 192.168.10.1 | lspci -F /dev/stdin -vv
 
-A NetTLP adapter lets its peers read and write memory. riser's adapter serves only the peers of --allow.";
+A NetTLP adapter lets its peers read and write memory. The adapter of riser serves only the peers of --allow.";
 
-/// NetTLP: device software that exchanges TLPs over UDP
+/// Exchange TLPs over UDP as NetTLP does: adapters, device software and tools
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {

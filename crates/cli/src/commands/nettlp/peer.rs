@@ -30,7 +30,7 @@ pub(crate) struct PeerArgs {
     #[command(flatten)]
     target: TargetArgs,
 
-    /// Requester ID [default: ask the driver of the adapter's host]
+    /// ID of the adapter's function, the requester [default: ask the driver of the adapter's host]
     #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION")]
     bus: Option<Bdf>,
 
@@ -38,11 +38,11 @@ pub(crate) struct PeerArgs {
     #[arg(long, value_name = "FIRST-LAST", value_parser = tags)]
     tags: Option<RangeInclusive<u16>>,
 
-    /// Max_Payload_Size: limit of a write TLP
+    /// Max_Payload_Size in bytes: limit of a write TLP
     #[arg(long, value_name = "BYTES", default_value = "256", value_parser = mps)]
     mps: Mps,
 
-    /// Max_Read_Request_Size: limit of a read TLP
+    /// Max_Read_Request_Size in bytes: limit of a read TLP
     #[arg(long, value_name = "BYTES", default_value = "512", value_parser = mrrs)]
     mrrs: Mrrs,
 
@@ -59,7 +59,7 @@ pub(crate) struct PeerArgs {
     rest: std::option::Option<Rest>,
 
     /// Poll instead of sleeping: lowest latency, but occupies a core
-    #[arg(long)]
+    #[arg(long = "busy-poll", alias = "busy")]
     busy: bool,
 }
 

@@ -33,7 +33,7 @@ counts as done when the kernel accepts its datagram, even if it is lost later; i
   bandwidth_gbps (data alone), cpu_s, cpu_ns_per_request, cpu_ns_per_tlp (this process, both user and system), latency_ns: \
   {min, mean, median, p90, p99, p999, max} (null for writes, and if no read was answered), counters: {read_tlps, \
   write_tlps, retried, timed_out, late, copies, strays}, faults: {unsupported_request, completer_abort, config_retry, poisoned, timed_out}, sockets: \
-  {received_datagrams, sent_datagrams, receive_calls, send_calls, malformed_datagrams, kernel_drops}, refusals (as in riser run; absent if there are none), ceiling (with --ceiling): {datagram_bytes, \
+  {received_datagrams, sent_datagrams, receive_calls, send_calls, malformed_datagrams, kernel_drops}, refusals (as in riser run; omitted if empty), ceiling (with --ceiling): {datagram_bytes, \
   single_per_s, batched_per_s, share_of_single, share_of_batched}
 The exit status is 1 if a request failed.";
 
@@ -46,7 +46,7 @@ const PATTERNS: [Word<Pattern>; 3] = [
     ("random", "Anywhere in the region, at multiples of the length", Pattern::Random),
 ];
 
-/// Regions, with true for a part of its own for each thread.
+/// Regions; true if each thread has its own part.
 const REGIONS: [Word<bool>; 2] = [
     ("same", "All threads share the region", false),
     ("diff", "Each thread has its own part of the region", true),
@@ -82,16 +82,16 @@ pub(crate) struct Args {
     #[arg(short = 'R', long, value_parser = one_of(&REGIONS), default_value = "same", action = ArgAction::Set)]
     regions: bool,
 
-    /// Address pattern of the requests
+    /// Order of the addresses
     #[arg(short = 'P', long, value_parser = one_of(&PATTERNS), default_value = "sequential")]
     pattern: Pattern,
 
-    /// Outstanding requests per thread
+    /// Number of outstanding transfers, per thread
     #[arg(short = 'O', long, value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=4096))]
     outstanding: u64,
 
-    /// Requests issued at once, so that datagrams are sent and received in batches: the next batch starts when this many
-    /// outstanding requests have ended; at most --outstanding [default: a quarter of it]
+    /// Requests issued at once, so that datagrams are sent and received in batches, at most --outstanding. The next
+    /// batch starts when this many outstanding requests have ended [default: a quarter of --outstanding]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=4096))]
     batch: Option<u64>,
 
@@ -103,11 +103,11 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "COUNT", value_parser = number)]
     count: Option<u64>,
 
-    /// Seed of random addresses
+    /// Seed of random numbers: the addresses
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Also measure the datagram rate of this machine's loopback; takes one second and two cores
+    /// Measure also the datagram rate of this machine's loopback; takes one second and two cores
     #[arg(long)]
     ceiling: bool,
 

@@ -30,15 +30,15 @@ const SHOW_EVERY: Duration = Duration::from_millis(500);
 const EXAMPLE: &str = "\
 Examples:
   riser nettlp psmem -r 192.168.10.1
-  riser nettlp psmem -r 127.0.0.1 -l 127.0.0.2 --base 0xfe000000 --size 1M --bus 1b:00.0
+  riser nettlp psmem -r 127.0.0.1 -l 127.0.0.2 --base 0xfe000000 --bar-size 1M --bus 1b:00.0
   riser nettlp psmem -r 192.168.10.1 --file bar4.bin --write-back --json
 
-Replaces psmem: answers the host's accesses to BAR4, over a session or on ports 0x4000 to 0x400f, until Ctrl-C. Reads beyond \
+Replaces psmem. Answers the host's accesses to BAR4, over a session or on ports 0x4000 to 0x400f, until Ctrl-C. Reads beyond \
 the memory complete with Unsupported Request. Completions are split at 128 B boundaries, as an endpoint's are, and at \
 --mps. Prints the counters at the end; --json prints one object:
   remote, carrier (session or tagged), base, size_bytes, seconds, received, malformed, mended, wrong_digest, unanswered (TLPs), \
   completer: {reads, read_bytes, writes, written_bytes, completions, reads_out_of_range, ...}, sockets: {received_datagrams, \
-  sent_datagrams, malformed_datagrams}, refusals (as in riser run; absent if there are none)
+  sent_datagrams, malformed_datagrams}, refusals (as in riser run; omitted if empty).
 Standard error shows the first refused TLP of each kind at once.";
 
 /// Answer the host's reads and writes of BAR4 from memory
@@ -52,28 +52,28 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS", value_parser = number)]
     base: Option<u64>,
 
-    /// Bytes of memory [default: 64K, or the size of --file]
-    #[arg(long, value_name = "BYTES", value_parser = number)]
+    /// Bytes of BAR4 [default: 64K, or the size of --file]
+    #[arg(long = "bar-size", alias = "size", value_name = "BYTES", value_parser = number)]
     size: Option<u64>,
 
     /// Initial content of the memory, followed by zeroes
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// Write the memory back to the file at the end
+    /// Write the memory back to its file, at the end
     #[arg(long, requires = "file", conflicts_with = "size")]
     write_back: bool,
 
-    /// Completer ID [default: 00:00.0 with --base, else ask the driver of the adapter's host]
+    /// ID of the adapter's function, the completer [default: 00:00.0 with --base, otherwise from the driver of the adapter's host]
     #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION")]
     bus: Option<Bdf>,
 
-    /// Max_Payload_Size: limit of the data of a completion
+    /// Max_Payload_Size in bytes: limit of the data of a completion
     #[arg(long, value_name = "BYTES", default_value = "256", value_parser = mps)]
     mps: Mps,
 
     /// Poll instead of sleeping: lowest latency, but occupies a core
-    #[arg(long)]
+    #[arg(long = "busy-poll", alias = "busy")]
     busy: bool,
 
     /// Print one JSON object
@@ -143,7 +143,7 @@ fn refusals(psmem: &Psmem<Window>) -> Vec<RefusalReport> {
 fn image(args: &Args) -> Result<Image, Failure> {
     let Some(path) = &args.file else {
         let bytes = args.size.unwrap_or(64 << 10);
-        return Image::zeroes(bytes).map_err(|e| Failure::usage(format!("--size: {e}")));
+        return Image::zeroes(bytes).map_err(|e| Failure::usage(format!("--bar-size: {e}")));
     };
     let image = if args.write_back { Image::file(path, true) } else { Image::copy(path, args.size) };
     image.map_err(|e| in_file(args, &e))
@@ -174,7 +174,7 @@ fn until_interrupted(
 ) -> io::Result<()> {
     let (mut bar, began, mut printed) = (None, Instant::now(), Printed::default());
     let mut shown = (began, 0);
-    // A turn takes a microsecond, or 50 ms without traffic. The clock is read in every 16th turn.
+    // One iteration takes a microsecond, or 50 ms without traffic. The clock is read in every 16th iteration.
     let mut turns = 0_u32;
     let served = serve(carrier, psmem, busy, |psmem| {
         turns = turns.wrapping_add(1);

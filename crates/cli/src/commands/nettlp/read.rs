@@ -26,11 +26,11 @@ Examples:
 
 Replaces dma_read. Takes any address and length: reads are split at --mrrs and 4 KiB, and pipelined over the tags. Without -o \
 the bytes are printed in hexadecimal. After Ctrl-C the bytes read so far are printed or written, and their number is reported. \
---json prints one object:
+With --json, prints one object:
   remote, address, length_bytes, read_bytes (fewer than length_bytes after Ctrl-C), data (hexadecimal, without -o), output \
   (with -o), counters: {read_tlps, retried, timed_out, late, copies, strays}, \
-  refusals (as in riser run; absent if there are none)
-The exit status is 1 if any byte was not read: refused (Unsupported Request) or not answered; 130 after Ctrl-C.";
+  refusals (as in riser run; omitted if empty).
+The exit status is 1 if a read was refused (Unsupported Request) or not answered, and 130 after Ctrl-C.";
 
 /// Read memory behind an adapter
 #[derive(clap::Args)]
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Overwrite an existing file
+    /// Overwrite existing files
     #[arg(long, requires = "output")]
     force: bool,
 

@@ -46,11 +46,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     native: Native,
 
-    /// Write every TLP to this pcapng file
+    /// Write all TLPs to this pcapng file
     #[arg(long, value_name = "OUT.pcapng")]
     capture: Option<PathBuf>,
 
-    /// Overwrite an existing file of --capture
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 

@@ -27,7 +27,7 @@ Ctrl-C ends the command. --json prints one object: session (false: a port per ta
   tx_frames, rx_frames, refused_doorbells, refused_descriptors, no_buffer, lost_frames, dma_errors, interrupts, \
   lost_interrupts, received_tlps, sent_tlps, malformed, not_carried; over LibTLP's ports also reads_asked_again, \
   reads_timed_out, late_completions; came_back (how often the adapter came back); and refusals (as in riser run; \
-  absent if there are none).";
+  omitted if empty).";
 
 /// Run the simple NIC of a remote host, connected to a tap interface
 #[derive(clap::Args)]
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "NAME")]
     tap: String,
 
-    /// Print one JSON object at the end
+    /// Print one JSON object, at the end
     #[arg(long)]
     json: bool,
 }

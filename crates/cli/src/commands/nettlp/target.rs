@@ -56,7 +56,7 @@ impl TargetArgs {
 /// Reads a key from a file. Warns on standard error if others can read it.
 pub(super) fn key(path: &Path) -> Result<Key, Failure> {
     let key = Key::from_file(path).map_err(Failure::run)?;
-    // The key may come from something without a mode, such as a pipe.
+    // The key may come from a pipe, which has no mode.
     let mode = path.metadata().map_or(0, |metadata| metadata.permissions().mode());
     if mode & 0o007 != 0 {
         let (path, mode) = (path.display(), mode & 0o777);

@@ -14,17 +14,17 @@ use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
 Examples:
-  riser nettlp write 0x1000 --hex 'de ad be ef' -r 192.168.10.1
+  riser nettlp write 0x1000 --data 'de ad be ef' -r 192.168.10.1
   riser nettlp write 0 memory.bin -r 127.0.0.1 -l 127.0.0.2 --verify
 
 Replaces dma_write. Takes any address and length: writes are split at --mps and 4 KiB, and byte enables cover only the given \
 bytes. Writes are posted: they have no completion, and an adapter that refuses a write does not report it. In a session the \
 command waits until the peer has acknowledged every TLP; otherwise use --verify to read back. After Ctrl-C the number of \
-bytes sent is reported. --json prints one object:
+bytes sent is reported. With --json, prints one object:
   remote, address, length_bytes, sent_bytes (fewer than length_bytes after Ctrl-C), acknowledged (whether the peer has \
   acknowledged all TLPs: only true in a session), verified, counters: {write_tlps, read_tlps, retried, timed_out, late, copies, \
-  strays}, refusals (as in riser run; absent if there are none)
-The exit status is 1 if the bytes could not be sent, or if the data read back differs; 130 after Ctrl-C.";
+  strays}, refusals (as in riser run; omitted if empty).
+The exit status is 1 if the bytes could not be sent or the data read back differs, and 130 after Ctrl-C.";
 
 /// Write memory behind an adapter
 #[derive(clap::Args)]
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     file: Option<PathBuf>,
 
     /// Bytes to write, in hexadecimal
-    #[arg(long, value_name = "BYTES", value_parser = hex)]
+    #[arg(long = "data", alias = "hex", value_name = "HEX", value_parser = hex)]
     hex: Option<std::vec::Vec<u8>>,
 
     #[command(flatten)]

@@ -9,7 +9,7 @@ use view::figure::{Axis, FigurePage, LineChart, Series, Stroke};
 pub(super) fn chart(report: &Report) -> Result<LineChart, Failure> {
     let nothing = || {
         Failure::Run(format!(
-            "{}: nothing to draw: the experiment has only tables; --json prints them",
+            "{}: cannot be drawn: the experiment has only tables; --json prints them",
             report.experiment
         ))
     };

@@ -34,15 +34,15 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Also write a chart to this file
+    /// Write an SVG picture to this file: the chart
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 
-    /// Also write a page with chart, tables and notes to this file
+    /// Write an HTML page to this file: chart, tables and notes
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Overwrite existing files of --svg and --html
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 }

@@ -49,7 +49,7 @@ pub(super) fn run(Args { design, waves, json }: &Args) -> Result<(), Failure> {
     bar.enable_steady_tick(Duration::from_millis(200));
     let mut told = |step: Step| {
         bar.set_message(match step {
-            Step::Verilator => "verilator, and the compiler over what it writes",
+            Step::Verilator => "Verilator, and the compiler for its output",
             Step::Link => "the library",
         });
     };

@@ -16,8 +16,8 @@ Examples:
   riser rtl seeds lab.toml --allow-native
   riser rtl seeds lab.toml --allow-native --seeds 8 --json
 
-Runs the same lab with several initial values of the registers that no reset of a design sets (an X in a four-state simulator). All else, including the lab's seed, is the same. The outputs of each design (TLPs and interrupts, \
-with their cycles) must be the same. If the outputs of two runs differ, the exit status is 1, and riser reports the first different output, and the first ports of the block that differ, with the lines of their connections. If the \
+Runs the same lab several times. Registers that no reset of a design sets (an X in a four-state simulator) have other initial values in each run. All else, including the lab's seed, is the same. The outputs of each design (TLPs and interrupts, \
+with their cycles) must be the same. If the outputs of two runs differ, the exit status is 1. The report then has the first different output, and the first ports of the block that differ, with the lines of their connections. If the \
 design is built with --waves and fst2vcd (of GTKWave) is installed, riser also reports registers that differ from the start and reach those ports, with their source locations. A register of one bit starts with the same value in half of all pairs \
 of runs, so more seeds find more. --json prints one object: lab, seeds, parts: {slot, seeds, what, ports, registers, note} or null.";
 

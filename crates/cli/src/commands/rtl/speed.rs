@@ -14,7 +14,7 @@ Examples:
   riser rtl speed lab.toml --allow-native
   riser rtl speed lab.toml --allow-native --rounds 9 --json
 
-Runs the lab once, and records the inputs of its design edge by edge: clocks, reset and the vendor's block. Then alternates between the lab \
+Runs the lab once, and records the inputs of its design at each edge. Inputs are the clocks, the reset and the outputs of the vendor's block. Then alternates between the lab \
 and a C++ loop without riser that replays these inputs. Cycles of the user clock per second of CPU time are \
 medians over the rounds. --json prints one object: lab, cycles, rounds, cycles_per_cpu_second, bare_cycles_per_cpu_second, ratio.";
 
@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         return output::json(&Report { lab, speed });
     }
     output::text(&format!(
-        "{lab}: {} cycles of its design; per second of CPU time {:.2} M, without riser {:.2} M: {:.1} %",
+        "{lab}: {} cycles of its design; {:.2} M per second of CPU time, {:.2} M without riser: {:.1} %",
         speed.cycles,
         speed.cycles_per_cpu_second / 1e6,
         speed.bare_cycles_per_cpu_second / 1e6,

@@ -22,35 +22,35 @@ pub(super) struct CheckArgs {
     #[arg(long)]
     pub(super) check: bool,
 
-    /// With --check: Read Completion Boundary of root complexes in bytes, 64 or 128
+    /// Read Completion Boundary in bytes: 64 or 128, of root complexes; needs --check
     #[arg(long, value_name = "BYTES", requires = "check", value_parser = size(Rcb::new))]
     rcb: Option<Rcb>,
 
-    /// With --check: Max_Payload_Size in bytes; overrides the capture's configuration
+    /// Max_Payload_Size in bytes; overrides the capture's configuration; needs --check
     #[arg(long, value_name = "BYTES", requires = "check", value_parser = size(Mps::new))]
     mps: Option<Mps>,
 
-    /// With --check: Max_Read_Request_Size in bytes; overrides the capture's configuration
+    /// Max_Read_Request_Size in bytes; overrides the capture's configuration; needs --check
     #[arg(long, value_name = "BYTES", requires = "check", value_parser = size(Mrrs::new))]
     mrrs: Option<Mrrs>,
 
-    /// With --check: number of tags of a requester, 32, 256 or 1024; overrides the capture's configuration
-    #[arg(long, value_name = "COUNT", requires = "check", value_parser = tags)]
+    /// Number of tags of a requester: 32, 256 or 1024; overrides the capture's configuration; needs --check
+    #[arg(long = "tag-count", alias = "tags", value_name = "COUNT", requires = "check", value_parser = tags)]
     tags: Option<u16>,
 
-    /// With --check: completion timeout, such as 10ms [default: 50ms]
+    /// Completion timeout, such as 10ms; needs --check [default: 50ms]
     #[arg(long, value_name = "TIME", requires = "check", value_parser = timeout)]
     timeout: Option<u64>,
 
-    /// With --check: judge by these rules alone; riser rules lists them
+    /// Use only these rules; needs --check; riser rules lists them
     #[arg(long = "rule", value_name = "RULE", requires = "check", hide_possible_values = true, value_parser = RuleName::new())]
     only: Vec<RuleId>,
 
-    /// With --check: do not judge by these rules
+    /// Do not judge by these rules; needs --check
     #[arg(long, value_name = "RULE", requires = "check", hide_possible_values = true, value_parser = RuleName::new())]
     ignore: Vec<RuleId>,
 
-    /// With --check: print at most COUNT violations of each rule, 0 for all [default: 20, all with --json]
+    /// Print at most COUNT violations of each rule, 0 for all; needs --check [default: 20, all with --json]
     #[arg(long, value_name = "COUNT", requires = "check")]
     limit: Option<u64>,
 }
@@ -132,7 +132,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if has_failed { Err(Failure::Command(1)) } else { Ok(()) }
 }
 
-/// Describes why a check without violations does not show that the trace is right.
+/// Describes why a check without violations does not prove that the trace is correct.
 fn why_incomplete(summary: &Summary, holes: u64) -> Option<&'static str> {
     match (summary.tlps, holes) {
         (0, _) => Some("no TLP was judged"),

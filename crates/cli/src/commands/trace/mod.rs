@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser trace`: shows captures, from `riser-capture`. Never decodes a byte itself.
 //!
-//! Each view of a capture is a module with a function of the arguments; this module selects the view.
+//! Each view of a capture is a module with a function that takes the arguments. This module selects the view.
 
 mod check;
 mod html;
@@ -50,17 +50,17 @@ hexadecimal TLPs, kernel logs, lspci -vvv, rasdaemon, PCILeech and mmiotrace. A 
 docs/formats.md has examples. Unreadable records are shown where they occur, and counted, and \
 the rest is read; the exit status stays 0 without --check. --json prints a line per record: TLPs with timestamp_ps, type, requester, \
 completer, tag, address, length_dw, byte_count, status and payload_bytes where the type has them; with --transactions a \
-line per transaction and one with its summary; with --stats one object. Of several files, each object also names its \
-file. docs/reference/trace.md lists all fields and the filter language. If a filter names a slot, link or interface that a file does not have, a \
-note on standard error lists those that it has.
+line per transaction and one with its summary; with --stats one object. If there are several files, each object also \
+names its file. docs/reference/trace.md lists all fields and the filter language. If a filter names a slot, link or \
+interface that a file does not have, a note on standard error lists the existing ones.
 
 Each line ends with the meaning of the TLP, if the capture shows it: a configuration register by name and field, an interrupt by \
 function and vector, a device's register by its name. Names need the enumeration in the capture.
 
 With -i, riser captures an interface until Ctrl-C, in place of NetTLP's tcpdump; all views except --html, \
---perfetto, --write and --write-hex support it. Only frames on NetTLP's ports over IPv4 and IPv6 are captured; --capture writes all \
-of these, whatever --filter selects. Datagrams that the kernel merged are split. Of a fragmented datagram, the first fragment is \
-shown as a fragment and counted.
+--perfetto, --write and --write-hex support it. Only frames on NetTLP's ports over IPv4 and IPv6 are captured. \
+--capture writes all of them; --filter does not apply to it. Datagrams that the kernel merged are split. The first fragment of a fragmented \
+datagram is shown as a fragment, and counted.
 
 --check judges a trace by the rules of the specification: headers, completions, tags, sizes, the order of posted requests and credits. It prints a line for each violation, with time, field, value, expected value, section, rule and the TLP, then a summary with the settings that it used and what it did not judge. riser rules explains a rule. The exit status is 1 if a rule is broken, no TLP was judged, or the file is cut or damaged.
 
@@ -82,7 +82,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "IFACE", conflicts_with_all = ["files", "html", "perfetto", "write", "write_hex"])]
     interface: Option<String>,
 
-    /// With -i: also write the captured frames to this file, as pcap
+    /// Write the captured frames to this pcap file too; needs -i
     #[arg(long, value_name = "OUT.pcap", requires = "interface")]
     capture: Option<PathBuf>,
 
@@ -94,7 +94,7 @@ pub(crate) struct Args {
     #[arg(long)]
     transactions: bool,
 
-    /// Also print the data of TLPs, in hexadecimal and as text; with --json as a field
+    /// Print the data of TLPs too, in hexadecimal and as text; with --json as a field
     #[arg(short = 'x', long, conflicts_with = "view")]
     hex: bool,
 
@@ -102,7 +102,7 @@ pub(crate) struct Args {
     #[arg(long)]
     stats: bool,
 
-    /// With --stats: print statistics over time, for intervals of this length, such as 10us, or auto for about 20 intervals
+    /// Print statistics over time, for intervals of this length, such as 10us, or auto for about 20 intervals; needs --stats
     #[arg(long, value_name = "TIME", requires = "stats", value_parser = interval)]
     interval: Option<Interval>,
 
@@ -117,7 +117,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     check: check::CheckArgs,
 
-    /// Write an HTML page with the list, graphs and a filter box to this file; it needs no network
+    /// Write an HTML page to this file: the list, graphs and a filter box; it needs no network
     #[arg(long, value_name = "OUT.html", conflicts_with_all = ["filter", "json"])]
     html: Option<PathBuf>,
 
@@ -129,7 +129,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT.pcapng", conflicts_with = "json")]
     write: Option<PathBuf>,
 
-    /// With --write: the link type
+    /// Link type of the --write file
     #[arg(long, value_name = "TYPE", value_enum, requires = "write", default_value = "125")]
     linktype: write::LinkType,
 
@@ -137,15 +137,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT.txt", conflicts_with = "json")]
     write_hex: Option<PathBuf>,
 
-    /// Overwrite an existing file of --html, --perfetto, --write, --write-hex or --capture
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 
-    /// Link generation, 1 to 5, if the capture does not contain the speed, for utilization
+    /// Generation of the link: 1 to 5, for utilization, if the capture does not contain the speed
     #[arg(long = "gen", value_name = "GEN", requires = "lanes", value_parser = clap::value_parser!(u8).range(1..=5))]
     generation: Option<u8>,
 
-    /// Number of lanes, with --gen
+    /// Lanes: their number, with --gen
     #[arg(long, value_name = "LANES", requires = "generation")]
     lanes: Option<u8>,
 
@@ -153,7 +153,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Format of --stats --interval
+    /// Format of the output: of --stats --interval
     #[arg(long, value_enum, requires = "interval", conflicts_with = "json")]
     format: Option<Format>,
 }
@@ -321,7 +321,7 @@ fn for_each_record(
     let (live, counts) = live::open(interface, kept)?;
     let mut reader = Reader::new(live).map_err(|error| Failure::Run(error.to_string()))?;
     let shown = read(&mut reader, file, each);
-    // The file is kept even if the reader of the output has left.
+    // The file is kept even if the reader of the output has closed it.
     if let (Ok(()) | Err(Failure::ReaderLeft), Some(capture)) = (&shown, capture) {
         capture.finish()?;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Prints a line, or a JSON object, for each record; with `--credits` for each TLP. Never keeps a record.
+//! Prints a line, or a JSON object, for each record; with `--credits` for each TLP. This module does not store records.
 
 use super::{Args, for_each_record, stdout};
 use crate::failure::Failure;
@@ -32,7 +32,7 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
 }
 
 pub(super) fn append_json(object: &impl Serialize, line: &mut String) {
-    // Strings and integers: nothing here fails to serialize.
+    // These records consist of strings and integers, so they always serialize.
     line.push_str(&serde_json::to_string(object).unwrap_or_default());
 }
 
@@ -83,7 +83,7 @@ fn append_record_line(args: &Args, record: &Record<'_>, meaning: Option<&Meaning
 struct WithCredits<'a> {
     #[serde(flatten)]
     record: JsonRecord<'a>,
-    /// Null if the capture does not determine them.
+    /// Null if they cannot be derived from the capture.
     credits: Option<Consumption>,
 }
 

@@ -30,6 +30,17 @@ impl Outcome {
     }
 }
 
+/// Returns the names of the commands that a help lists, before its options.
+pub(crate) fn listed_commands(help: &str) -> impl Iterator<Item = &str> {
+    let other = ["Usage:", "Example", "Arguments:"];
+    let before_options = help.split("\nOptions:").next().expect("a first part");
+    let lists =
+        before_options.split("\n\n").filter(move |part| !other.iter().any(|title| part.starts_with(title)));
+    let rows = lists.flat_map(|list| list.lines().skip(1)).filter_map(|line| line.strip_prefix("  "));
+    let names = rows.filter(|row| row.starts_with(|c: char| c.is_ascii_lowercase()));
+    names.filter_map(|row| row.split_whitespace().next()).filter(|name| *name != "help")
+}
+
 /// Returns a `riser` command with these arguments.
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_riser"));

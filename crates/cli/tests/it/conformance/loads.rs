@@ -158,24 +158,24 @@ const SIZES: [u32; 4] = [64, 1024, 4096, 65_536];
 
 #[test]
 #[ignore = "of .ci/long rtl"]
-fn seven_functions_with_virtex_7() {
+fn virtex_7_keeps_seven_functions_busy() {
     all_functions_are_busy(&Variant { block: "pcie3_7x", vfs: 6, tags: 64, bits: 256 }, &SIZES);
 }
 
 #[test]
 #[ignore = "of .ci/long rtl"]
-fn seven_functions_with_ultrascale() {
+fn ultrascale_keeps_seven_functions_busy() {
     all_functions_are_busy(&Variant { block: "pcie3_ultrascale", vfs: 6, tags: 64, bits: 256 }, &SIZES);
 }
 
 #[test]
 #[ignore = "of .ci/long rtl"]
-fn all_65_functions_with_ultrascale_plus() {
+fn ultrascale_plus_keeps_65_functions_busy() {
     all_functions_are_busy(&Variant { block: "pcie4_uscale_plus", vfs: 64, tags: 256, bits: 256 }, &SIZES);
 }
 
 #[test]
 #[ignore = "of .ci/long rtl"]
-fn engine_with_512_bits() {
+fn engine_with_512_bits_keeps_two_functions_busy() {
     all_functions_are_busy(&Variant { block: "pcie4_uscale_plus", vfs: 1, tags: 256, bits: 512 }, &SIZES);
 }

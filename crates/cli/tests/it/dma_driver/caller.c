@@ -502,7 +502,7 @@ static int of_heap(size_t size)
 	return error ? -1 : (int)wanted.fd;
 }
 
-/* Moves integers from the device into a dmabuf, and back to the device, which finds one that was changed. */
+/* Moves integers from the device into a dmabuf, and back to the device, which detects a changed integer. */
 static void import(int fd, size_t size)
 {
 	uint64_t *words, got = 0;

@@ -96,7 +96,7 @@ fn uses_remaining_vectors_of_vmd() {
 #[test]
 #[ignore = "of .ci/long endpoint"]
 fn works_in_direct_mode() {
-    let Some(cases) = cases(&["--direct", "--iommu"], "bars; kind 0; pcitest -l; transfers") else { return };
+    let Some(cases) = cases(&["--direct", "--vtd"], "bars; kind 0; pcitest -l; transfers") else { return };
     assert_eq!(cases, 6 + 1 + TRANSFERS);
 }
 
@@ -106,7 +106,7 @@ fn works_in_direct_mode() {
 fn works_with_messages_in_direct_mode() {
     let script = "kind 1; for n in $(seq 32); do pcitest -m $n; done; transfers\n\
         kind 2; for n in $(seq 64); do pcitest -x $n; done; transfers";
-    let Some(cases) = cases(&["--direct", "--iommu"], script) else { return };
+    let Some(cases) = cases(&["--direct", "--vtd"], script) else { return };
     assert_eq!(cases, 32 + 64 + 2 * TRANSFERS);
 }
 
@@ -125,7 +125,7 @@ fn works_without_iommu_after_reload() {
 /// Invalid values of --from-kernel are reported with the expected form. Files in the folder are kept.
 #[test]
 #[ignore = "of .ci/long endpoint"]
-fn from_kernel_rejects_missing_files() {
+fn option_from_kernel_rejects_missing_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     for (file, why) in [

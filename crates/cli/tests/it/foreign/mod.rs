@@ -47,7 +47,7 @@ fn nics() -> PathBuf {
 
 #[test]
 #[ignore = "of .ci/long foreign"]
-fn fio_and_nvme_cli() {
+fn fio_and_nvme_cli_find_no_errors() {
     let script = "set -e
         fio_() { fio --name=x --filename=/dev/nvme0n1 --direct=1 --size=16m --iodepth=16 --verify=crc32c --output-format=terse \"$@\" |
             awk -F';' '/;/ { print \"fio\", $5 }'; }
@@ -71,7 +71,7 @@ fn fio_and_nvme_cli() {
 /// The connection survives when a slave goes down.
 #[test]
 #[ignore = "of .ci/long foreign"]
-fn iperf3_over_bonding() {
+fn bonded_connection_survives_loss_of_a_slave() {
     let script = "set -e
         ip link add bond0 type bond mode active-backup miimon 100
         for n in 0 1; do ip link set eth$n master bond0; done
@@ -99,7 +99,7 @@ fn iperf3_over_bonding() {
 /// A poll-mode driver in user space drives two ports through the emulated IOMMU; 64 packets circulate.
 #[test]
 #[ignore = "of .ci/long foreign"]
-fn testpmd_of_dpdk() {
+fn testpmd_of_dpdk_circulates_packets() {
     let testpmd =
         "dpdk-testpmd -l 0-1 --no-telemetry -- --total-num-mbufs=4096 --auto-start --tx-first --forward-mode";
     let script = format!(
@@ -107,7 +107,7 @@ fn testpmd_of_dpdk() {
         for mode in io mac; do (sleep 20; echo) | {testpmd}=$mode 2>&1 | grep -A 2 Accumulated | tail -n 2; done"
     );
     let arguments =
-        ["--direct", "--iommu", "--smp", "2", "--memory", "2048", "--cpu", "Nehalem", "--cable", "a0=b0"];
+        ["--direct", "--vtd", "--smp", "2", "--memory-mib", "2048", "--cpu", "Nehalem", "--cable", "a0=b0"];
     let arguments = [&arguments[..], &["--cable", "a1=b1"]].concat();
     let packages = ["dpdk-dev", "librte-net-e1000-25"];
     let said = guest(&nics(), &["vfio-pci"], &packages, &arguments, &script).stdout;
@@ -151,7 +151,7 @@ fn check(said: &str, known: &[(&str, &str)]) {
 /// Requires a checkout of the same version as Debian's package.
 #[test]
 #[ignore = "of .ci/long foreign"]
-fn suite_of_nvme_cli() {
+fn suite_of_nvme_cli_passes() {
     let Some(folder) = checkout("nvme-cli") else { return };
     let script = format!(
         "cp -r /share/nvme-cli/tests /run/tests; cd /run; cat >suite.py <<'END'\n{}\nEND\npython3 suite.py 2>errors; cat errors",
@@ -167,7 +167,7 @@ fn suite_of_nvme_cli() {
 /// Requires a checkout in which `make` has built `src`.
 #[test]
 #[ignore = "of .ci/long foreign"]
-fn groups_nvme_and_block_of_blktests() {
+fn groups_nvme_and_block_of_blktests_pass() {
     let Some(folder) = checkout("blktests") else { return };
     let script = "cp -r /share/blktests /run/blktests; cd /run/blktests; echo 'TEST_DEVS=(/dev/nvme0n1)' >config
         ./check -d -q 15 -o /run/results block nvme 2>&1 | tee /run/log
@@ -189,7 +189,7 @@ fn groups_nvme_and_block_of_blktests() {
         &nvme("foreign-blktests", 1024),
         &["nvme"],
         &packages,
-        &["--share", &folder, "--memory", "2048"],
+        &["--share", &folder, "--memory-mib", "2048"],
         script,
     )
     .stdout;
@@ -199,7 +199,7 @@ fn groups_nvme_and_block_of_blktests() {
 /// Requires a checkout that is built for a processor that QEMU emulates.
 #[test]
 #[ignore = "of .ci/long foreign"]
-fn compliance_tests_of_spdk() {
+fn compliance_tests_of_spdk_pass() {
     let Some(folder) = checkout("spdk") else { return };
     let script = format!(
         "{VFIO}bind ::0108; huge 256; cd /share/spdk
@@ -218,7 +218,7 @@ fn compliance_tests_of_spdk() {
         "libfuse3-4",
         "libkeyutils1",
     ];
-    let arguments = ["--direct", "--iommu", "--memory", "2048", "--cpu", "max", "--share", &folder];
+    let arguments = ["--direct", "--vtd", "--memory-mib", "2048", "--cpu", "max", "--share", &folder];
     let said = guest(&nvme("foreign-spdk", 64), &["vfio-pci"], &packages, &arguments, &script).stdout;
     check(
         &said,

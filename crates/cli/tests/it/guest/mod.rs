@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Labs on a stock kernel: what the kernel finds, assigns, reports and survives. QEMU, kernels and programs that are not in the user's
-//! cache are fetched from Debian's packages.
+//! Labs on a stock kernel: functions that the kernel finds, resources that it assigns, and errors that it reports and
+//! survives. QEMU, kernels and programs that are not in the user's cache are fetched from Debian's packages.
 
 use crate::common;
 mod errors;
@@ -46,7 +46,7 @@ fn kernel_finds_same_hierarchy_as_riser() {
         echo == resources\nfor f in $d/10000*; do echo ${f##*/} $(head -1 $f/resource); done\necho == end";
     let folder = tempfile::tempdir().unwrap();
     let hexdump = folder.path().join("dump");
-    let guest = Guest::run(deep, script, &["--hexdump", hexdump.to_str().unwrap()]);
+    let guest = Guest::run(deep, script, &["--write-hexdump", hexdump.to_str().unwrap()]);
     let (theirs, ours) = (dump(&guest.shared("dump")), dump(&fs::read_to_string(&hexdump).unwrap()));
     // Two root ports, three upstream ports, five downstream ports, and four devices.
     assert_eq!(ours.len(), (2 + 3 + 5 + 4) * 256);
@@ -132,7 +132,7 @@ fn enables_and_disables_virtual_functions() {
     );
     let folder = tempfile::tempdir().unwrap();
     let hexdump = folder.path().join("dump");
-    let arguments = ["--module", "pci-pf-stub", "--hexdump", hexdump.to_str().unwrap()];
+    let arguments = ["--module", "pci-pf-stub", "--write-hexdump", hexdump.to_str().unwrap()];
     let guest = Guest::run(text, &script, &arguments);
     // A port, the physical function, and three virtual functions.
     let ours = dump(&fs::read_to_string(&hexdump).unwrap());
@@ -171,7 +171,7 @@ fn boots_write_same_registers() {
     }
 }
 
-/// A record of a guest's run replays without the guest to the same bytes, although a second machine follows the first in it.
+/// A record of a guest's run, with two machines one after the other, replays without the guest to the same bytes.
 #[test]
 fn record_replays_without_guest() {
     let folder = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@ use crate::guest::rig::{Guest, times};
 /// The link of a DMA engine breaks during its writes to memory. pciehp removes the device, and finds it again in its power-on state; it works
 /// as before.
 #[test]
+#[ignore = "of .ci/long guest"]
 fn device_can_be_removed_during_dma() {
     let lab = "version = 1\n[[slot]]\nname = 'engine'\ndevice = 'dma-engine'\nhot_plug = true\nhot_plug_controls = false\n";
     let script = r#"engine=10000:01:00.0

@@ -98,7 +98,7 @@ static void uio(const char *device)
     }
 }
 
-// Uses a page that several guests have at the same address, and that their kernels were told not to use.
+// Uses a page that several guests have at the same address. An option keeps their kernels from using it.
 static void shared_address(const char *device, const char *seed, const char *what)
 {
     char path[256];

@@ -27,7 +27,7 @@ impl Drop for Running {
 
 #[test]
 #[ignore = "a measurement: cargo nextest run --release -p riser-cli --no-capture --run-ignored only guest_mmio::"]
-fn access_cost_compared_with_bare_server() {
+fn measures_access_cost_against_bare_server() {
     let folder = tempfile::tempdir().unwrap();
     let (echo, _) = (compile("echo", folder.path()), compile("mmio", folder.path()));
     let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/clock.toml");

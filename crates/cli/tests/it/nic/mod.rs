@@ -134,14 +134,14 @@ fn iperf(mode: &[&str]) {
 
 #[test]
 #[ignore = "of .ci/long nic"]
-fn iperf3_both_ways_in_direct_mode() {
+fn iperf3_works_both_ways_in_direct_mode() {
     iperf(&["--direct"]);
     iperf(&["--direct", "--cpus", BOTH]);
 }
 
 #[test]
 #[ignore = "of .ci/long nic"]
-fn iperf3_both_ways_below_vmd() {
+fn iperf3_works_both_ways_below_vmd() {
     let silent = ["--set", "host.root_port_interrupts=false"];
     for cpus in [&[][..], &["--cpus", BOTH]] {
         iperf(cpus);
@@ -163,8 +163,9 @@ fn bonds() -> PathBuf {
     path
 }
 
-/// Speed and long frames of one pair; then active-backup bonds of two pairs. A bond loses its carrier because the other end is down, unbound or
-/// cut, or its cable is out. Four to sixteen of a hundred pings are lost. If the carrier stays, all sixty pings after the failure are lost.
+/// Tests speed and long frames of one pair, then active-backup bonds of two pairs. A bond loses its carrier because the
+/// other end is down, unbound or cut, or its cable is out. Four to sixteen of a hundred pings are lost. If the carrier
+/// stays, all sixty pings after the failure are lost.
 #[test]
 #[ignore = "of .ci/long nic"]
 fn bonds_fail_over_when_other_end_fails() {
@@ -254,9 +255,9 @@ fn simple_nic_driver_works() {
 
 #[test]
 #[ignore = "of .ci/long nic"]
-fn simple_nic_driver_loses_none_of_ten_thousand() {
+fn simple_nic_driver_loses_none_of_ten_thousand_pings() {
     simple(&[], 10_000);
-    simple(&["--direct", "--iommu"], 10_000);
+    simple(&["--direct", "--vtd"], 10_000);
 }
 
 /// Script that sends TCP to the NIC in the other namespace, and then back.
@@ -277,8 +278,8 @@ fn show_rates(what: &str, stdout: &str) {
 
 #[test]
 #[ignore = "of .ci/long nic"]
-fn iperf3_both_ways_between_simple_nics() {
-    for mode in [&[][..], &["--direct", "--iommu"]] {
+fn iperf3_works_both_ways_between_simple_nics() {
+    for mode in [&[][..], &["--direct", "--vtd"]] {
         let outcome = run_simple(mode, &iperf_both_ways());
         show_rates(&format!("{mode:?}"), &outcome.stdout);
     }

@@ -188,7 +188,7 @@ fn simple_nic_driver_works_over_nettlp() {
 
 #[test]
 #[ignore = "of .ci/long nic"]
-fn simple_nic_driver_over_nettlp_loses_none_of_ten_thousand() {
+fn simple_nic_driver_over_nettlp_loses_none_of_ten_thousand_pings() {
     nothing_is_lost("session-10k", "session", DIRECT, "", 10_000);
     nothing_is_lost("tagged-10k", "tagged", DIRECT, "", 10_000);
     nothing_is_lost("many-10k", "session", &[], MANY, 10_000);
@@ -273,7 +273,7 @@ fn simple_nic_driver_works_with_upstream_device() {
 /// TCP between the NIC over UDP and another NIC of the guest, in its own namespace. A bridge of this machine connects their cables.
 #[test]
 #[ignore = "of .ci/long nic"]
-fn iperf3_both_ways_with_simple_nic_over_nettlp() {
+fn iperf3_works_both_ways_with_simple_nic_over_nettlp() {
     let Some(nets) = Nets::new("iperf") else { return };
     let net = &nets.device;
     let bridge = [

@@ -170,8 +170,9 @@ fn two_processors_have_queues_in_direct_mode() {
     );
 }
 
-/// Each lost completion of a host memory read ends a command with a transient Data Transfer Error. Linux retries it, and fio sees no error.
-/// Reads of 128 B have one completion each: if one of several were missing, the next would be a malformed TLP.
+/// Each lost completion of a host memory read ends a command with a transient Data Transfer Error. Linux retries the
+/// command, and fio reports no error. Reads of 128 B have one completion each. If one of several completions of a read
+/// were missing, the next would be a malformed TLP.
 #[test]
 #[ignore = "of .ci/long nvme"]
 fn fio_sees_no_errors_after_lost_completions() {
@@ -181,7 +182,7 @@ fn fio_sees_no_errors_after_lost_completions() {
         fio_ --filename=/dev/nvme0n1 --size=16m --rw=randwrite --verify=crc32c | verified\n\
         nvme error-log /dev/nvme0 -e 16 | grep -c 'status_field.*: 0x4 '\n\
         dmesg | grep -c 'I/O error' || true";
-    // A command that cannot be fetched stops the controller. Linux resets it after this time.
+    // A command that cannot be fetched stops the controller. Linux resets the controller after this time.
     let outcome = run("nvme-lost", "", &["--append", "nvme_core.io_timeout=2"], script);
     let lines: Vec<&str> = outcome.stdout.lines().collect();
     let [fio, errors, complaints] = lines[..] else { panic!("{}{}", outcome.stdout, outcome.stderr) };
@@ -193,7 +194,7 @@ fn fio_sees_no_errors_after_lost_completions() {
 /// Prints the medians: `--ignored --nocapture` in a release build.
 #[test]
 #[ignore = "a measurement"]
-fn speed_compared_with_qemu_controller() {
+fn measures_speed_against_qemu_controller() {
     let image = folder("nvme-image").join("disk");
     fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
     let drive = format!("file={},if=none,format=raw,id=other", image.display());

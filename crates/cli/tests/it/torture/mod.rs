@@ -118,7 +118,7 @@ fn long(rig: &Rig, arguments: &[&str]) {
     let of = |name: &str, otherwise: &str| std::env::var(name).unwrap_or(otherwise.to_owned());
     let (kernel, faults, seed) =
         (of("RISER_KERNEL", "6.1"), of("RISER_FAULTS", "1000"), of("RISER_SEED", "7"));
-    let fixed = ["--kernel", &kernel, "--faults", &faults, "--seed", &seed, "--memory", "1024"];
+    let fixed = ["--kernel", &kernel, "--faults", &faults, "--seed", &seed, "--memory-mib", "1024"];
     let (_, report) = rig.torture(&[&fixed, arguments].concat());
     println!("{report:#}");
     assert_eq!(report["faults"].to_string(), faults);

@@ -24,7 +24,7 @@ pub struct SlotLayout {
     pub attention_indicator: bool,
     /// Power Indicator Present.
     pub power_indicator: bool,
-    /// No Command Completed Support: commands take effect at once.
+    /// No Command Completed Support: commands take effect immediately.
     pub no_command_completed: bool,
     /// Slot Power Limit Value, in the unit of the scale; 0 to FEh.
     pub power_limit_value: u8,
@@ -36,7 +36,7 @@ pub struct SlotLayout {
 
 impl SlotLayout {
     /// Returns an empty slot `number` with every hot-plug feature, including a latch (MRL sensor) and surprise removal.
-    /// It needs time for commands and sets no power limit.
+    /// Commands take time, and the slot sets no power limit.
     pub const fn with_all(number: u16) -> SlotLayout {
         SlotLayout {
             number,
@@ -99,7 +99,7 @@ pub enum SlotEvent {
     PowerFault,
     /// The retention latch was opened or closed.
     MrlSensor {
-        /// True if it is open now.
+        /// True if the latch is open.
         open: bool,
     },
     /// A card was inserted or removed.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registers of the PCI Express capability (`PCIe 5.0 §7.5.3`), for every port type. A layout leaves out those that
-//! its port does not have.
+//! The registers of the PCI Express capability (`PCIe 5.0 §7.5.3`), for every port type. A layout omits the registers
+//! that its port does not have.
 
 use crate::register::structure;
 
 const NO_ASPM: &str = "riser's links have no low-power states";
 const NO_TRAINING: &str = "link training is not modelled";
-const ANY_CUT: &str = "tells an endpoint where its root port splits completions; endpoints here accept any split, and root ports have it HwInit";
+const ANY_CUT: &str = "informs an endpoint where its root port splits completions; riser's endpoints accept any split; HwInit in root ports";
 const NO_AUTONOMY: &str = "no device changes its link's bandwidth autonomously";
-const INDICATOR: &str = "shown only by ConfigSpace::slot: a slot has no lights";
+const INDICATOR: &str = "a simulated slot has no lights; only ConfigSpace::slot shows the value";
 const SYSTEM_ERROR: &str = "the root complex signals errors only by AER interrupts, not by a system error";
 
 structure! {

@@ -7,7 +7,7 @@ use riser_device::{
 use riser_device::{Ready, Token, seam};
 use tlp::{AtomicOp, Class, Data, PayloadPool, Span, Time};
 
-/// An action of a device, without the IDs that it chose.
+/// An action of a device, without the IDs that the device has chosen.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     Taken(u32),
@@ -52,7 +52,7 @@ impl Rig {
         }
     }
 
-    /// Polls everything that has room until there is no more output.
+    /// Polls every class that has room, until there is no more output.
     pub(crate) fn poll_all(&mut self) {
         for _ in 0..100_000 {
             let before = self.log.len();

@@ -115,7 +115,7 @@ impl Slot {
                 (self.config(id, Access::Read, function, register_dw, byte_enables), Data::NONE)
             }
             HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value } => {
-                // If a write enables only some bytes, the TLP has those from the first to the last.
+                // If a write enables only some bytes, the TLP has the bytes from the first to the last enabled one.
                 let body = self.config(id, Access::Write, function, register_dw, byte_enables);
                 let tlp = Tlp::from_lanes(Repr::new(body), &value.to_le_bytes(), &self.pool);
                 (body, tlp.data)

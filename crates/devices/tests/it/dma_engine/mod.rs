@@ -134,7 +134,7 @@ fn load(transfers: u32, size_bytes: u32, ring_entries: u32) -> Settings {
     Settings { transfers, size_bytes, ring_entries, ..Settings::default() }
 }
 
-/// All requested bytes and no others were moved, as checked by the device and the driver.
+/// Checks in device and driver that exactly the requested bytes were moved.
 fn assert_moved(report: &FunctionReport, load: &Settings) {
     let expected = RingReport {
         bytes: u64::from(load.transfers) * u64::from(load.size_bytes),
@@ -147,8 +147,8 @@ fn assert_moved(report: &FunctionReport, load: &Settings) {
 
 #[test]
 fn every_byte_of_every_function_arrives() {
-    // Virtual functions, window, and load of each: one byte of each size class, rings of one, a window of one, transfer
-    // sizes that are no multiple of a read, and more transfers than ring entries.
+    // Virtual functions, window, and load of each. Covers small sizes of each class, rings of one entry, a window of
+    // one, transfer sizes that are no multiple of a read, and more transfers than ring entries.
     let rows = [
         (0, 1, load(1, 8, 1)),
         (0, 32, load(37, 4096, 8)),
@@ -206,7 +206,7 @@ fn every_setting_moves_every_byte() {
 }
 
 #[test]
-fn each_function_interrupts_with_its_own_vectors() {
+fn each_function_uses_its_own_vectors() {
     let mut bench = Bench::new(&Settings { vfs: 2, window: 8, ..Settings::default() });
     // A ring of 8: one interrupt per four transfers.
     assert_eq!(bench.run(&load(16, 64, 8)), Ok(()));
@@ -230,13 +230,13 @@ fn equal_functions_get_equal_shares() {
 }
 
 #[test]
-fn a_larger_window_hides_more_of_the_latency() {
+fn larger_window_hides_more_latency() {
     let elapsed = |window| {
         let mut bench = Bench::new(&Settings { vfs: 0, window, ..Settings::default() });
         assert_eq!(bench.run(&load(64, 4096, 16)), Ok(()));
         bench.report.get().elapsed(0, tlp::Time::MAX).as_ps()
     };
-    // 512 sequential reads of data, 500 ns each, and little else.
+    // 512 sequential reads of data, 500 ns each, take nearly all of the time.
     let one = elapsed(1);
     assert!((256_000_000..300_000_000).contains(&one), "{one} ps");
     let four = elapsed(4);
@@ -256,7 +256,7 @@ fn all_virtual_functions_of_one_bus_run() {
 const FLR: u32 = 1 << 15;
 
 #[test]
-fn a_reset_of_one_function_under_load_disturbs_no_other() {
+fn reset_under_load_affects_no_other_function() {
     for vfs in [4, 20] {
         let mut bench = Bench::new(&Settings { vfs, window: 8, ..Settings::default() });
         let load = load(64, 2048, 8);
@@ -333,7 +333,7 @@ fn removed_virtual_functions_do_not_disturb_the_physical_one() {
 }
 
 #[test]
-fn illegal_settings_are_refused() {
+fn rejects_invalid_settings() {
     let of = |settings| {
         let pool = PayloadPool::new();
         let made = functions(&settings, PcieLayout::default(), 256, &pool, &Shared::default(), None, None);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Eight functions in parallel with random operations: transfers of all sizes and places, chains, both kinds of rings, and during
-//! them aborts, and resets of an engine's function by register and by Function Level Reset. Every byte is checked, including the
-//! neighboring ones.
+//! Eight functions in parallel with random operations: transfers of all sizes and addresses, chains, and both kinds of
+//! rings. During the transfers there are aborts, and resets of a function by register and by Function Level Reset.
+//! Every byte is checked, including the neighboring ones.
 
 use super::rules::Engine;
 use super::{Bench, FLR, PF};
@@ -88,7 +88,7 @@ async fn kill(cpu: &Cpu, function: FoundFunction, engine: &Engine, kill: Kill) {
         Kill::FunctionLevelReset => {
             let control = function.pcie.unwrap() + 2;
             cpu.config_write(function.bdf, control, 0b0011, FLR).await.unwrap();
-            // Everything in flight has arrived by then.
+            // All data in flight have arrived by then.
             cpu.sleep(Duration::from_us(5)).await;
             cpu.config_write(function.bdf, 1, 0b0011, 6).await.unwrap();
         }
@@ -153,7 +153,7 @@ async fn round(cpu: &Cpu, function: FoundFunction, memory: [u64; 3], random: &mu
 
 /// `RISER_ROUNDS` rounds of each function; the default is 60.
 #[test]
-fn every_byte_is_right_after_random_operations() {
+fn every_byte_is_correct_after_random_operations() {
     let rounds = std::env::var("RISER_ROUNDS").map_or(60, |rounds| rounds.parse().unwrap());
     for (seed, window_of) in [(1, WindowOf::All), (2, WindowOf::Function)] {
         let mut bench =

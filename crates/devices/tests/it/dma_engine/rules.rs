@@ -215,7 +215,7 @@ fn errors_are_reported_in_their_descriptors() {
     }
 }
 
-/// Every failure aborts the rest of its chain. A function without Bus Master Enable writes nothing, and reports that.
+/// Every failure aborts the rest of its chain. A function without Bus Master Enable does not write, and reports this.
 #[test]
 fn a_chain_ends_with_its_first_failure() {
     let ended = one().run_program(|cpu, functions| async move {
@@ -245,7 +245,7 @@ fn a_chain_ends_with_its_first_failure() {
 
 /// Errors about impossible settings name the legal values.
 #[test]
-fn impossible_settings_are_refused() {
+fn rejects_impossible_settings() {
     let refused = |settings: Settings, key: &str| {
         let fault = plug::Model::check(&settings).unwrap_err();
         assert!(fault.key.iter().any(|part| part == key) && fault.message.contains("expected"), "{fault:?}");
@@ -258,7 +258,7 @@ fn impossible_settings_are_refused() {
     refused(Settings { h2d_engines: 9, d2h_engines: 8, ..settings() }, "h2d_engines");
 }
 
-/// Wrong data are reported with their place, and the data after them are checked by their own place.
+/// Wrong data are reported with their position in the stream. Later data are checked by their own position.
 #[test]
 fn wrong_integers_fail_only_their_descriptor() {
     let ended = one().run_program(|cpu, functions| async move {
@@ -309,7 +309,7 @@ fn an_invalid_ring_stops_only_its_engine() {
         up.post(&[(memory, 64, 0)]).await;
         cpu.interrupt(FIRST_VECTOR).await;
         assert_eq!(up.error().await, E::Ring);
-        // More than the ring's size; and fewer than before.
+        // POSTED rises by more than the ring's size, or falls.
         for wrong in [ENTRIES + 2, 0xffff_ffff] {
             up.enable(LogicKind::Plain).await;
             up.post(&[(memory, 64, 0)]).await;
@@ -331,7 +331,7 @@ fn an_invalid_ring_stops_only_its_engine() {
     assert!(!bench.slot.log.iter().any(beyond));
 }
 
-/// An abort ends what was posted before it, in order, but nothing posted after it.
+/// An abort ends the descriptors posted before it, in order, but no later ones.
 #[test]
 fn an_abort_ends_posted_descriptors() {
     for (number, host_ring) in [(0, true), (1, true), (0, false), (1, false)] {
@@ -354,7 +354,7 @@ fn an_abort_ends_posted_descriptors() {
             engine.post(&[(memory, 100, 0)]).await;
             assert_eq!(engine.done(13).await, failed);
             assert_eq!(engine.status(12).await, (E::Ok, 100));
-            // Disabling ends the rest, and no more descriptors are taken.
+            // A disable ends the remaining descriptors, and the engine takes no more.
             engine.post(&[(memory, 1 << 14, 0); 3]).await;
             engine.control(0, LogicKind::Plain).await;
             engine.done(16).await;
@@ -402,7 +402,7 @@ fn a_reset_by_register_affects_only_its_function() {
     assert_eq!(bench.slot.endpoint.counters().unexpected_completions, 0);
 }
 
-/// Interrupts are held back until there are enough, or the time has passed.
+/// Interrupts are delayed until there are enough, or the time has passed.
 #[test]
 fn interrupts_are_coalesced() {
     let mut bench = one();
@@ -434,9 +434,10 @@ fn interrupts_are_coalesced() {
     assert_eq!(interrupts, 4);
 }
 
-/// A loop-back holds data until they are taken, without an effect on others. The output is equal to the input, however it is split.
+/// A loop-back holds data until they are taken, without an effect on others. The output equals the input for any split
+/// of the data.
 #[test]
-fn a_full_loop_back_blocks_no_others() {
+fn full_loop_back_blocks_no_other_engine() {
     let mut bench = Bench::new(&Settings { vfs: 1, window: 4, ..Settings::default() });
     let ended = bench.run_program(|cpu, functions| async move {
         let from = cpu.memory().alloc(1 << 18, 4096).unwrap();
@@ -460,7 +461,7 @@ fn a_full_loop_back_blocks_no_others() {
     assert_eq!(ended, Ok(()));
 }
 
-/// The same in full. ENABLE of the engine that takes the data empties the FIFO, so it is first.
+/// The same in full. ENABLE of the engine that reads the FIFO empties it, so this engine is enabled first.
 #[test]
 fn a_loop_back_returns_its_input() {
     let ended = one().run_program(|cpu, functions| async move {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Traffic Classes on virtual channels of which some have no room: the others go on, and no TLP passes one that it may not pass.
+//! Traffic Classes on virtual channels, of which some have no room. The others continue, and the ordering rules hold.
 
 use crate::endpoint::harness::*;
 use device::*;
@@ -55,7 +55,7 @@ fn write_continues_where_its_channel_filled_up() {
     assert_eq!(poll(&mut bench, Class::Posted, TcSet::ALL), None);
 }
 
-/// `PCIe 5.0 §2.4.1`, entry B2a: of one Traffic Class; there is no order between two (`§2.5`).
+/// `PCIe 5.0 §2.4.1`, entry B2a, within one Traffic Class. Different classes have no order (`§2.5`).
 #[test]
 fn read_waits_only_for_earlier_writes_of_its_class() {
     let mut bench = Bench::new(EndpointLimits::default());
@@ -71,7 +71,7 @@ fn read_waits_only_for_earlier_writes_of_its_class() {
     assert_eq!(poll(&mut bench, Class::NonPosted, room), Some((1, 0x1000)));
 }
 
-/// A read that was there before a write does not wait for it (entry A3: posted requests pass, they are not waited for).
+/// A read issued before a write does not wait for it (entry A3: the posted request passes the read).
 #[test]
 fn read_does_not_wait_for_later_writes() {
     let mut bench = Bench::new(EndpointLimits::default());
@@ -104,7 +104,7 @@ fn answer_without_room_does_not_stop_other_classes() {
 
 /// Refusals come from the endpoint itself, and have the Traffic Class of the request that they refuse.
 #[test]
-fn refusals_take_the_class_of_the_request() {
+fn refusals_use_the_traffic_class_of_the_request() {
     let mut bench = Bench::new(EndpointLimits::default());
     for (n, tag) in [(4, 1), (0, 2)] {
         let mut tlp = mrd(tag, 0xdead_0000, 4);
@@ -116,9 +116,10 @@ fn refusals_take_the_class_of_the_request() {
     assert_eq!([of(only(0)), of(only(0)), of(only(4))], [Some(0), None, Some(4)]);
 }
 
-/// The number of parked outputs is bounded: then the device is polled for no more of the class, and goes on when there is room.
+/// The number of outputs that wait for room is bounded. At the limit the device is not polled for this class, and it continues when
+/// there is room.
 #[test]
-fn parked_outputs_are_bounded() {
+fn outputs_without_room_are_bounded() {
     let mut bench = Bench::new(EndpointLimits::default());
     for n in 0..100 {
         bench.probe().push(Class::Posted, write_of(6, 0x1000 * n, 4));
@@ -132,7 +133,7 @@ fn parked_outputs_are_bounded() {
 }
 
 #[test]
-fn interrupts_stay_behind_the_writes_of_tc0() {
+fn interrupts_follow_earlier_writes_of_tc0() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.write_config(0, MSI + 1, 0xfee0_0000);
     bench.write_config(0, MSI, 0x0001_0000);

@@ -134,8 +134,8 @@ fn stray_completion() -> Tlp {
     Tlp::new(Repr::new(Body::Completion(body)), Data::NONE)
 }
 
-// Headers as PCIe 5.0 §2.2 lays them out: Fmt and Type in bits 31:24, EP 14, TD 15, Length 9:0; Requester ID, Tag, Byte
-// Enables; address. Those beyond 4 GiB have four DW.
+// Headers by PCIe 5.0 §2.2: Fmt and Type in bits 31:24, EP 14, TD 15, Length 9:0; Requester ID, Tag, Byte Enables;
+// address. Headers of addresses beyond 4 GiB have four DWs.
 #[rustfmt::skip]
 fn rows() -> Vec<Row> {
     const UR: u32 = 1 << 20;
@@ -331,7 +331,7 @@ fn severity_makes_any_uncorrectable_error_fatal() {
 
 /// Errors that belong to no function are logged in all of them, and reported once (`PCIe 5.0 §6.2.4`).
 #[test]
-fn errors_of_no_function_are_logged_in_all() {
+fn errors_without_a_function_are_logged_in_all() {
     let unclaimed = mwr(0x1000, &[0; 4]);
     let causes = [
         (Cause::Arrives(unclaimed), 1 << 20, 0x31),
@@ -346,7 +346,7 @@ fn errors_of_no_function_are_logged_in_all() {
 }
 
 #[test]
-fn errors_of_one_function_are_its_own() {
+fn errors_are_logged_only_in_their_function() {
     let mut bench = bench_of(2);
     bench.handle(poisoned(mwr(BAR2 + 0x1400, &[0; 4])));
     assert_eq!(bench.messages(), [(0x31, Bdf::from_bits(EP.bits() | 1))]);
@@ -395,9 +395,9 @@ fn link_down_ends_outstanding_requests_and_resets() {
 }
 
 /// `PCIe 5.0 §7.5.1.1.4`: a poisoned completion is reported even if its transfer has failed before, whether or not its
-/// tag waits for more.
+/// tag waits for more completions.
 #[test]
-fn poison_after_a_failed_transfer_is_logged() {
+fn poisoned_data_after_a_failed_transfer_is_logged() {
     const POISONED: u32 = 1 << 12;
     const PARITY: u32 = 1 << 31;
     for poison in [true, false] {
@@ -419,7 +419,7 @@ fn poison_after_a_failed_transfer_is_logged() {
 
 /// A poisoned request that is unsupported as well is an Unsupported Request; Detected Parity Error shows that it was poisoned.
 #[test]
-fn poison_of_a_refused_tlp_shows_in_status() {
+fn refused_poisoned_tlp_sets_status() {
     for (tlp, parity) in [(mwr(0x1000, &[0; 4]), 0), (poisoned(mwr(0x1000, &[0; 4])), 1 << 31)] {
         let mut bench = bench();
         bench.handle(tlp);
@@ -441,7 +441,7 @@ fn kind(tlp: &Tlp) -> char {
 /// TLPs that may not pass DMA.
 #[test]
 fn error_messages_and_dma_take_turns() {
-    // Number of errors that wait at first: the next one arrives before or after the last message has been sent.
+    // Number of errors that wait at first. The next error arrives before or after the last message has been sent.
     for (functions, waiting) in [(1, 1), (2, 1), (1, 0), (2, 0)] {
         let mut bench = bench_of(functions);
         (0..3).for_each(|n| bench.probe().push(Class::Posted, write(0x1000 * n, Data::Counted(64))));

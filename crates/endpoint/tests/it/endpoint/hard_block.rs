@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A design of raw TLPs with its front: the TLPs that reach it, the TLPs of its own that are sent, and the answers of the front
-//! itself.
+//! A design of raw TLPs with its front: the TLPs that reach the design, the design's TLPs that are sent, and the
+//! answers of the front itself.
 
 use crate::endpoint::harness::*;
 use config::{Builder, ConfigSpace, Identity, PcieLayout};
@@ -24,7 +24,7 @@ struct Moves {
     sends_wrong: bool,
 }
 
-/// A design that a test controls completely; it takes requests by itself.
+/// A design that a test controls completely, but that accepts requests by itself.
 #[derive(Clone, Default)]
 struct Scripted(Rc<RefCell<Moves>>);
 
@@ -64,7 +64,7 @@ struct Block {
 }
 
 impl Block {
-    /// Two functions as those of [`Bench::with_functions`]; 32 tags, since extended ones are not enabled.
+    /// Two functions as in [`Bench::with_functions`], with 32 tags, because extended tags are not enabled.
     fn new() -> Block {
         Block::of(vec![space(), space()], EndpointLimits::default())
     }
@@ -147,7 +147,7 @@ fn answers(request: &DesignRequest, piece: u32) -> Vec<Tlp> {
 }
 
 #[test]
-fn requests_to_bars_come_out_as_tlps_and_are_answered_by_them() {
+fn design_receives_and_answers_bar_requests_as_tlps() {
     let mut block = Block::new();
     block.handle(mwr(BAR0 + 0x1_0040, &[1, 2, 3, 4]));
     block.handle(mrd(7, BAR0 + 0x100, 256));
@@ -156,7 +156,7 @@ fn requests_to_bars_come_out_as_tlps_and_are_answered_by_them() {
     assert_eq!((write.function, write.target), (1, at(0, 0x40)));
     assert_eq!(write.tlp.data.bytes(), Some(&[1, 2, 3, 4][..]));
     assert_eq!((read.function, read.target), (0, at(0, 0x100)));
-    // Their credits return as it takes them.
+    // Their credits return when the design accepts them.
     assert_eq!(std::iter::from_fn(|| block.port.poll_credits()).count(), 2);
 
     let sent = answers(read, 128);
@@ -167,7 +167,7 @@ fn requests_to_bars_come_out_as_tlps_and_are_answered_by_them() {
         assert_eq!(ours, Completion { completer: EP, ..theirs }, "the Completer ID is put right");
         assert_eq!(left.data, tlp.data);
     }
-    // The request was answered: any further completion answers nothing.
+    // The request was answered, so any further completion has no request.
     block.sends(0, sent[0].clone());
     // Requester 00:00.0, tag 7.
     let why = RefusedTlp::NoRequest(Violation::new(RuleId::UnexpectedCompletion, 7));
@@ -228,8 +228,8 @@ fn design_reads_with_its_own_tags() {
     assert_eq!(block.refused(Class::NonPosted), [RefusedTlp::Tag(21)]);
 }
 
-/// Requesters downstream of the design, with the same tags: each gets its own completions, and one that finds no tag waits for
-/// it.
+/// Requesters downstream of the design use the same tags. Each gets its own completions, and a request without a free
+/// tag waits.
 #[test]
 fn requesters_downstream_of_a_design_borrow_tags() {
     let mut block = Block::new();
@@ -261,8 +261,8 @@ fn requesters_downstream_of_a_design_borrow_tags() {
     assert_eq!(heard, expected.collect::<Vec<_>>());
 }
 
-/// If functions share their tags, a tag that another function has is not free, neither for a request with the design's
-/// tag nor for one that borrows. It is free again after its last completion, or when its rest is over.
+/// If functions share their tags, a tag of another function is not free, neither for the design's own request nor for a
+/// relayed one. The tag is free again after its last completion, or after its quarantine.
 #[test]
 fn functions_of_one_pool_never_share_a_tag() {
     let limits = EndpointLimits {
@@ -307,9 +307,9 @@ fn functions_of_one_pool_never_share_a_tag() {
     assert!(block.poll(Class::NonPosted).is_some(), "the rest of the others is over");
 }
 
-/// A TLP that the specification or software does not allow is not sent, and the design gets the reason.
+/// The block does not send a TLP that the specification or software forbids. The design gets the reason.
 #[test]
-fn refused_tlps_come_back_to_the_design() {
+fn refused_tlps_are_returned_to_the_design() {
     let mut block = Block::new();
     let mut long = mwr(0x1000, &[0; 512]);
     long.repr.ep = true;
@@ -371,7 +371,7 @@ fn limits() -> Limits {
 }
 
 #[test]
-fn completions_that_do_not_fit_their_request_come_back() {
+fn mismatched_completions_are_returned_to_the_design() {
     let mut block = Block::new();
     block.handle(mrd(3, BAR0 + 4, 256));
     let [request] = &block.requests()[..] else { panic!("one request") };
@@ -394,7 +394,7 @@ fn completions_that_do_not_fit_their_request_come_back() {
     block.sends(0, good[1].clone());
     let why = RefusedTlp::Completion(Violation::expecting(RuleId::ByteCount, 128, 256));
     assert_eq!(block.refused(Class::Completion), [why], "out of order");
-    // An error in the middle of it is its last, and logged (`PCIe 5.0 §2.3.1`).
+    // An error within the answer is its last completion, and logged (`PCIe 5.0 §2.3.1`).
     block.sends(0, good[0].clone());
     assert!(block.poll(Class::Completion).is_some());
     let asked = Asked::of(&request.tlp.repr).unwrap();
@@ -430,7 +430,7 @@ fn reads_time_out() {
     assert!(block.poll(Class::NonPosted).is_some());
 }
 
-/// A Function Level Reset voids the outstanding requests of one function; those of the other go on.
+/// A Function Level Reset voids the outstanding requests of one function. Requests of the other function continue.
 #[test]
 fn reset_is_reported_and_voids_requests() {
     let mut block = Block::of(vec![resettable(), resettable()], EndpointLimits::default());
@@ -471,7 +471,7 @@ fn resettable() -> ConfigSpace {
     Builder::type0(Identity { vendor: 0x1234, device: 1, ..Identity::default() }).pcie(pcie).build().unwrap()
 }
 
-/// Vectors become what software has configured: MSI here (`PCIe 5.0 §6.1.4`); masked ones wait.
+/// Vectors are sent as software has configured them, here as MSI (`PCIe 5.0 §6.1.4`). Masked vectors wait.
 #[test]
 fn front_sends_interrupts_as_configured() {
     let mut block = Block::new();
@@ -487,7 +487,7 @@ fn front_sends_interrupts_as_configured() {
     assert_eq!(block.port.counters().bad_outputs, 1);
 }
 
-/// A table of MSI-X that is the design's: accesses to it reach the design. Else the front answers.
+/// The design has its own MSI-X table, so accesses to the table reach the design. Otherwise the front answers.
 #[test]
 fn design_implements_msix_tables_if_configured() {
     for msix_in_device in [false, true] {
@@ -507,7 +507,7 @@ fn design_implements_msix_tables_if_configured() {
 
 /// Virtual functions of a design appear with VF Enable, each known by its index and ID.
 #[test]
-fn design_has_virtual_functions() {
+fn design_may_have_virtual_functions() {
     use crate::endpoint::virtual_functions::{CONTROL, SRIOV, VF_ENABLE, VF_MSE, physical, virtual_space};
     let design = Scripted::default();
     let limits = EndpointLimits { msix_in_device: true, ..EndpointLimits::default() };
@@ -545,7 +545,7 @@ fn design_has_virtual_functions() {
     assert!(matches!(refused.map(|_| ()), Err(EndpointError::NoSriov(0))));
 }
 
-/// A block without a checker sends a wrong TLP unchanged, with its own ID, and reports what is wrong with it.
+/// A block without a checker sends a wrong TLP unchanged, with its own ID, and reports its error.
 #[test]
 fn block_without_checker_sends_wrong_tlps_unchanged() {
     let mut block = Block::new();
@@ -589,13 +589,13 @@ fn block_without_checker_sends_wrong_tlps_unchanged() {
         assert!(is_told(why), "{tlp}: {why}");
     }
     assert_eq!(block.port.counters().wrong_outputs, 6);
-    // Its requests are tracked: a malformed one is never answered, and ends by timeout.
+    // The block tracks its requests. A malformed request gets no answer, and ends by timeout.
     block.port.handle_timeout(us(60_000));
     let lost = |i| if let DesignInput::Lost { tag, why, .. } = i { Some((tag.bits(), why)) } else { None };
     let mut lost: Vec<_> = block.inputs().into_iter().filter_map(lost).collect();
     lost.sort_by_key(|(tag, _)| *tag);
     assert_eq!(lost, [1, 2, 5].map(|tag| (tag, DmaError::CompletionTimeout)));
-    // Nothing is sent while software forbids it, and no tag that software did not enable.
+    // The block sends no TLP while software forbids it, and no tag that software has not enabled.
     block.sends(0, dma(0, 32, 0x1000, 4));
     assert_eq!(block.refused(Class::NonPosted), [RefusedTlp::TagRange { tag: 32, first: 0, last: 31 }]);
     // The same for a malformed read with such a tag: two double-words across 4 KiB.
@@ -649,9 +649,9 @@ fn error_messages_and_posted_tlps_of_a_design_take_turns() {
     }
 }
 
-/// Transactions Pending of a design's function: see `reset::transactions_pending_ends_with_a_timeout_and_with_flr`.
+/// Transactions Pending of a design's function: see `reset::timeout_and_flr_clear_transactions_pending`.
 #[test]
-fn transactions_pending_of_a_design_ends_with_a_timeout_and_with_flr() {
+fn timeout_and_flr_clear_transactions_pending_of_a_design() {
     let limits = EndpointLimits { completion_timeout: Duration::from_us(50), ..EndpointLimits::default() };
     for reset in [false, true] {
         let mut block = Block::of(vec![space()], limits);

@@ -24,7 +24,7 @@ pub(crate) const DEVICE_CONTROL_2: u16 = PCIE + 10;
 pub(crate) const MSIX: u16 = 0x8c / 4;
 pub(crate) const AER_STATUS: u16 = 0x104 / 4;
 
-/// The state of a device that a test sees and controls.
+/// The state of a device, which a test observes and controls.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) inputs: Vec<Input>,
@@ -33,12 +33,12 @@ pub(crate) struct State {
     pub(crate) timeout: Option<Time>,
     /// Takes requests by itself.
     pub(crate) takes: bool,
-    /// Begins a read as soon as one has ended, for ever.
+    /// Begins a new read whenever a read has ended.
     pub(crate) rereads: bool,
     pub(crate) notifier: Option<Notifier>,
-    /// The messages that it takes.
+    /// The accepted message codes.
     pub(crate) messages: MessageCodes,
-    /// The sizes that it received, each with the number of inputs before it.
+    /// The received sizes, each with the number of inputs before it.
     pub(crate) sizes: Vec<(u32, u32, usize)>,
 }
 
@@ -99,7 +99,7 @@ impl Probe {
         state.notifier.iter().for_each(Notifier::notify);
     }
 
-    /// Takes these requests; likewise.
+    /// Accepts these requests. The device has to notify, too.
     pub(crate) fn take(&self, tokens: Vec<Token>) {
         let state = &mut *self.0.borrow_mut();
         state.taken.extend(tokens);
@@ -110,13 +110,13 @@ impl Probe {
         std::mem::take(&mut self.0.borrow_mut().inputs)
     }
 
-    /// The tokens of all requests since the last look.
+    /// Returns the tokens of all requests since the last call.
     pub(crate) fn tokens(&self) -> Vec<Token> {
         let token = |i: Input| if let Input::Request(r) = i { Some(r.token) } else { None };
         self.take_inputs().into_iter().filter_map(token).collect()
     }
 
-    /// The DMA reads that ended since the last look.
+    /// Returns the DMA reads that ended since the last call.
     pub(crate) fn done(&self) -> Vec<(u32, Result<Data, DmaError>)> {
         let done = |i: Input| if let Input::DmaDone { id, result } = i { Some((id.0, result)) } else { None };
         self.take_inputs().into_iter().filter_map(done).collect()
@@ -163,7 +163,7 @@ impl Bench {
         bench
     }
 
-    /// As after reset, with nothing enabled.
+    /// State after reset, with all features disabled.
     pub(crate) fn raw(limits: EndpointLimits, count: u8) -> Bench {
         Bench::of(limits, (0..count).map(|_| space()).collect())
     }
@@ -220,7 +220,7 @@ impl Bench {
         std::iter::from_fn(|| self.poll(class)).collect()
     }
 
-    /// Header credits returned since the last look, by class; and data credits.
+    /// Header credits and data credits returned since the last call, by class.
     pub(crate) fn credits(&mut self) -> [(u32, u32); 3] {
         let mut sum = [(0, 0); 3];
         while let Some(credit) = self.poll_credits() {
@@ -240,7 +240,7 @@ impl Bench {
         }
     }
 
-    /// Writes a capability's register, by its DW there.
+    /// Writes a register of a capability, by its DW within the capability.
     pub(crate) fn write_capability(&mut self, function: u8, id: u8, dw: u16, value: u32) {
         let at = self.endpoint.config(function).unwrap().capability(id).unwrap();
         self.write_config(function, at + dw, value);

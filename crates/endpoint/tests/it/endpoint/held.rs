@@ -58,9 +58,10 @@ fn non_posted_credits(bench: &mut Bench) -> u32 {
     bench.credits()[Class::NonPosted.index()].0
 }
 
-/// Entry D2a: reads of the MSI-X table and of configuration space flush, whoever answers them.
+/// Entry D2a: reads of the MSI-X table and of configuration space flush writes, even if the endpoint itself answers
+/// them.
 #[test]
-fn own_completions_stay_behind_earlier_writes() {
+fn own_completions_follow_earlier_writes() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.probe().push(Class::Posted, write_of(0, 0x1000, 1024));
     assert_eq!(next(&mut bench, Class::Posted, TcSet::ALL), "MWr 1000");
@@ -75,7 +76,7 @@ fn own_completions_stay_behind_earlier_writes() {
     assert_eq!(all(&mut bench, Class::Completion, TcSet::ALL), ["Cpl 7", "Cpl 9", "Cpl 8"]);
 }
 
-/// Neither a later write, nor one of another Traffic Class or function, holds up a completion.
+/// A completion does not wait for a later write, or a write of another Traffic Class or function.
 #[test]
 fn own_completions_pass_all_other_writes() {
     let mut bench = Bench::with_functions(EndpointLimits::default(), 2);
@@ -91,9 +92,9 @@ fn own_completions_pass_all_other_writes() {
     assert_eq!(all(&mut bench, Class::Completion, TcSet::ALL), ["Cpl 2", "Cpl 5"]);
 }
 
-/// A write that ends because Bus Master Enable was cleared, or by a reset, holds up nothing any more.
+/// A write that ends because Bus Master Enable was cleared, or by a reset, no longer blocks other TLPs.
 #[test]
-fn write_that_ends_early_releases_completions() {
+fn write_that_ends_early_releases_waiting_completions() {
     for flr in [false, true] {
         let mut bench = Bench::new(EndpointLimits::default());
         bench.probe().push(Class::Posted, write_of(0, 0x1000, 512));
@@ -113,7 +114,7 @@ fn write_that_ends_early_releases_completions() {
 
 /// Entry A2a: after PME_TO_Ack, no TLP of any function may follow that was accepted before it (`PCIe 5.0 §5.3.3.2.1`).
 #[test]
-fn own_messages_stay_behind_earlier_writes() {
+fn own_messages_follow_earlier_writes() {
     let mut bench = Bench::with_functions(EndpointLimits::default(), 2);
     bench.write_config(0, DEVICE_CONTROL, 0x2930 | 0xe); // errors are reported
     for (f, address) in [(0, 0x1000), (1, 0x8000)] {
@@ -155,9 +156,9 @@ fn answers_that_cannot_be_sent_are_bounded() {
     assert_eq!(non_posted_credits(&mut bench), 60);
 }
 
-/// A device that answers before it reports that it has taken a request gains nothing.
+/// The limit also applies to a device that answers before it accepts a request.
 #[test]
-fn answers_before_the_take_are_bounded() {
+fn answers_to_unaccepted_requests_are_bounded() {
     let mut bench = few(4);
     bench.probe().0.borrow_mut().takes = false;
     for tag in 0..8 {
@@ -194,7 +195,7 @@ fn answers_void_by_reset_release_credits() {
     assert_eq!(non_posted_credits(&mut bench), 4, "none is left from before");
 }
 
-/// `PCIe 5.0 §2.5`: a stuck channel takes no credits from others, whoever answers.
+/// `PCIe 5.0 §2.5`: a blocked channel uses no credits of others, for answers of the device and of the endpoint.
 #[test]
 fn requests_are_counted_by_traffic_class() {
     for address in [BAR0, BAR2] {
@@ -212,7 +213,7 @@ fn requests_are_counted_by_traffic_class() {
     }
 }
 
-/// A parked output is not a refusal: 90 writes without room, then one that has room.
+/// A parked output is not a refusal: 90 writes have no room, then a write with room is sent.
 #[test]
 fn parked_outputs_are_not_refusals() {
     let mut bench = Bench::new(EndpointLimits::default());
@@ -240,7 +241,7 @@ fn parked_outputs_are_not_refusals() {
 
 /// A pause for refusals delays no wake-up that has another reason.
 #[test]
-fn pause_delays_no_other_wake() {
+fn pause_does_not_delay_other_wake_ups() {
     let bad = |bench: &Bench| {
         (0..100).for_each(|_| bench.probe().push(Class::Completion, Output::Interrupt { vector: 0 }));
     };
@@ -260,7 +261,7 @@ fn pause_delays_no_other_wake() {
     assert_eq!(bench.endpoint.poll_timeout(), Some(Time::ZERO), "the completion may go now");
 }
 
-/// A request that will not be answered gives its place back, and no completion is sent for it.
+/// An abandoned request frees its place, and no completion is sent for it.
 #[test]
 fn abandoned_requests_release_their_resources() {
     let mut bench = few(1);

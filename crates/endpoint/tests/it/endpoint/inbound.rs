@@ -10,7 +10,7 @@ use tlp::*;
 const NON_POSTED: usize = 1;
 
 #[test]
-fn configuration_by_tlps_enumerates_and_captures_the_id() {
+fn configuration_requests_read_registers_and_set_the_id() {
     let mut bench = Bench::raw(EndpointLimits::default(), 1);
     bench.handle(cfg(Access::Read, EP, 0, 0xf, &[]));
     let tlp = bench.poll(Class::Completion).unwrap();
@@ -71,7 +71,7 @@ fn unclaimed_requests_are_unsupported() {
 }
 
 #[test]
-fn memory_enable_gates_and_posted_ones_are_counted() {
+fn memory_enable_gates_requests_and_posted_refusals_are_counted() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.write_config(0, COMMAND, 0x4);
     bench.handle(mrd(1, BAR0, 4));
@@ -103,7 +103,7 @@ fn malformed_and_poisoned_writes_are_dropped_and_logged() {
 }
 
 #[test]
-fn errors_are_reported_by_message_where_enabled() {
+fn errors_are_reported_by_message_if_enabled() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.write_config(0, DEVICE_CONTROL, 0x2930 | 0xe); // non-fatal, fatal, unsupported
     bench.handle(mwr(0x1000, &[0; 4]));
@@ -212,7 +212,7 @@ fn token_is_answered_once_with_the_right_length() {
 
 /// Property 2 of the seam: credits return when the device takes, not before.
 #[test]
-fn credits_return_only_when_the_device_takes() {
+fn credits_return_when_the_device_accepts_the_request() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.probe().0.borrow_mut().takes = false;
     for i in 0..4 {
@@ -231,7 +231,7 @@ fn credits_return_only_when_the_device_takes() {
 
 /// The number of requests that a device may take without answering is bounded: the credits of further reads are withheld.
 #[test]
-fn reads_taken_but_not_answered_are_bounded() {
+fn accepted_unanswered_reads_are_bounded() {
     let mut bench = Bench::new(EndpointLimits { max_requests: 8, ..EndpointLimits::default() });
     for tag in 0..20 {
         bench.handle(mrd(tag, BAR0, 4));
@@ -252,7 +252,7 @@ fn reads_taken_but_not_answered_are_bounded() {
     assert_eq!(bench.credits()[NON_POSTED].0, 12);
 }
 
-/// Property 3 of the seam: a token that is never answered stays silent; its requester times out.
+/// Property 3 of the seam: if a device never answers a token, no completion is sent, and the requester times out.
 #[test]
 fn lost_token_is_never_answered() {
     let mut bench = Bench::new(EndpointLimits::default());
@@ -267,14 +267,14 @@ fn message(code: u8, routing: MessageRouting, id: u16) -> Tlp {
     let mut header = [0; 8];
     header[..2].copy_from_slice(&id.to_be_bytes());
     let tag = Tag::default();
-    // Set_Slot_Power_Limit has data, the others here have none.
+    // Set_Slot_Power_Limit has data; the other messages here have none.
     let length_dw = (code == 0x50).then_some(1);
     let body = Message { routing, requester: HOST, tag, code, header, length_dw };
     Tlp::new(Repr::new(Body::Message(body)), Data::Counted(length_dw.map_or(0, |_| 4)))
 }
 
 #[test]
-fn messages_reach_the_function_they_are_for() {
+fn messages_reach_their_target_function() {
     let mut bench = Bench::with_functions(EndpointLimits::default(), 2);
     let vendor = MessageCodes::of(&[0x7e, 0x7f]);
     bench.probes.iter().for_each(|probe| probe.0.borrow_mut().messages = vendor);
@@ -292,11 +292,11 @@ fn messages_reach_the_function_they_are_for() {
     assert_eq!((ack.code, ack.routing, ack.requester), (0x1b, MessageRouting::Gathered, EP));
 }
 
-/// A message that no function takes is an Unsupported Request and ERR_NONFATAL (`PCIe 5.0 §2.3.1`), except those that
-/// every receiver may ignore (§2.2.8.6, §2.2.8.7) and those that every endpoint knows. A function that takes a code
-/// gets every such message.
+/// A message that no function takes is an Unsupported Request and ERR_NONFATAL (`PCIe 5.0 §2.3.1`), except messages
+/// that every receiver may ignore (§2.2.8.6, §2.2.8.7) and messages that every endpoint knows. A function that takes a
+/// code gets every such message.
 #[test]
-fn messages_no_function_takes_are_unsupported() {
+fn messages_without_target_function_are_unsupported() {
     use MessageRouting::{Broadcast, ById, Local, ToRootComplex};
     let unsupported = [
         (0x60, Local, "an unknown code"),

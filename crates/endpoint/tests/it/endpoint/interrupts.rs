@@ -50,7 +50,7 @@ fn status(bench: &Bench) -> bool {
 }
 
 #[test]
-fn level_is_reported_when_it_changes() {
+fn intx_level_is_reported_when_it_changes() {
     for pin in 1..=4 {
         let mut bench = pins(&[pin]);
         assert_eq!(level(&mut bench, 0, true), [ASSERT + pin - 1]);
@@ -63,9 +63,9 @@ fn level_is_reported_when_it_changes() {
     }
 }
 
-/// `PCIe 5.0 §7.5.1.1.3`: when it is set, asserted levels are deasserted; Interrupt Status shows them all the same.
+/// `PCIe 5.0 §7.5.1.1.3`: when the bit is set, asserted levels are deasserted, but Interrupt Status still shows them.
 #[test]
-fn interrupt_disable_gates_the_level_and_not_the_status() {
+fn interrupt_disable_gates_the_level_but_not_the_status() {
     let mut bench = pins(&[1]);
     assert_eq!(level(&mut bench, 0, true), [ASSERT]);
     bench.write_config(0, COMMAND, 0x6 | INTERRUPT_DISABLE);
@@ -86,7 +86,7 @@ fn intx_does_not_need_bus_master_enable() {
 }
 
 #[test]
-fn msi_replaces_the_level() {
+fn msi_replaces_the_intx_level() {
     let mut bench = pins(&[1]);
     assert_eq!(level(&mut bench, 0, true), [ASSERT]);
     bench.write_capability(0, MSI_ID, 0, 1 << 16);
@@ -107,7 +107,7 @@ fn functions_with_one_pin_share_it() {
 }
 
 #[test]
-fn resets_end_the_level() {
+fn resets_deassert_the_intx_level() {
     let mut bench = pins(&[1]);
     assert_eq!(level(&mut bench, 0, true), [ASSERT]);
     bench.endpoint.reset(Time::ZERO, ResetKind::FunctionLevel);
@@ -120,7 +120,7 @@ fn resets_end_the_level() {
 }
 
 #[test]
-fn the_level_stays_behind_writes() {
+fn intx_change_follows_earlier_writes() {
     let mut bench = pins(&[1]);
     bench.probe().push(Class::Posted, write(0x1000, Data::Counted(400)));
     bench.probe().push(Class::Posted, Output::Intx { asserted: true });
@@ -137,7 +137,7 @@ fn the_level_stays_behind_writes() {
 }
 
 #[test]
-fn without_a_pin_no_level_is_reported() {
+fn function_without_a_pin_reports_no_intx_level() {
     let mut bench = pins(&[0]);
     assert_eq!(level(&mut bench, 0, true), []);
     assert!(!status(&bench));
@@ -178,7 +178,7 @@ fn each_vector_has_its_data() {
 
 /// `PCIe 5.0 §6.1.4.4`: a masked vector sets its pending bit, and is sent when the mask is cleared.
 #[test]
-fn masked_vectors_wait() {
+fn masked_vectors_stay_pending() {
     let mut bench = msi();
     bench.write_capability(0, MSI_ID, 4, 1 << 3 | 1 << 31);
     assert_eq!((raise(&mut bench, 3), raise(&mut bench, 31), raise(&mut bench, 3)), (vec![], vec![], vec![]));
@@ -192,7 +192,7 @@ fn masked_vectors_wait() {
 }
 
 #[test]
-fn a_reset_forgets_what_is_pending() {
+fn reset_clears_pending_vectors() {
     let mut bench = msi();
     bench.write_capability(0, MSI_ID, 4, 1);
     assert_eq!(raise(&mut bench, 0), []);

@@ -190,8 +190,7 @@ fn an_atomic_that_is_not_aligned_is_malformed() {
     assert_eq!(bench.credits()[1], (2, 3), "all credits go back: 8 and 32 B are 1 and 2 units");
 }
 
-/// Poisoned requests that ask for an answer change nothing, are logged as poisoned, and answered with UR
-/// (`PCIe 5.0 §2.7.2.2`).
+/// Poisoned non-posted requests have no effect, are logged as poisoned, and answered with UR (`PCIe 5.0 §2.7.2.2`).
 #[test]
 fn poisoned_requests_are_refused() {
     let config_write = cfg(Access::Write, EP, 4, 0xf, &[0; 4]);
@@ -224,7 +223,7 @@ fn poisoned_requests_are_refused() {
 
 /// CplDLk and CplLk answer MRdLk; only a legacy endpoint serves it (`PCIe 5.0 §6.5.6`, §6.5.7).
 #[test]
-fn locked_reads_are_for_legacy_endpoints() {
+fn only_legacy_endpoints_serve_locked_reads() {
     let unlock = || {
         let (tag, header) = (Tag::default(), [0; 8]);
         let body = Message {
@@ -265,7 +264,7 @@ fn locked_reads_are_for_legacy_endpoints() {
 
 /// Lengths that the function takes, bytes of the write, the device's answer; status (ECN "Deferrable Memory Write").
 #[test]
-fn deferrable_writes() {
+fn deferrable_writes_return_status_of_the_device() {
     use DeferrableLength::{Bytes64, Bytes128};
     let rows = [
         (Some(Bytes64), 64, Some(Ok(Data::NONE)), Status::Success),
@@ -365,7 +364,7 @@ fn disabled_atomics_fail() {
 }
 
 /// Device Control, Device Control 2; the first tag and the number of tags (`PCIe 5.0 §2.2.6.2`): 5, 8 and 10 bits.
-/// 10-bit tags with bits 9:8 of 00b are left to completers that know 8 bits.
+/// 10-bit tags never have bits 9:8 of 00b, which are reserved for completers with 8-bit tags.
 #[test]
 fn only_enabled_tags_are_used() {
     let rows =
@@ -391,7 +390,7 @@ fn only_enabled_tags_are_used() {
 }
 
 #[test]
-fn ecrc_is_generated_where_enabled() {
+fn ecrc_is_generated_if_enabled() {
     for (control, td) in [(0, false), (1 << 6, true)] {
         let mut bench = plain();
         bench.write_config(0, AER_CONTROL, control);
@@ -404,9 +403,10 @@ fn ecrc_is_generated_where_enabled() {
     }
 }
 
-/// TD and a wrong digest: dropped and logged as ECRC Error if it is checked (`PCIe 5.0 §2.7.1`), else taken.
+/// TD and a wrong digest: the TLP is dropped and logged as ECRC Error if ECRC is checked (`PCIe 5.0 §2.7.1`), otherwise
+/// accepted.
 #[test]
-fn ecrc_is_checked_where_enabled() {
+fn ecrc_is_checked_if_enabled() {
     let wrong = |td: bool| {
         let mut tlp = mwr(BAR0, &[1, 2, 3, 4]);
         (tlp.repr.td, tlp.flaw) = (td, Flaw::WrongEcrc);
@@ -435,7 +435,8 @@ fn hints_and_prefixes_go_with_every_tlp() {
     let tlps = bench.poll_all(Class::Posted);
     assert_eq!(tlps.len(), 2, "256 B and 44 B");
     assert!(tlps.iter().all(|t| t.repr.th == Some(hint) && t.prefixes.pasid() == Some(0x12345)));
-    // With a hint a read's Byte Enables are implied (`PCIe 5.0 §2.2.7.1`): a piece that is not whole DWs goes without.
+    // With a hint a read's Byte Enables are implied (`PCIe 5.0 §2.2.7.1`): a piece that is not a multiple of DWs has no
+    // hint.
     let r = DmaRead::new(DmaId(1), 0x1000, 514).counted().with_options(options());
     bench.probe().push(Class::NonPosted, Output::Read(r));
     let hints: Vec<bool> = bench.poll_all(Class::NonPosted).iter().map(|t| t.repr.th.is_some()).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Endpoints with many functions: they behave like a few functions, shared engines and channels between functions are
-//! followed, and turns are kept.
+//! Endpoints with many functions behave like endpoints with a few. The endpoint notices changes by shared engines and
+//! channels between functions, and serves functions round robin.
 
 use crate::endpoint::harness::*;
 use config::{Bar, Builder, ConfigSpace, Identity, PcieLayout, SriovLayout};
@@ -61,7 +61,7 @@ fn all(endpoint: &mut Endpoint, now: Time, class: Class) -> Vec<Tlp> {
     .collect()
 }
 
-/// Reads for the function whose doorbell was first, one at a time; the next one is most often another function's.
+/// Reads in the order of the functions' doorbells, one at a time. The next read usually belongs to another function.
 #[derive(Default)]
 struct OneByOne {
     waiting: VecDeque<u16>,
@@ -146,7 +146,7 @@ fn shared_engine_is_polled_after_a_call_of_any_function() {
     }
 }
 
-/// A TLP that a write to any of several functions makes another one send; they share it, and none notifies.
+/// A TLP that a function sends after a write to another one. The functions share it, and do not notify.
 #[derive(Default)]
 struct Mail {
     taken: Vec<(u16, Token)>,
@@ -154,7 +154,7 @@ struct Mail {
     writes: Vec<(u16, Time)>,
 }
 
-/// A function that shares its [`Mail`]: a write to it is for the one across.
+/// A function that shares its [`Mail`]. A write to it is for the opposite function.
 struct Silent {
     number: u16,
     count: u16,
@@ -203,7 +203,7 @@ impl Device for Silent {
     }
 }
 
-/// Functions that share something and never notify are polled, whatever their number: at once, and at a time that
+/// Functions that share state and never notify are polled, for any number of functions: immediately, and at a time that
 /// another function's call has set.
 #[test]
 fn functions_that_share_without_notifying_do_not_stall() {
@@ -230,7 +230,7 @@ fn functions_that_share_without_notifying_do_not_stall() {
 
 /// Function 0 sends at the request of function 1, by its `Io`.
 #[test]
-fn use_of_another_functions_io_is_followed() {
+fn function_may_send_through_another_functions_io() {
     for count in [3, MANY] {
         let lent: Rc<RefCell<Option<Io>>> = Rc::default();
         let mut devices: Vec<Box<dyn Device>> = vec![{
@@ -298,7 +298,7 @@ fn channel_wakes_a_function_that_was_not_called() {
             endpoint.handle_tlp(Time::ZERO, &mwr(page(n), &(0x1000 * u64::from(n)).to_le_bytes()));
         }
         let mut written = Vec::new();
-        // As a link does: polls, and returns at the requested time.
+        // Works like a link: polls, and returns at the requested time.
         while endpoint.poll_timeout() == Some(Time::ZERO) || endpoint.ready() != Ready::NONE {
             endpoint.handle_timeout(Time::ZERO);
             while endpoint.poll_credits().is_some() {}
@@ -337,7 +337,7 @@ fn many_functions_take_turns_and_reads_wait_for_split_writes() {
 }
 
 #[test]
-fn first_deadline_of_many_functions_counts() {
+fn endpoint_has_earliest_deadline_of_its_functions() {
     let probes: Vec<Probe> = (0..MANY).map(|_| Probe::default()).collect();
     for (n, probe) in (1..).zip(&probes) {
         probe.0.borrow_mut().timeout = Some(us(100 - n));
@@ -352,9 +352,9 @@ fn first_deadline_of_many_functions_counts() {
     assert_eq!(told, [9], "the others had nothing to wait for, or wait longer");
 }
 
-/// The link's rate and width are those of its last notice, in every physical function (`PCIe 5.0 §7.5.3.8`).
+/// Every physical function reports the link's rate and width of the last notice (`PCIe 5.0 §7.5.3.8`).
 #[test]
-fn link_status_follows_notices() {
+fn link_status_follows_link_notices() {
     let probes = (0..3).map(|_| -> Box<dyn Device> { Box::new(Probe::default()) });
     let mut endpoint = endpoint(probes.collect());
     let status = |endpoint: &Endpoint, n: u8| {
@@ -456,10 +456,11 @@ fn rejects_numbering_that_gives_two_functions_one_id() {
     );
 }
 
-/// With ARI the function number has eight bits (`PCIe 5.0 §6.13`), however few functions there are: others are completed with UR, and a
-/// write to them moves no ID. Without, the device number is the captured one's, whatever it is.
+/// With ARI the function number has eight bits (`PCIe 5.0 §6.13`), even with few functions. Requests to other function
+/// numbers are completed with UR, and a write to them does not change the ID. Without ARI, requests with any device
+/// number are for this device, which captures the number.
 #[test]
-fn an_ari_device_answers_for_its_own_functions_only() {
+fn ari_device_answers_only_for_existing_functions() {
     let plain = || Builder::type0(Identity::default()).pcie(PcieLayout::default()).build().unwrap();
     for (alternative, expected) in [(true, Status::UnsupportedRequest), (false, Status::Success)] {
         let spaces = if alternative { vec![space(0), space(1)] } else { vec![plain(), plain()] };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The endpoint between TLPs and transactions, and the properties of the seam that it keeps.
+//! The endpoint between TLPs and transactions, and the properties of the seam that it guarantees.
 
 mod channels;
 mod errors;

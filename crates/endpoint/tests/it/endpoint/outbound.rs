@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Outputs of devices other than reads: writes, interrupts, messages, and how classes and functions share the way out.
+//! Outputs of devices other than reads: writes, interrupts, messages. Also the order of classes and functions.
 
 use crate::endpoint::harness::*;
 use device::*;
@@ -49,7 +49,7 @@ fn writes_are_split_at_mps_and_4_kib() {
 }
 
 #[test]
-fn an_msi_is_a_posted_write_behind_earlier_writes() {
+fn msi_is_a_posted_write_after_earlier_writes() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.write_config(0, MSI + 1, 0xfee0_0000);
     bench.write_config(0, MSI + 3, 0x4042);
@@ -75,7 +75,7 @@ fn an_interrupt_without_msi_is_counted() {
 }
 
 #[test]
-fn msix_table_is_the_endpoints_and_masked_vectors_pend() {
+fn endpoint_holds_msix_table_and_masked_vectors_pend() {
     let mut bench = Bench::new(EndpointLimits::default());
     let entry = [0x00, 0x10, 0xe0, 0xfe, 1, 0, 0, 0, 0x99, 0, 0, 0, 0, 0, 0, 0];
     bench.handle(mwr(BAR2 + 16 * 33, &entry));
@@ -127,7 +127,7 @@ fn bus_master_enable_gates_every_request() {
 }
 
 #[test]
-fn a_transfer_ends_where_bus_master_enable_is_cleared() {
+fn transfer_ends_when_bus_master_enable_is_cleared() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.probe().push(Class::Posted, write(0x2000, Data::Counted(512)));
     bench.probe().push(Class::NonPosted, read(5, 0x1000, 1024));
@@ -144,7 +144,7 @@ fn a_transfer_ends_where_bus_master_enable_is_cleared() {
     );
 }
 
-/// A device that retries for ever without permission: time passes, nothing hangs.
+/// A device that retries for ever without permission: time passes, and the run does not hang.
 #[test]
 fn stubborn_device_does_not_hang_the_run() {
     let mut bench = Bench::new(EndpointLimits::default());

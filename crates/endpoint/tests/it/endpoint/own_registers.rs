@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Registers that a function declares as its own: requests to them reach the device, all others stay below.
+//! Registers that a function declares as its own. Requests to them reach the device; the endpoint handles all others.
 
 use crate::endpoint::harness::*;
 use config::register::Register;
@@ -38,11 +38,12 @@ fn read_of(dw: u16) -> Tlp {
 }
 
 #[test]
-fn front_implements_capability_headers_and_device_the_rest() {
+fn endpoint_answers_capability_headers_and_device_the_rest() {
     let mut bench = bench();
     let vendor = space().capability(VENDOR).unwrap();
     let doe = space().extended_capability(DOE).unwrap();
-    // Length 12: three bytes before it and one after, and two registers (`PCIe 5.0 §7.9.4`). No capability follows.
+    // Length 12: three bytes before the length field and one after it, and two registers (`PCIe 5.0 §7.9.4`). No
+    // capability follows.
     for (dw, value) in [(vendor, 0x000c_0009), (doe, 0x0001_002e)] {
         bench.handle(read_of(dw));
         let answer = bench.poll(Class::Completion).unwrap();
@@ -67,7 +68,7 @@ fn front_implements_capability_headers_and_device_the_rest() {
         assert_eq!((c.completer, c.byte_count, c.lower_address, c.length_dw), (EP, 4, 0, Some(1)));
         assert_eq!(answer.data.bytes(), Some(&u32::from(dw).to_le_bytes()[..]));
     }
-    // After the last register there is nothing.
+    // No registers follow the last one.
     bench.handle(read_of(doe + 6));
     assert!(bench.poll(Class::Completion).is_some());
 }
@@ -87,7 +88,7 @@ fn writes_reach_the_device_with_their_byte_enables_and_capture_the_id() {
     assert_eq!((c.status, c.completer, c.length_dw), (Status::Success, id, None));
     assert_eq!(bench.endpoint.function_id(0), Some(id), "as any write of type 0 (`PCIe 5.0 §2.2.6.2`)");
 
-    // A poisoned one is refused below.
+    // The endpoint refuses a poisoned write.
     let mut poisoned = cfg(Access::Write, id, doe + 2, 0xf, &[0; 4]);
     poisoned.repr.ep = true;
     bench.handle(poisoned);
@@ -117,7 +118,7 @@ fn request_refused_by_device_is_logged_with_its_header() {
 
 /// A mailbox as `async` code: a value written to one register is read back with its bytes swapped; the others ignore writes.
 #[test]
-fn a_mailbox_in_async_code() {
+fn async_device_implements_a_mailbox() {
     let mailbox = space().extended_capability(DOE).unwrap() + 4;
     let device = AsyncDevice::new(move |io: Io| async move {
         let mut kept = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! D3hot: only configuration requests and messages are taken, no requests are issued, and the effects of the return to
-//! D0 (`PCIe 5.0 §5.3.1.4`); and PMEs, which may be sent from D3hot (§5.3.3).
+//! D3hot: the endpoint accepts only configuration requests and messages and issues no requests. Also the effects of the
+//! return to D0 (`PCIe 5.0 §5.3.1.4`); and PMEs, which are permitted in D3hot (§5.3.3).
 
 use crate::endpoint::harness::*;
 use config::{Bar, Builder, ConfigSpace, Identity, PcieLayout, PmLayout};
@@ -35,7 +35,7 @@ fn answers(bench: &mut Bench, tlp: Tlp) -> Status {
 }
 
 #[test]
-fn memory_is_refused_and_configuration_answered() {
+fn d3hot_refuses_memory_and_answers_configuration_requests() {
     let mut bench = asleep(true);
     assert_eq!(answers(&mut bench, mrd(1, BAR2, 4)), Status::UnsupportedRequest);
     assert_eq!(answers(&mut bench, cfg(Access::Read, EP, 0, 0xf, &[])), Status::Success);
@@ -93,7 +93,8 @@ fn wants_attention(bench: &mut Bench) -> Vec<(u8, Bdf)> {
     bench.messages()
 }
 
-/// PME_Status is set whether or not PME_En permits the message, in D0 and in D3hot; once, until software has cleared it.
+/// PME_Status is set whether or not PME_En permits the message, in D0 and in D3hot. Only one message is sent until
+/// software has cleared it.
 #[test]
 fn pme_is_sent_if_enabled() {
     for (control, sent) in [(PME_EN, true), (0, false), (PME_EN | D3HOT, true), (D3HOT, false)] {

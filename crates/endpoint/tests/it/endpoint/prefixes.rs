@@ -25,7 +25,7 @@ fn space(end_end_prefixes: u8) -> ConfigSpace {
         .unwrap()
 }
 
-/// Functions that take so many prefixes; all reporting enabled, advisory errors not masked.
+/// Functions with these numbers of supported prefixes. All reporting is enabled, and advisory errors are not masked.
 fn bench(prefixes: &[u8]) -> Bench {
     let mut bench = Bench::of(EndpointLimits::default(), prefixes.iter().map(|n| space(*n)).collect());
     for f in 0..prefixes.len() as u8 {
@@ -117,7 +117,7 @@ fn a_completion_with_a_reserved_type_is_unexpected() {
     assert_eq!(bench.probe().done().len(), 1);
 }
 
-/// A prefix that one function of a device takes is not malformed for another; that one does not support it.
+/// If one function of a device supports a prefix, the prefix is not malformed for the others, but unsupported.
 #[test]
 fn function_refuses_prefixes_only_others_support() {
     let mut bench = bench(&[0, 1]);

@@ -45,7 +45,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn writes_cover_exactly(address in 0u64..1 << 34, len in 1u32..20_000, sizes in sizes()) {
+    fn split_writes_cover_the_range_exactly(address in 0u64..1 << 34, len in 1u32..20_000, sizes in sizes()) {
         let mut bench = Bench::new(EndpointLimits::default());
         let (mps, _) = set_sizes(&mut bench, sizes);
         bench.probe().push(Class::Posted, write(address, Data::Counted(len)));
@@ -57,7 +57,7 @@ proptest! {
     /// Several reads at once, few tags, a host that cuts at random boundaries and answers requests in random order:
     /// every read ends once with exactly its bytes.
     #[test]
-    fn reads_are_byte_exact_in_any_order(
+    fn split_reads_return_exact_bytes_in_any_order(
         reads in prop::collection::vec((0u64..1 << 34, 1u32..6_000), 1..5),
         sizes in sizes(), tags in 1u16..40, align in any::<bool>(), rcb in prop::sample::select(vec![64u32, 128]),
         seed in any::<u64>(),
@@ -113,9 +113,9 @@ proptest! {
         prop_assert_eq!(bench.endpoint.tags(0), Some((0, tags)));
     }
 
-    /// Answers of any length, cut by the endpoint: byte-exact, each but the last ending at the boundary.
+    /// Answers of any length, split by the endpoint: all bytes are correct, and each completion except the last ends at the boundary.
     #[test]
-    fn answers_are_byte_exact(offset in 0u64..8192, len in 1u32..4096, sizes in sizes()) {
+    fn answers_return_exact_bytes(offset in 0u64..8192, len in 1u32..4096, sizes in sizes()) {
         let len = len.min(4096 - (offset & 0xfff) as u32);
         let mut bench = Bench::new(EndpointLimits::default());
         let (mps, _) = set_sizes(&mut bench, sizes);
@@ -240,7 +240,7 @@ proptest! {
 
     /// Any TLPs while reads are outstanding: no panic, no hang, no credit lost or invented.
     #[test]
-    fn any_tlp_is_handled(tlps in prop::collection::vec(tlp(), 1..60), drain in any::<bool>()) {
+    fn random_tlps_cause_no_panic(tlps in prop::collection::vec(tlp(), 1..60), drain in any::<bool>()) {
         let mut bench = Bench::with_functions(EndpointLimits { max_requests: 4, ..EndpointLimits::default() }, 2);
         bench.probe().push(Class::NonPosted, read(1, 0x1001, 3000));
         let _ = bench.poll_all(Class::NonPosted);

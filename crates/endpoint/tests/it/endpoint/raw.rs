@@ -22,7 +22,7 @@ fn raw_device_plays_its_script_by_time_and_class() {
 
 /// A trace with its own tags requests from an endpoint: the device records the endpoint's answers.
 #[test]
-fn a_script_against_an_endpoint() {
+fn raw_device_records_answers_of_an_endpoint() {
     let mut bench = Bench::new(EndpointLimits::default());
     let mut raw = RawDevice::new(1);
     raw.send(Time::ZERO, cfg(Access::Read, EP, 0, 0xf, &[]));

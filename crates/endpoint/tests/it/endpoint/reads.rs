@@ -15,7 +15,7 @@ fn asked(bench: &mut Bench) -> Vec<Tlp> {
 }
 
 #[test]
-fn reads_are_split_and_put_together_in_any_order() {
+fn reads_are_split_and_reassembled_in_any_order() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.probe().push(Class::NonPosted, read(1, 0x1f01, 1200));
     bench.probe().push(Class::NonPosted, read(2, 0x8000, 100));
@@ -83,7 +83,7 @@ fn aligned_splitting_cuts_at_multiples_of_mrrs() {
 }
 
 #[test]
-fn a_counted_read_counts() {
+fn counted_read_returns_only_the_length() {
     let mut bench = Bench::new(EndpointLimits::default());
     let r = DmaRead::new(DmaId(1), 0x1000, 1000).counted();
     bench.probe().push(Class::NonPosted, Output::Read(r));
@@ -94,7 +94,7 @@ fn a_counted_read_counts() {
 }
 
 #[test]
-fn a_zero_length_read_flushes() {
+fn zero_length_read_is_a_flush() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.probe().push(Class::NonPosted, read(1, 0x1004, 0));
     let tlps = asked(&mut bench);
@@ -141,7 +141,7 @@ fn released_tag_continues_the_read() {
 
 /// The host's answer to the first of two requests of a read: how the read ends, and the tags then in use.
 #[test]
-fn errors_end_the_read_once_and_the_rest_is_swallowed() {
+fn error_ends_the_read_once_and_later_completions_are_dropped() {
     type Spoil = fn(&Tlp) -> Vec<Tlp>;
     let poison: Spoil = |t| {
         let mut all = answer(t);
@@ -174,7 +174,7 @@ fn errors_end_the_read_once_and_the_rest_is_swallowed() {
         assert!(bench.probe().done().is_empty(), "{error:?}");
         assert_eq!(bench.endpoint.tags(0), Some((in_use, 256)), "{error:?}");
         assert!(bench.endpoint.counters().swallowed_completions >= 2);
-        // The same id again, with the same tags: nothing of the old read shows.
+        // The same id again, with the same tags: the old read has no effect on the result.
         bench.probe().push(Class::NonPosted, read(1, 0x9000, 64));
         asked(&mut bench).iter().flat_map(answer).for_each(|c| bench.handle(c));
         assert_eq!(bench.probe().done()[0].1.as_ref().unwrap().bytes(), Some(&bytes(0x9000, 64)[..]));

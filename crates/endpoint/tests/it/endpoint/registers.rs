@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Effects of a function's writable registers that no other test here covers, seen in the TLPs that the endpoint takes
-//! and sends. `crates/fabric/tests/it/register_witnesses.rs` names the test of each register.
+//! Effects of a function's writable registers that no other test here covers, observed in the TLPs that the endpoint
+//! receives and sends. `crates/fabric/tests/it/register_witnesses.rs` names the test of each register.
 
 use crate::endpoint::harness::*;
 use config::ext::resizable::ResizableBar;
@@ -48,10 +48,10 @@ fn unsupported(bench: &mut Bench) {
     bench.handle(mwr(0x1000, &[0; 4]));
 }
 
-/// `PCIe 5.0 Table 7-4`: the bit of Status that each event sets, with these bits of Command; a one written over it, in a
-/// configuration request, clears it, a zero does not.
+/// `PCIe 5.0 Table 7-4`: the bit of Status that each event sets, with these bits of Command; a configuration write of a
+/// one clears it, a zero does not.
 #[test]
-fn events_of_status_are_set_and_cleared() {
+fn events_set_status_bits_and_writes_clear_them() {
     let poisoned_completion: Event = |b| read_answered(b, |asked| poisoned(answer(asked).remove(0)));
     let rows: [(&str, Event, u32, u32); 8] = [
         (
@@ -90,7 +90,7 @@ fn events_of_status_are_set_and_cleared() {
 /// Control (bits 0 to 3: correctable, non-fatal, fatal, Unsupported Requests). An Unsupported Request needs both its
 /// enables.
 #[test]
-fn each_error_message_has_its_enables() {
+fn each_error_message_depends_on_its_enable_bits() {
     let malformed: Event = |b| b.handle(mwr(BAR0, &[0; 512]));
     let poisoned: Event = |b| b.handle(poisoned(mwr(BAR0, &[0; 4])));
     let receiver_error: Event = |b| b.endpoint.handle_notice(Time::ZERO, link::Notice::ReceiverError);
@@ -121,10 +121,10 @@ fn each_error_message_has_its_enables() {
     }
 }
 
-/// Device Status, bits 19:16 of the DW: correctable, non-fatal, fatal, Unsupported Request; each is cleared by a one alone
-/// (`PCIe 5.0 §7.5.3.5`).
+/// Device Status, bits 19:16 of the DW: correctable, non-fatal, fatal, Unsupported Request; only a one clears it (`PCIe
+/// 5.0 §7.5.3.5`).
 #[test]
-fn events_of_device_status_are_set_and_cleared() {
+fn events_set_device_status_bits_and_writes_clear_them() {
     let mut bench = bench();
     let control = 0x2930;
     bench.write_config(0, DEVICE_CONTROL, control);
@@ -141,16 +141,17 @@ fn events_of_device_status_are_set_and_cleared() {
     assert_eq!(bench.config(DEVICE_CONTROL) & 0xffff, control);
 }
 
-/// The window moves to the address in its BAR, both DWs of it, and leaves its old place (`PCIe 5.0 §7.5.1.2.1`).
+/// The window moves to the address in both DWs of its BAR, and the function no longer claims the old address (`PCIe 5.0
+/// §7.5.1.2.1`).
 #[test]
-fn moved_bar_takes_its_window_along() {
+fn moved_bar_moves_its_window() {
     for (register, value, address) in
         [(4, 0x2000_0000, 0x10_2000_0000), (5, 0x20, 0x20_0000_0000), (6, 0xe000_0000, 0xe000_0000)]
     {
         let mut bench = bench();
         let before = if register == 6 { BAR2 } else { BAR0 };
         let seen = |bench: &mut Bench, address: u64| {
-            // The MSI-X table at the beginning of BAR 2 is the endpoint's own.
+            // The endpoint implements the MSI-X table at the start of BAR 2.
             bench.handle(mwr(address + 0xa00, &[0; 4]));
             bench.probe().tokens().len()
         };
@@ -160,10 +161,10 @@ fn moved_bar_takes_its_window_along() {
     }
 }
 
-/// BAR Size (`PCIe 5.0 §7.8.6.3`): 2^n MiB. The window is as long, and begins at a multiple of
-/// that: address bits below are gone.
+/// BAR Size (`PCIe 5.0 §7.8.6.3`): 2^n MiB. The window has the selected length, and begins at a multiple of it: lower
+/// address bits read zero.
 #[test]
-fn a_bar_is_as_long_as_its_size_says() {
+fn bar_length_matches_its_size() {
     const MIB: u64 = 1 << 20;
     let space = Builder::type0(Identity { vendor: 0x1234, ..Identity::default() })
         .bar(0, Bar::memory64(MIB))
@@ -186,9 +187,9 @@ fn a_bar_is_as_long_as_its_size_says() {
 }
 
 /// Enable Relaxed Ordering and Enable No Snoop, bits 4 and 11 of Device Control; IDO Request Enable, bit 8 of Device
-/// Control 2 (`PCIe 5.0 §7.5.3.4`, §7.5.3.16): without its bit an attribute is taken out of reads and writes.
+/// Control 2 (`PCIe 5.0 §7.5.3.4`, §7.5.3.16): without its enable bit, an attribute is removed from reads and writes.
 #[test]
-fn each_attribute_has_its_enable() {
+fn each_attribute_depends_on_its_enable_bit() {
     let rows = [
         (1 << 4, 0, Attributes::RELAXED_ORDERING),
         (1 << 11, 0, Attributes::NO_SNOOP),
@@ -231,7 +232,7 @@ fn completions_have_ido_if_enabled() {
             assert_eq!(request.attr, attr, "{what}: as the device sees it");
             let result = Ok(Data::Counted(64));
             bench.probe().push(Class::Completion, Output::Complete { token: request.token, result });
-            // The device's; one of MSI-X' table, which the endpoint holds; a refusal.
+            // A completion of the device, a completion from the MSI-X table of the endpoint, and a refusal.
             for tlp in [None, Some(mrd(2, BAR2, 4)), Some(mrd(3, 0x1000, 4))] {
                 tlp.into_iter().for_each(|tlp| bench.handle(asked(tlp)));
                 assert_eq!(bench.poll(Class::Completion).unwrap().repr.attr, attr & allowed, "{what}");
@@ -263,7 +264,7 @@ fn read_timeout_follows_device_control_2() {
 }
 
 /// Message Address, Message Upper Address, Message Data and Multiple Message Enable (`PCIe 5.0 §7.7.1`): the address
-/// and data of an MSI, and how many of its low bits are the vector.
+/// and data of an MSI, and the number of its low bits that hold the vector.
 #[test]
 fn msi_address_and_data_follow_its_registers() {
     let rows = [
@@ -291,9 +292,10 @@ fn msi_address_and_data_follow_its_registers() {
 }
 
 /// Multiple Header Recording Enable, bit 10 of Advanced Error Capabilities and Control (`PCIe 5.0 §6.2.4.2`): with it,
-/// the headers of three errors are shown one after the other, as software clears each; without it, only the first.
+/// the log shows the headers of three errors one after the other, as software clears each. Without it, the log shows
+/// only the first.
 #[test]
-fn further_headers_are_recorded_if_enabled() {
+fn multiple_headers_are_recorded_if_enabled() {
     let layout = AerLayout { headers: 4, ..AerLayout::new(AerRole::Endpoint) };
     let space = Builder::type0(Identity::default())
         .pcie(PcieLayout::default())
@@ -314,8 +316,8 @@ fn further_headers_are_recorded_if_enabled() {
     }
 }
 
-/// Header Log Overflow, bit 15 of Correctable Error Status (`PCIe 5.0 §6.2.4.2`): a second header finds the log taken; a one clears
-/// the bit, and the mask of that name keeps ERR_COR back.
+/// Header Log Overflow, bit 15 of Correctable Error Status (`PCIe 5.0 §6.2.4.2`): the log has no room for a second
+/// header. Writing a one clears the bit, and the mask bit of the same name suppresses ERR_COR.
 #[test]
 fn error_without_room_in_the_header_log_is_reported() {
     for (mask, told) in [(0, &[0x30][..]), (1 << 15, &[][..])] {

@@ -63,7 +63,7 @@ fn flr_voids_outstanding_requests_and_keeps_tags_out_of_use() {
 }
 
 #[test]
-fn tags_of_lost_completions_come_back_in_time() {
+fn tags_of_lost_completions_are_free_after_the_timeout() {
     let limits = EndpointLimits { completion_timeout: Duration::from_us(50), ..EndpointLimits::default() };
     let mut bench = Bench::new(limits);
     bench.probe().push(Class::NonPosted, read(1, 0x1000, 4096));
@@ -79,7 +79,7 @@ fn tags_of_lost_completions_come_back_in_time() {
 }
 
 #[test]
-fn flr_returns_the_credits_of_requests_not_taken() {
+fn flr_returns_credits_of_unaccepted_requests() {
     let mut bench = Bench::with_functions(EndpointLimits::default(), 2);
     bench.probes.iter().for_each(|p| p.0.borrow_mut().takes = false);
     bench.handle(mwr(BAR0, &[0; 64]));
@@ -94,7 +94,7 @@ fn flr_returns_the_credits_of_requests_not_taken() {
     assert_eq!(bench.credits(), [(1, 4), (0, 0), (0, 0)], "function 1 is as it was");
 }
 
-/// Transactions Pending, as a configuration read shows it.
+/// Transactions Pending, read by a configuration request.
 fn pending(bench: &mut Bench) -> u8 {
     bench.handle(cfg(Access::Read, EP, DEVICE_CONTROL, 0xf, &[]));
     bench.poll(Class::Completion).unwrap().data.bytes().unwrap()[2] >> 5 & 1
@@ -115,10 +115,10 @@ fn transactions_pending_is_set_until_all_completions_arrive() {
     assert_eq!(pending(&mut bench), 0);
 }
 
-/// `PCIe 5.0 §7.5.3.5`: requests that the completion timeout has terminated are not pending, although their tags rest;
-/// §6.6.2: a Function Level Reset clears the bit, although completions may still arrive.
+/// `PCIe 5.0 §7.5.3.5`: requests that the completion timeout has terminated are not pending, although their tags are
+/// quarantined; §6.6.2: a Function Level Reset clears the bit, although completions may still arrive.
 #[test]
-fn transactions_pending_ends_with_a_timeout_and_with_flr() {
+fn timeout_and_flr_clear_transactions_pending() {
     let limits = EndpointLimits { completion_timeout: Duration::from_us(50), ..EndpointLimits::default() };
     for reset in [false, true] {
         let mut bench = Bench::new(limits);
@@ -137,7 +137,7 @@ fn transactions_pending_ends_with_a_timeout_and_with_flr() {
 }
 
 #[test]
-fn hot_reset_forgets_the_id_and_restarts() {
+fn hot_reset_clears_the_id_and_restarts_the_device() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.probe().0.borrow_mut().takes = false;
     bench.handle(mwr(BAR0, &[0; 64]));

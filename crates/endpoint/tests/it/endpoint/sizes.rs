@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Max_Payload_Size and Max_Read_Request_Size as devices receive them (`PCIe 5.0 §7.5.3.4`): before anything else, then
-//! each change; virtual functions get those of their physical function.
+//! Devices receive Max_Payload_Size and Max_Read_Request_Size (`PCIe 5.0 §7.5.3.4`) before any other input, and then
+//! after each change. Virtual functions get the sizes of their physical function.
 
 use crate::endpoint::harness::*;
 use crate::endpoint::virtual_functions::*;
@@ -39,7 +39,7 @@ fn function_receives_each_size_change_once() {
     assert_eq!(told(&second), [], "its own registers did not change");
 }
 
-/// A Function Level Reset keeps Max_Payload_Size and no other setting (`PCIe 5.0 §6.6.2`); a hot reset keeps neither.
+/// A Function Level Reset keeps only Max_Payload_Size (`PCIe 5.0 §6.6.2`). A hot reset resets both sizes.
 #[test]
 fn reset_is_delivered_after_the_new_sizes() {
     let mut bench = Bench::new(EndpointLimits::default());
@@ -69,7 +69,7 @@ fn virtual_functions_have_the_sizes_of_their_physical_function() {
     let control = vfs.bench.endpoint.config(0).unwrap().pcie_capability().unwrap() + 2;
     vfs.bench.write_config(0, control, sizes(0, 0));
     assert!(probes.iter().all(|probe| told(probe) == [(128, 128)]));
-    // Its own fields are reserved (§9.3.5.4): neither a write there nor its reset changes anything.
+    // Its own fields are reserved (§9.3.5.4), so a write to them and its reset have no effect.
     vfs.write(1, control, sizes(5, 5));
     vfs.flr(1);
     assert!(matches!(probes[1].take_inputs()[..], [Input::Reset(ResetKind::FunctionLevel)]));
@@ -82,9 +82,9 @@ fn virtual_functions_have_the_sizes_of_their_physical_function() {
     assert!(probes.iter().all(|probe| told(probe).is_empty()), "the former ones are gone");
 }
 
-/// Code that looks as it starts, in each of its lives, and with each doorbell.
+/// Code that reads the sizes at each start, also after resets, and at each doorbell.
 #[test]
-fn async_code_sees_the_sizes_from_its_first_line() {
+fn async_device_starts_with_current_sizes() {
     type Log = Rc<RefCell<Vec<(u32, u32)>>>;
     let looks = |log: &Log| {
         let log = Rc::clone(log);

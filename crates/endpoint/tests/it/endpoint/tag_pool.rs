@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One pool of tags for all functions of an endpoint, against a model that keeps each request by itself.
+//! One pool of tags for all functions of an endpoint, compared with a model that stores each request separately.
 
 use crate::endpoint::harness::*;
 use crate::endpoint::virtual_functions::*;
@@ -10,7 +10,7 @@ use riser_endpoint::*;
 use std::collections::{BTreeSet, VecDeque};
 use tlp::*;
 
-/// Completion timeout, and rest time of a tag.
+/// Completion timeout, which is also the quarantine time of a tag.
 const TIMEOUT: Duration = Duration::from_us(50);
 /// Bytes of a request, which has two completions.
 const PIECE: u32 = 128;
@@ -72,7 +72,7 @@ struct Wants {
     reads: VecDeque<(u32, u32)>,
     /// Number of requests left of its writes, for which its reads may have to wait.
     writes: u32,
-    /// The requests of others since it began to wait, counting only those with tags that it might have had.
+    /// The number of requests of others since the function began to wait, with tags that it could have used.
     passed: usize,
 }
 
@@ -88,13 +88,13 @@ struct Rig {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A function has a read of so many requests to do.
+    /// A function gets a read of this number of requests to send.
     Read(usize, u32),
-    /// A function has a write of so many requests to do.
+    /// A function gets a write of this number of requests to send.
     Write(usize, u32),
-    /// So many reads leave.
+    /// Polls this number of reads.
     Poll(usize),
-    /// So many writes leave.
+    /// Polls this number of writes.
     PollPosted(usize),
     /// The next completion of a request arrives.
     Answer(usize),
@@ -145,7 +145,7 @@ impl Rig {
         self.bench.endpoint.config(0).unwrap().pcie_capability().unwrap()
     }
 
-    /// Max_Read_Request_Size of one piece, tags as they are to be, Bus Master Enable.
+    /// Max_Read_Request_Size of one piece, the given number of tags, Bus Master Enable.
     fn set_up(&mut self, f: usize) {
         let (at, bits) = (self.pcie(), self.bits[f]);
         self.write(f, at + 2, if bits == Bits::Eight { 0x100 } else { 0 });
@@ -216,7 +216,7 @@ impl Rig {
         self.check()
     }
 
-    /// A read has failed: no more of it is requested.
+    /// A read has failed, so its rest is not requested.
     fn failed(&mut self, f: usize, read: u32) {
         self.wants[f].reads.retain(|(id, _)| *id != read);
     }
@@ -252,7 +252,7 @@ impl Rig {
         Ok(true)
     }
 
-    /// No function waits while others take more than their turn of the tags that it might have.
+    /// No function waits while others get more than their share of the tags that it could use.
     fn take_turns(&mut self, sender: usize, tag: u16) -> Result<(), TestCaseError> {
         let n = self.bits.len();
         let all_alike = self.bits.iter().all(|bits| *bits == self.bits[0]);
@@ -373,11 +373,11 @@ fn bits() -> impl Strategy<Value = Vec<Bits>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Reads of several functions, few and many; completions in any order, also unexpected ones; resets and timeouts.
-    /// No tag belongs to two requests, none is lost, none lies idle while a function waits for it, and each function
+    /// Reads of several functions, few and many; completions in any order, also unexpected ones; resets and timeouts. A
+    /// tag never belongs to two requests, is never lost, and is never idle while a function waits for it. Each function
     /// waits no longer than its turn.
     #[test]
-    fn tag_pool_matches_the_model(
+    fn tag_pool_matches_a_simple_model(
         limit in prop::sample::select(vec![1u16, 2, 3, 7, 40]),
         bits in bits(),
         steps in prop::collection::vec(step(), 1..160),
@@ -390,13 +390,14 @@ proptest! {
     }
 }
 
-/// Functions with fewer tags get some of the returned tags, even if these return only when it is the turn of the others.
+/// Functions with fewer usable tags get some of the returned tags, even if tags always return just before the others
+/// are polled.
 #[test]
 fn functions_with_fewer_tags_get_equal_turns() {
     for (few, more) in [(1, 2), (3, 8)] {
         let bits = [vec![Bits::Five; few], vec![Bits::Eight; more]].concat();
         let mut rig = Rig::new(64, bits);
-        // The others first, which so have all of the 32 that all may use.
+        // The others send first, and so have all of the 32 tags that all functions may use.
         (few..few + more).for_each(|f| rig.go(&Step::Read(f, 4000)).unwrap());
         while rig.poll().unwrap() {}
         (0..few).for_each(|f| rig.go(&Step::Read(f, 10)).unwrap());
@@ -417,8 +418,8 @@ fn functions_with_fewer_tags_get_equal_turns() {
     }
 }
 
-/// A function whose requests are never answered keeps its tags; the others share the rest. Its reset gives nothing back
-/// before its time, and takes nothing of theirs.
+/// A function whose requests are never answered keeps its tags; the others share the rest. Its reset returns no tag
+/// early, and takes no tag of the others.
 #[test]
 fn reset_leaves_the_tags_of_other_functions() {
     let mut vfs = enabled(limits(8), 3);
@@ -435,7 +436,7 @@ fn reset_leaves_the_tags_of_other_functions() {
     assert_eq!(vfs.bench.endpoint.pooled_tags(), Some((6, 8)), "they rest");
     vfs.probe(1).push(Class::NonPosted, read(9, 0x2000, 4 * 512));
     assert_eq!(vfs.bench.poll_all(Class::NonPosted).len(), 2, "the free ones");
-    // Tags whose completions have arrived are given out again, whatever function had them.
+    // Tags whose completions have arrived can be lent to any function.
     let sent = asked.iter().map(|tlp| {
         answer(tlp).into_iter().for_each(|c| vfs.bench.handle(c));
         vfs.bench.poll_all(Class::NonPosted).len()
@@ -449,9 +450,10 @@ fn reset_leaves_the_tags_of_other_functions() {
     }
 }
 
-/// Virtual functions that are disabled with outstanding reads leave tags that rest, and then go to any function.
+/// The tags of virtual functions that are disabled with outstanding reads are quarantined, and then lent to any
+/// function.
 #[test]
-fn tags_of_disabled_functions_come_back() {
+fn tags_of_disabled_functions_are_freed() {
     let mut vfs = enabled(limits(4), 2);
     vfs.probe(0).push(Class::NonPosted, read(1, 0x1000, 3 * 512));
     let asked = vfs.bench.poll_all(Class::NonPosted);

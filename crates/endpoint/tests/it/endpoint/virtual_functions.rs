@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual functions: their IDs, windows and registers, reads that outlive one, and 256 of them (`PCIe 5.0 §9`).
+//! Virtual functions: their IDs, windows and registers, reads that are outstanding when their function is disabled, and
+//! 256 functions (`PCIe 5.0 §9`).
 
 use crate::endpoint::harness::*;
 use crate::endpoint::properties;
@@ -21,7 +22,7 @@ const VF_BAR0: u16 = 9;
 pub(crate) const VF_ENABLE: u32 = 1;
 pub(crate) const VF_MSE: u32 = 1 << 3;
 pub(crate) const ARI: u32 = 1 << 4;
-/// Of the first virtual function; each has 16 KiB.
+/// BAR of the first virtual function; each has 16 KiB.
 const VF_BASE: u64 = 0x20_0000_0000;
 const VF_SIZE: u64 = 0x4000;
 const TABLE: u64 = 0x2000;
@@ -74,7 +75,7 @@ fn with_vfs_of(limits: EndpointLimits, physical: ConfigSpace) -> Vfs {
     Vfs { bench: Bench { endpoint, probes: physical_probes, pool }, probes }
 }
 
-/// `count` of them, enabled with their memory and ARI; Bus Master Enable set in each.
+/// `count` virtual functions, enabled with their memory and ARI. Bus Master Enable is set in each.
 pub(crate) fn enabled(limits: EndpointLimits, count: u16) -> Vfs {
     let mut vfs = with_vfs(limits, count);
     vfs.enable(count);
@@ -138,7 +139,7 @@ impl Vfs {
 }
 
 #[test]
-fn all_256_have_their_own_ids_registers_and_windows() {
+fn each_of_256_functions_has_own_id_registers_and_window() {
     let mut vfs = enabled(EndpointLimits::default(), 256);
     assert_eq!(
         vfs.bench.endpoint.virtual_function_id(0, 255),
@@ -165,7 +166,7 @@ fn all_256_have_their_own_ids_registers_and_windows() {
     assert_eq!(requesters, (0x0301..=0x0400).collect::<Vec<u16>>());
 }
 
-/// A window ends with the last function; a request that spans two belongs to none.
+/// A window ends with the last function. A request across two functions belongs to neither.
 #[test]
 fn requests_to_no_function_are_refused() {
     let mut vfs = enabled(EndpointLimits::default(), 3);
@@ -194,9 +195,9 @@ fn each_virtual_function_has_its_own_bus_master_enable() {
     assert!(matches!(vfs.probe(0).done()[..], [(1, Err(DmaError::BusMasterDisabled))]));
 }
 
-/// Each has all tags; a reset of one swallows its late completions, and lets its tags rest (`PCIe 5.0 §6.6.2`).
+/// Each has all tags. A reset of one function drops its late completions, and quarantines its tags (`PCIe 5.0 §6.6.2`).
 #[test]
-fn flr_of_one_during_reads_of_all() {
+fn flr_during_reads_affects_only_its_function() {
     let limits = EndpointLimits { max_outstanding_reads: 2, ..EndpointLimits::default() };
     let mut vfs = enabled(limits, 3);
     for n in 0..3 {
@@ -224,7 +225,7 @@ fn flr_of_one_during_reads_of_all() {
 }
 
 #[test]
-fn clearing_vf_enable_ends_them_and_swallows_late_completions() {
+fn clearing_vf_enable_removes_functions_and_drops_late_completions() {
     let mut vfs = enabled(EndpointLimits::default(), 2);
     vfs.probe(1).push(Class::NonPosted, read(1, 0x1000, 64));
     vfs.probe(1).push(Class::NonPosted, read(2, 0x2000, 64));
@@ -254,7 +255,7 @@ fn clearing_vf_enable_ends_them_and_swallows_late_completions() {
 }
 
 #[test]
-fn a_reset_of_the_physical_function_ends_the_virtual_ones() {
+fn reset_of_physical_function_removes_virtual_functions() {
     let mut vfs = enabled(EndpointLimits::default(), 2);
     let at = vfs.bench.endpoint.config(0).unwrap().pcie_capability().unwrap() + 2;
     vfs.bench.write_config(0, at, 1 << 15);
@@ -268,7 +269,7 @@ fn a_reset_of_the_physical_function_ends_the_virtual_ones() {
 
 /// Max_Payload_Size, Max_Read_Request_Size and the rest of Device Control are the physical function's (`PCIe 5.0 §9.3.5.4`).
 #[test]
-fn sizes_follow_the_physical_function() {
+fn virtual_functions_use_sizes_of_the_physical_function() {
     let mut vfs = enabled(EndpointLimits::default(), 1);
     let at = vfs.bench.endpoint.config(0).unwrap().pcie_capability().unwrap() + 2;
     for (control, pieces) in [(0x0930u32, 32), (0x2930, 8), (0x5930, 1)] {
@@ -281,10 +282,10 @@ fn sizes_follow_the_physical_function() {
     }
 }
 
-/// VF MSE, bit 3 of SR-IOV Control (`PCIe 5.0 §9.3.3.3.4`): without it no virtual function claims memory, and their registers
-/// answer all the same.
+/// VF MSE, bit 3 of SR-IOV Control (`PCIe 5.0 §9.3.3.3.4`): without it no virtual function claims memory, but their
+/// registers still answer.
 #[test]
-fn vf_mse_gates_the_memory_of_all() {
+fn vf_mse_gates_memory_of_all_virtual_functions() {
     let mut vfs = enabled(EndpointLimits::default(), 2);
     for (control, status) in [(0, Status::UnsupportedRequest), (VF_MSE, Status::Success)] {
         vfs.bench.write_extended(0, SRIOV, CONTROL, ARI | VF_ENABLE | control);
@@ -326,7 +327,7 @@ fn virtual_functions_are_numbered_and_placed_by_the_capability() {
 
 /// System Page Size (`PCIe 5.0 §9.3.3.12`): bit 4 is 64 KiB, to which the 16 KiB of each virtual function are rounded up.
 #[test]
-fn the_memory_of_each_is_whole_system_pages() {
+fn each_virtual_function_has_whole_system_pages() {
     const SYSTEM_PAGE_SIZE: u16 = 8;
     for (page, size) in [(1, VF_SIZE), (1 << 1, VF_SIZE), (1 << 4, 0x1_0000)] {
         let mut vfs = with_vfs(EndpointLimits::default(), 2);
@@ -367,9 +368,9 @@ fn virtual_functions_use_long_tags_if_enabled() {
     }
 }
 
-/// Bits of Status of a virtual function (`PCIe 5.0 §9.3.4.1.4`); its physical one's stay clear.
+/// Bits of Status of a virtual function (`PCIe 5.0 §9.3.4.1.4`). The bits of its physical function stay clear.
 #[test]
-fn events_of_status_are_each_ones_own() {
+fn status_events_set_bits_only_in_their_function() {
     type Event = fn(&mut Vfs);
     fn answered(vfs: &mut Vfs, status: Status) {
         vfs.probe(0).push(Class::NonPosted, read(1, 0x1000, 4));
@@ -443,7 +444,7 @@ fn each_virtual_function_has_its_own_msix() {
 
 /// The virtual function's error: its own registers, its own ID, and the physical function's enables (`PCIe 5.0 §9.4.2`).
 #[test]
-fn errors_of_one_virtual_function_are_its_own() {
+fn errors_are_logged_only_in_their_virtual_function() {
     const AER: u16 = 0x0001;
     let mut vfs = enabled(EndpointLimits::default(), 2);
     let at = vfs.bench.endpoint.config(0).unwrap().pcie_capability().unwrap() + 2;
@@ -460,10 +461,10 @@ fn errors_of_one_virtual_function_are_its_own() {
     assert_eq!(vfs.bench.extended(0, AER, 1), 0);
 }
 
-/// Errors of one virtual function: its bits of Uncorrectable and Correctable Error Status and of Device Status, which ones clear. Those of
-/// errors that belong to no function are not there (`PCIe 5.0 §9.4.2`).
+/// Errors of one virtual function: its bits of Uncorrectable and Correctable Error Status and of Device Status, which
+/// ones clear. It has no bits for errors that belong to no function (`PCIe 5.0 §9.4.2`).
 #[test]
-fn each_error_of_one_shows_in_its_status() {
+fn each_error_sets_status_of_its_virtual_function() {
     const AER: u16 = 0x0001;
     const ADVISORY: u32 = 1 << 13;
     type Event = fn(&mut Vfs);
@@ -534,9 +535,9 @@ fn each_error_of_one_shows_in_its_status() {
     }
 }
 
-/// Header Log Overflow of a virtual function: its second header finds the log taken (`PCIe 5.0 §6.2.4.2`).
+/// Header Log Overflow of a virtual function: the log has no room for a second header (`PCIe 5.0 §6.2.4.2`).
 #[test]
-fn a_second_header_of_one_overflows() {
+fn second_header_of_a_virtual_function_overflows() {
     const AER: u16 = 0x0001;
     let mut vfs = enabled(EndpointLimits::default(), 1);
     vfs.bench.write_extended(0, AER, 5, 0);
@@ -553,7 +554,7 @@ fn a_second_header_of_one_overflows() {
 
 /// Function numbers of eight bits take the place of the device number (`PCIe 5.0 §6.13`).
 #[test]
-fn up_to_256_physical_functions_with_ari() {
+fn ari_allows_256_physical_functions() {
     let space = |n: u16| {
         Builder::type0(Identity { vendor: 0x1234, device: n, ..Identity::default() })
             .bar(0, Bar::memory64(4096))
@@ -638,7 +639,7 @@ fn take(vfs: &mut Vfs, step: Step) -> [(u32, u32); 3] {
                 probe.push(Class::Posted, Output::Interrupt { vector: n });
             }
         }
-        // The link stays: credits are still owed.
+        // The link stays up, so credits must still be returned.
         Step::Resets(true) => vfs.bench.endpoint.reset(Time::ZERO, ResetKind::FunctionLevel),
         Step::Resets(false) => vfs.bench.endpoint.handle_notice(Time::ZERO, link::Notice::BadTlp),
     }
@@ -651,7 +652,7 @@ proptest! {
     /// With any writes and any TLPs: no panic, no credit lost or invented, each function answers as long as it exists,
     /// and its outstanding work ends with a reset.
     #[test]
-    fn random_input_leaves_it_consistent(steps in prop::collection::vec(step(), 1..80)) {
+    fn random_input_keeps_endpoint_consistent(steps in prop::collection::vec(step(), 1..80)) {
         let limits = EndpointLimits { max_requests: 4, ..EndpointLimits::default() };
         let mut vfs = enabled(limits, 4);
         let _ = vfs.bench.credits();

@@ -49,7 +49,7 @@ impl Rig {
 
 /// Rows: port, page, arrival time, translation time, and the reason.
 #[test]
-fn requests_are_translated_in_order_and_walked_for_in_batches() {
+fn translations_keep_order_and_walks_are_batched() {
     let rows = [
         (0, 1, 0, 260, "a walk"),
         (0, 1, 10, 260, "the walk for its page is running"),
@@ -74,7 +74,7 @@ fn requests_are_translated_in_order_and_walked_for_in_batches() {
     assert_eq!((rig.counters.iotlb_hits, rig.counters.iotlb_misses), (6, 9));
 }
 
-/// A batch lasts until its requests have had their turn at memory.
+/// A batch lasts until memory has served its requests.
 #[test]
 fn batch_ends_when_its_requests_have_been_served() {
     let ns = |n| Time::ZERO + Duration::from_ns(n);
@@ -86,7 +86,7 @@ fn batch_ends_when_its_requests_have_been_served() {
     }
 }
 
-/// Larger pages cover more if the IOMMU supports them.
+/// Larger pages cover a larger range if the IOMMU supports them.
 #[test]
 fn page_size_is_bounded_by_hardware_and_lab() {
     // Rows: pages, superpages, misses of 1024 pages of 4 KiB in order.
@@ -126,8 +126,8 @@ fn function_reaches_only_its_window() {
     }
 }
 
-/// A kind of transfer that a card makes to random pages: number outstanding; time of memory's turn and of the wire for
-/// each, and the rest of its time besides translation, in picoseconds.
+/// A kind of transfer of a card to random pages. The number outstanding; then, in picoseconds, the time of memory and
+/// of the wire for each, and the rest of its time without translation.
 struct Load {
     under_way: u64,
     turn_ps: u64,
@@ -160,7 +160,7 @@ impl Load {
 /// Nanoseconds per transfer, compared with measurements (pcie-bench data,
 /// nfp6000-1.2GHz_hsw-Xeon-E5-2637v3_supermicro-iommu-nosp, `bw_dma_win_sweep_{rd_rnd_64,rd_rnd_256,wr_rnd_256}`,
 /// Cold), by KiB of the window: reads of 64 B and 256 B, 20 at a time, and writes of 256 B, which have no turns. All
-/// rows use one set of figures; the paper states that reads of 512 B lose nothing (SIGCOMM'18, §6.5).
+/// rows use one set of figures. The paper states that reads of 512 B lose no bandwidth (SIGCOMM'18, §6.5).
 #[test]
 fn translation_under_load_is_as_slow_as_measured() {
     let profile = IommuProfile {

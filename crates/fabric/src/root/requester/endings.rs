@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The end of requests of the root complex: completed, refused before they are sent, repeated after CRS, or timed out.
-//! It never begins one.
+//! This module never begins a request.
 
 use super::{Asker, Pending};
 use crate::bridge::refusals::violation;
-use crate::root::effects::Due;
+use crate::effects::Due;
 use crate::root::links::host_error;
 use crate::root::{Base, ROOT_ID, RootComplex};
 use crate::stages::Stage;
@@ -20,7 +20,7 @@ use tlp::{
     Status, Tag, TagState, Time, Tlp, Violation,
 };
 
-/// Time from a CRS completion to the repeated request (`PCIe 5.0 §2.3.2` leaves it open); riser's own figure.
+/// Time from a CRS completion to the repeated request. `PCIe 5.0 §2.3.2` leaves it open, so this is our choice.
 const CRS_RETRY_INTERVAL: Duration = Duration::from_us(10);
 /// The data of a configuration read after the root complex has given up.
 const ALL_ONES: u32 = u32::MAX;
@@ -34,7 +34,7 @@ enum Failure {
     Retry,
     /// The data is poisoned.
     Poisoned,
-    /// It breaks this rule, and does not fit the request (`PCIe 5.0 §2.3.2`).
+    /// The completion breaks this rule, and does not match the request (`PCIe 5.0 §2.3.2`).
     Malformed(Violation),
 }
 
@@ -80,7 +80,7 @@ impl RootComplex {
         true
     }
 
-    /// Frees a tag; parts of split reads that wait for one go on.
+    /// Frees a tag. Parts of split reads that wait for a tag continue.
     fn release(&mut self, port: usize, tag: Tag, now: Time) {
         let tags = &mut self.base.ports[port].tags;
         if let Some((_, pending)) = tags.get(tag) {
@@ -112,7 +112,7 @@ impl RootComplex {
         }
     }
 
-    /// Gives the result to the asker at `at`.
+    /// Delivers the result to the requester at `at`.
     fn tell_asker(&mut self, at: Time, asker: Asker, result: Result<Data, HostError>, now: Time) {
         match asker {
             Asker::Host(id) => self.base.tell_host(at, HostInput::Done { id, result }),
@@ -126,7 +126,7 @@ impl RootComplex {
 }
 
 impl Base {
-    /// Refuses a request of the host that cannot be sent: its link is down, or it is an AtomicOp that is blocked there.
+    /// Refuses a request of the host that cannot be sent, because its link is down or the port blocks AtomicOps.
     #[cold]
     pub(super) fn refuse_unsent(&mut self, port: usize, now: Time, tlp: &Tlp) -> Status {
         if self.ports[port].is_open() {
@@ -161,7 +161,7 @@ impl Base {
 }
 
 impl RootComplex {
-    /// Handles a completion for the root complex: it belongs to an open request, or is unexpected.
+    /// Handles a completion for the root complex, which belongs to an open request or is unexpected.
     pub(in crate::root) fn complete(&mut self, port: usize, now: Time, tlp: &Tlp) {
         let Body::Completion(c) = tlp.repr.body else { return };
         self.base.effects.close(tlp, Stage::RootComplex, now + self.base.profile.root_complex_latency);
@@ -212,7 +212,7 @@ impl RootComplex {
         self.tell_asker(now + self.base.profile.root_complex_latency, asker, result, now);
     }
 
-    /// Handles the failure of an open request by `tlp`. Returns true if the request goes on nevertheless.
+    /// Handles the failure of an open request by `tlp`. Returns true if the request continues nevertheless.
     #[cold]
     fn fail(&mut self, port: usize, now: Time, request: Repr, tlp: &Tlp, failure: Failure) -> bool {
         match failure {
@@ -223,7 +223,7 @@ impl RootComplex {
             Failure::Refused(_) => {
                 self.base.request_failed(port, now, request, RpPioFailure::CompleterAbort);
             }
-            // Advisory, since the requester handles it (`PCIe 5.0 §6.2.3.2.4.3`).
+            // An advisory error, because the requester handles it (`PCIe 5.0 §6.2.3.2.4.3`).
             Failure::Poisoned => {
                 self.base.refused(|b| &mut b.counters.poisoned, port, now, poisoned(), tlp);
                 self.base.log(port, now, Uncorrectable::PoisonedTlp, true, Side::Secondary, tlp);
@@ -264,8 +264,8 @@ impl RootComplex {
 }
 
 impl Pending {
-    /// Takes a completion; returns the result once the request is served or has failed. If `lenient`, Traffic Class and
-    /// attributes may differ from those of the request.
+    /// Handles a completion. Returns the result if the request is complete or has failed. If `lenient`, Traffic Class
+    /// and attributes may differ from the request's.
     fn take(
         &mut self,
         c: &Completion,

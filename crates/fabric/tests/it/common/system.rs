@@ -217,7 +217,7 @@ pub(crate) fn credits(link: &mut LinkConfig, at_root: bool, class: Class, header
     port.rx_buffer[class.index()] = CreditLimit::finite(header, data);
 }
 
-/// A raw device that can be looked into while the fabric owns it.
+/// A raw device that tests can inspect while the fabric owns it.
 #[derive(Clone)]
 pub(crate) struct Raw(pub(crate) Rc<RefCell<RawDevice>>);
 
@@ -272,7 +272,7 @@ impl<T: Copy> Told<T> {
     }
 }
 
-/// Keeps the result of a closure for each frame that arrives (not for frames sent or lost).
+/// Stores the result of a closure for each frame that arrives (not for frames sent or lost).
 #[derive(Clone)]
 pub(crate) struct Arrivals<T> {
     pub(crate) seen: Rc<RefCell<Vec<T>>>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Trees of switches with raw devices that send writes and reads as fast as they may, their bridges set up as firmware would
-//! leave them. Never enumerates.
+//! Trees of switches with raw devices that send writes and reads at full speed. Their bridges are set up as by
+//! firmware. Never enumerates.
 //!
 //! ```text
 //!   root port ══ switch 0 ──┬── device 0        or       root port ══ switch 0 ──┬══ switch 1 ── devices 0 ..
@@ -21,8 +21,8 @@ use tlp::{
     Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Tag, TcSet, Time, Tlp,
 };
 
-/// Sends `left` requests of 256 B, alternately a write and a read as long as there is a tag for the read; the data is
-/// only counted.
+/// Sends `left` requests of 256 B, alternately a write and a read, while there is a tag for the read. The data is only
+/// counted.
 pub(crate) struct Both {
     requester: Bdf,
     left: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Both {
 }
 
 impl Both {
-    /// Makes it with at most `tags` outstanding reads.
+    /// Creates a source with at most `tags` outstanding reads.
     pub(crate) fn new(requester: Bdf, left: u64, tags: u16) -> Both {
         Both {
             requester,
@@ -190,7 +190,8 @@ fn port(link: &LinkConfig, space: ConfigSpace) -> SwitchPortConfig {
     SwitchPortConfig { space, buffer_tlps: [128, 128, u32::MAX], rate, width }
 }
 
-/// A bridge between the buses `[primary, secondary]` up to the last; its windows closed, so that all addresses lead up.
+/// A bridge between the buses `[primary, secondary]` up to the last. Its windows are closed, so that all addresses go
+/// up.
 fn space(port: PortType, buses: [u8; 3]) -> ConfigSpace {
     let identity = Identity { vendor: 0x1234, device: 0x5678, class: 0x06_04_00, ..Identity::default() };
     let pcie = PcieLayout { port, function_level_reset: false, ..PcieLayout::default() };

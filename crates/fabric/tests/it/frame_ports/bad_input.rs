@@ -90,7 +90,7 @@ fn dllp(four: [u8; 4]) -> WireFrame {
 }
 
 /// Rows: what is wrong with one of three frames; the counters of riser's port, the number of writes that arrive, and
-/// of frames that nobody could read.
+/// of frames that the partner could not read.
 #[test]
 fn wrong_frames_are_counted() {
     type Seen = fn(&Counters) -> [u64; 3];

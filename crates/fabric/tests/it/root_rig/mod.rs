@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Root ports with configuration spaces, a host program in front of them and devices of raw TLPs behind. Never looks inside.
+//! Root ports with configuration spaces, a host program above them and devices of raw TLPs below. Never looks inside.
 //!
 //! ```text
 //!   root port   function   buses behind   memory                     I/O
@@ -51,7 +51,7 @@ pub(crate) fn space(n: u8) -> ConfigSpace {
     space_with(n, 4)
 }
 
-/// The same, which takes so many end-to-end prefixes.
+/// The same, with this number of supported end-to-end prefixes.
 pub(crate) fn space_with(n: u8, end_end_prefixes: u8) -> ConfigSpace {
     let identity = Identity { vendor: 0x1234, device: 0x5678, class: 0x06_04_00, ..Identity::default() };
     let slot = SlotLayout {
@@ -115,7 +115,7 @@ impl End {
         self.answer_many(move |request| Vec::from_iter(answer(request)));
     }
 
-    /// Answers requests with completions, of whichever of them.
+    /// Answers requests with completions, in any order.
     pub(crate) fn answer_many(&self, answer: impl FnMut(&Tlp) -> Vec<Tlp> + 'static) {
         self.0.borrow_mut().answer = Some(Box::new(answer));
     }
@@ -259,7 +259,7 @@ pub(crate) fn finish(fabric: &mut Fabric) {
     check_refusals(fabric);
 }
 
-/// Each TLP that counts as an error has a rule. One to a link that is down may count as unsupported as well.
+/// Each TLP that counts as an error has a rule. A write to a link that is down may count as unsupported as well.
 fn check_refusals(fabric: &Fabric) {
     let (c, of_functions) = (fabric.root().counters(), fabric.root().function_counters());
     let refused = [c.unsupported_requests, of_functions.acs_violations, c.unexpected_completions];

@@ -16,6 +16,7 @@ use link::Notice;
 use riser_fabric::switch::{
     Forwarding, PortArbitration, Switch, SwitchConfig, SwitchPortConfig, SwitchTiming,
 };
+use riser_fabric::{BridgeOwner as _, Effect};
 use tlp::*;
 
 pub(crate) const LATENCY: Duration = Duration::from_ns(100);
@@ -30,7 +31,7 @@ pub(crate) fn space(port: PortType, number: u8) -> ConfigSpace {
     space_with(port, number, 4)
 }
 
-/// The same, which takes so many end-to-end prefixes.
+/// The same, with this number of supported end-to-end prefixes.
 pub(crate) fn space_with(port: PortType, number: u8, end_end_prefixes: u8) -> ConfigSpace {
     let identity = Identity { vendor: 0x1234, device: 0x5678, class: 0x06_04_00, ..Identity::default() };
     let downstream = port == PortType::Downstream;
@@ -115,7 +116,7 @@ impl Rig {
         rig
     }
 
-    /// Links are up, nothing is configured.
+    /// Links are up, and software has not configured the switch.
     pub(crate) fn bare(ports: u8, mode: Forwarding, arbitration: PortArbitration) -> Rig {
         let switch = Switch::new(config(ports, mode, arbitration)).unwrap();
         let mut rig = Rig { switch, now: Time::ZERO };
@@ -129,7 +130,11 @@ impl Rig {
     }
 
     pub(crate) fn actions(&mut self) -> Vec<(usize, riser_fabric::switch::Action)> {
-        std::iter::from_fn(|| self.switch.poll_action()).collect()
+        let action = |effect| match effect {
+            Effect::Act(port, action) => Some((port as usize, action)),
+            _ => None,
+        };
+        self.switch.effects().drain(..).filter_map(action).collect()
     }
 
     /// ID of the function of `port`.
@@ -173,7 +178,7 @@ impl Rig {
                     }
                 }
             }
-            // Sending at one port may let another go on.
+            // A TLP sent at one port may unblock another port.
             if out.len() > before {
                 continue;
             }
@@ -320,7 +325,7 @@ pub(crate) fn status(tlp: &Tlp) -> Option<Status> {
     }
 }
 
-/// Port, type, and of completions without data the status and who answers.
+/// Port and type; for completions without data also the status and the completer.
 pub(crate) fn line(port: usize, tlp: &Tlp) -> String {
     match tlp.repr.body {
         Body::Completion(c) if c.length_dw.is_none() => {

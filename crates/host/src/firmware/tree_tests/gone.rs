@@ -13,7 +13,7 @@ struct Leaving {
     at: u64,
     /// The outstanding request is never answered: it ends by Completion Timeout.
     times_out: bool,
-    /// It is inserted again at once, which looks like a reset.
+    /// The device is inserted again immediately, which looks like a reset.
     returns: bool,
 }
 

@@ -19,7 +19,7 @@ pub(super) const DOWNSTREAM: u32 = 6;
 /// DW of the PCI Express capability in all nodes.
 pub(super) const PCIE: u16 = 0x40 / 4;
 
-/// Virtual functions of a physical one.
+/// Virtual functions of a physical function.
 #[derive(Clone, Debug)]
 pub(super) struct Vfs {
     at: u16,
@@ -128,7 +128,8 @@ impl Node {
         }
     }
 
-    /// Adds a capability with these registers and their writable bits; the first one without its header.
+    /// Adds a capability with these registers and their writable bits. The first register is given without the
+    /// capability's header.
     pub(super) fn capability(mut self, id: u8, registers: &[(u32, u32)]) -> Node {
         let at = self.next_capability;
         self.next_capability += registers.len() as u16;
@@ -301,7 +302,7 @@ impl Node {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Host {
     pub(super) functions: BTreeMap<u8, Node>,
-    /// Configuration requests so far.
+    /// Number of configuration requests so far.
     pub(super) requests: u64,
     /// Memory writes, and the functions and BARs that claimed them.
     pub(super) writes: Vec<(u64, Vec<u8>, String)>,
@@ -408,7 +409,7 @@ pub(super) trait Serve {
     fn serve(&mut self, pool: &PayloadPool, output: HostOutput) -> Option<HostInput>;
 }
 
-/// Runs a program on this host to its end. Also returns the time that it took.
+/// Runs a program on this host to its end. Also returns the simulated time that this took.
 pub(super) fn run<T: 'static, E: Into<String>, F>(
     host: &mut impl Serve,
     program: impl FnOnce(Cpu) -> F,

@@ -75,7 +75,7 @@ fn fixed_bars_determine_windows() {
     let system = found(&mut host, &HostMap { fixed, ..HostMap::default() });
     let bars = |f: &str| system.get(bdf(f)).unwrap().found.bars.map(|b| b.map(|b| b.address));
     assert_eq!(bars("04:00.0")[..2], [Some(0x9000_0000), Some(0x9000_3000)], "the other is next to it");
-    // Its sibling follows it inside the root port's window; functions elsewhere have the usual addresses.
+    // The device beside it follows inside the root port's window; functions elsewhere have the usual addresses.
     assert_eq!(bars("03:00.0")[..2], [Some(0x9010_0000), Some(0x9010_1000)]);
     assert_eq!(bars("05:00.0")[..2], [Some(0x8000_0000), Some(0x8000_1000)]);
     let b = system.get(bdf("00:01.0")).unwrap().bridge.unwrap();
@@ -91,7 +91,7 @@ fn fixed_bars_determine_windows() {
 
 /// Rows: impossible places, and the error.
 #[test]
-fn reports_impossible_places() {
+fn reports_bars_that_fit_nowhere() {
     let at = |bar, address| FixedPlace { path: path("01.0/00.0"), bar, address };
     let small = || Node::endpoint().bar(0, 0, 0x1000).bar(1, 0, 0x4000);
     let rows: Vec<(Node, Vec<FixedPlace>, &str)> = vec![
@@ -149,7 +149,7 @@ fn reports_impossible_places() {
 }
 
 #[test]
-fn virtual_functions_have_their_bars_side_by_side() {
+fn bars_of_virtual_functions_are_contiguous() {
     let vf = Node::endpoint().msix(4, 0);
     let pf = Node::endpoint().bar(0, 0, 0x1000).ari(0).sriov(8, (4, 4), 2, 0x8000, &vf);
     let mut host = Host::new([Node::root_port().with(0, pf)]);
@@ -167,7 +167,7 @@ fn virtual_functions_have_their_bars_side_by_side() {
     let window = system.get(bdf("00:01.0")).unwrap().bridge.unwrap().prefetchable;
     assert_eq!(window, Window { base: 0x40_0000_0000, size: 1 << 20 });
     assert_eq!(host.claimants(0x40_0000_ffff, false), ["01:00.0 VF 1 BAR 0"]);
-    // Each has its own vectors, written through its own BAR.
+    // Each function has its own vectors, which are written through its own BAR.
     let vectors: Vec<_> = vfs.iter().map(|f| (f.interrupt, f.found.vector_base, f.found.vectors)).collect();
     assert_eq!(vectors, [32, 36, 40].map(|base| (Interrupt::Msix, base, 4)));
     assert_eq!(host.writes[2].2, "01:00.0 VF 2 BAR 0");
@@ -203,7 +203,7 @@ fn hot_plug_slots_reserve_room() {
     assert_eq!((bars, f.vectors), ([0x8020_0000, 0x40_0020_0000], 4));
     assert_eq!(host.claimants(0x8020_0fff, false), ["05:00.0 BAR 0"]);
 
-    // The device is unchanged and not written. Then another one replaces it, with its own switch.
+    // The device is unchanged and not written. Then another card, with a switch of its own, replaces it.
     let before = host.node(bdf("05:00.0")).register(1);
     let (system, change) = rescanned(&mut host, system, "02:01.0").unwrap();
     assert_eq!((change, host.node(bdf("05:00.0")).register(1)), (Rescan::default(), before));

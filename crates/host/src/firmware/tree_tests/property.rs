@@ -13,7 +13,7 @@ enum Below {
     Nothing,
     /// BARs of one function, by kind and logarithm of the size.
     Device(Vec<(u8, u8)>),
-    /// The same for functions 0, 1 and so on.
+    /// The BARs of functions 0, 1 and so on.
     Functions(Vec<Vec<(u8, u8)>>),
     /// Number of virtual functions, and logarithm of the size of one VF's BAR.
     Virtual(u16, u8),
@@ -91,7 +91,8 @@ fn count(below: &Below) -> usize {
 /// Bus numbers, I/O, memory and prefetchable memory of a bridge: first and last.
 type Ranges = [Option<(u64, u64)>; 4];
 
-/// Checks that numbers and windows of each bridge are inside those of the bridge above, and do not overlap its siblings'.
+/// Checks that numbers and windows of each bridge are inside those of the bridge above, and do not overlap those of the
+/// bridges beside it.
 fn check_bridges(host: &mut Host, system: &System) {
     let mut siblings: Vec<(Option<Bdf>, Bdf, Ranges)> = Vec::new();
     for f in system.functions() {
@@ -165,7 +166,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn devices_come_and_go(steps in prop::collection::vec((0u8..4, prop::option::of(bars())), 1..12)) {
+    fn devices_can_be_added_and_removed(steps in prop::collection::vec((0u8..4, prop::option::of(bars())), 1..12)) {
         let slots = (0..4).map(|_| Node::downstream().hot_plug());
         let mut host = Host::new([Node::root_port().with(0, Node::switch(slots))]);
         let mut system = found(&mut host, &HostMap::default());
@@ -197,7 +198,8 @@ prop_assert!(vectors.windows(2).all(|v| v[0] + 2 <= v[1]) && vectors.iter().all(
     }
 }
 
-/// A host with random register values. One of `rarity` functions exists (on the first bus one of two).
+/// A host with random register values. One of `rarity` functions exists; on the first bus, every second function
+/// exists.
 struct Anything {
     state: u64,
     rarity: u32,

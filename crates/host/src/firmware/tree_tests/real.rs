@@ -151,7 +151,7 @@ fn tree() -> RealHost {
 }
 
 #[test]
-fn a_tree_of_configuration_spaces_is_set_up() {
+fn firmware_sets_up_a_tree_of_configuration_spaces() {
     let mut host = tree();
     let policy = Policy { acs: AcsPolicy::Redirect, ..Policy::default() };
     let map = HostMap { policy, ..HostMap::default() };

@@ -16,7 +16,7 @@ fn mps(host: &mut Host, function: &str) -> u32 {
 }
 
 #[test]
-fn the_payload_size_is_the_least_on_the_path() {
+fn payload_size_is_the_smallest_on_the_path() {
     // Bridges of the mock support 512 B, its endpoints 256 B.
     let wide = || Node::endpoint().pcie_register(1, 2);
     let host = || Host::new([one_switch([Node::endpoint(), wide()]), Node::root_port().with(0, wide())]);
@@ -38,7 +38,7 @@ fn the_payload_size_is_the_least_on_the_path() {
 }
 
 #[test]
-fn switch_slot_keeps_mps_and_root_slot_chooses_again() {
+fn rescan_lowers_mps_of_root_port_for_added_card() {
     let slot = Node::downstream().hot_plug();
     let mut host = Host::new([
         Node::root_port().with(0, Node::switch([slot, Node::downstream().with(0, Node::endpoint())])),
@@ -69,7 +69,8 @@ fn each_setting_follows_the_policy() {
         error_reporting: false,
         ..Policy::default()
     };
-    // MRRS 512 B is 2 in 14:12, No Snoop 11, Extended Tag 8, MPS 256 B is 1 in 7:5, Relaxed Ordering 4, reporting 3:0.
+    // Bits of Device Control: 14:12 are 2 (MRRS 512 B), 11 No Snoop, 8 Extended Tag, 7:5 are 1 (MPS 256 B), 4 Relaxed
+    // Ordering, 3:0 error reporting.
     let rows = [
         (Policy::default(), [0x293f, 1 << 12, 1 << 3, 0x106, 1 << 17, 0b111]),
         (off, [0x5020, 0, 0, 0x006, 0, 0]),
@@ -98,7 +99,7 @@ fn ten_bit_tags_need_every_port_on_the_path() {
 }
 
 #[test]
-fn access_control_redirects_where_it_is_asked_to() {
+fn access_control_is_set_only_on_request() {
     // A port with all services except P2P Completion Redirect.
     let port = || Node::downstream().extended(0x0d, &[(0, 0), (0b1_0111, 0x7f_0000)]);
     for (acs, control) in [(AcsPolicy::Off, 0), (AcsPolicy::Redirect, 0b1_0101)] {
@@ -109,7 +110,7 @@ fn access_control_redirects_where_it_is_asked_to() {
 }
 
 #[test]
-fn interrupts_are_given_in_the_order_msix_msi_line() {
+fn firmware_prefers_msix_then_msi_then_intx() {
     let all = || Node::endpoint().bar(0, 0, 0x4000).msi(1).msix(3, 0).pin(2);
     let rows = [
         ((true, true), Interrupt::Msix, (32, 3)),
@@ -125,7 +126,7 @@ fn interrupts_are_given_in_the_order_msix_msi_line() {
     }
     let mut host = Host::new([Node::root_port().with(0, all())]);
     found(&mut host, &HostMap::default());
-    // Address, data, not masked, for vectors 32 to 34; one write for the whole table.
+    // Address, data and a clear mask bit for vectors 32 to 34; one write for the whole table.
     let entry = |vector: u8| [0, 0, 0xe0, 0xfe, 0, 0, 0, 0, vector, 0, 0, 0, 0, 0, 0, 0];
     let table = [entry(32), entry(33), entry(34)].concat();
     assert_eq!(host.writes, [(0x8000_1000, table, "01:00.0 BAR 0".to_owned())]);

@@ -17,7 +17,7 @@ fn mixed() -> Host {
 }
 
 #[test]
-fn a_tree_is_found_depth_first() {
+fn enumeration_is_depth_first() {
     let mut host = mixed();
     let system = found(&mut host, &HostMap::default());
     let tree = "\
@@ -186,7 +186,7 @@ fn reports_broken_functions() {
 }
 
 #[test]
-fn virtual_functions_get_the_bus_numbers_that_they_reach() {
+fn virtual_functions_get_bus_numbers_for_their_range() {
     // 256 VFs from 01:01.0, up to 02:00.7.
     let vf = Node::endpoint();
     let pf = small().ari(0).sriov(256, (8, 8), 1, 0x4000, &vf);

@@ -41,7 +41,7 @@ pub(crate) const ALL: [Bdf; 6] = [ROOT, UP, DOWN_A, DOWN_B, A, B];
 pub(crate) const LINK_A: LinkId = LinkId(0);
 pub(crate) const LINK_UP: LinkId = LinkId(2);
 
-/// Firmware is done by then, and faults start.
+/// At this time the firmware has ended, and faults start.
 pub(crate) const GO: Time = Time::from_ps(20_000_000_000);
 /// Longer than any timer.
 const SETTLE: Duration = Duration::from_us(400);
@@ -60,9 +60,9 @@ pub(crate) mod at {
     pub(crate) const MESSAGE: u64 = 0x128;
     /// Ignores requests for this many ns.
     pub(crate) const BUSY: u64 = 0x120;
-    /// A read of it is aborted.
+    /// A read of this address is aborted.
     pub(crate) const ABORTS: u64 = 0x200;
-    /// A read of it is never answered.
+    /// A read of this address is never answered.
     pub(crate) const SILENT: u64 = 0x208;
     /// An address beyond the BAR, but within the window of the port above.
     pub(crate) const BEYOND: u64 = 0x2000;
@@ -171,7 +171,8 @@ fn switch_end() -> PortConfig {
     end
 }
 
-/// Few posted requests, so that more can overflow it. Few others, so that a few more are not an error by themselves.
+/// Few posted requests, so that a test can overflow the buffer with more. Few other credits, so that a few more are not
+/// an error by themselves.
 fn endpoint_end() -> PortConfig {
     let mut end = port();
     end.rx_buffer[Class::Posted.index()] = CreditLimit::finite(4, 64);
@@ -245,7 +246,7 @@ where
     .unwrap()
 }
 
-/// The hierarchy, as the host program uses it.
+/// The part of the hierarchy that the host program uses.
 #[derive(Clone)]
 pub(crate) struct Lab {
     pub(crate) cpu: Cpu,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Builds the library and C programs, and acts as their peer. Prints a message if it skips because there is no C
-//! compiler.
+//! Builds the library and C programs, and acts as their peer. Without a C compiler, prints a message, and the tests are
+//! skipped.
 
 use riser_tlp::{Bdf, Body, Completion, MemoryOp, MemoryRequest, Mps, Rcb, Repr, Status, split};
 use std::io::{BufRead, BufReader, Write};
@@ -33,13 +33,13 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// One end of a port; both ends use the same number.
+/// The peer's end of a port. Both ends use the same port number.
 pub(crate) struct Peer {
     pub(crate) socket: UdpSocket,
 }
 
 impl Peer {
-    /// Timeout; longer than any wait of a test.
+    /// Timeout, which is longer than any wait of a test.
     const PATIENCE: Duration = Duration::from_secs(20);
 
     pub(crate) fn new(own: Ipv4Addr, other: Ipv4Addr, port: u16) -> Peer {
@@ -126,7 +126,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Starts it with one context from `own` to `other`, requester 1b:00.0, and `tag`.
+    /// Starts the program with one context from `own` to `other`, requester 1b:00.0, and `tag`.
     pub(crate) fn start(program: &Path, other: Ipv4Addr, own: Ipv4Addr, tag: u8) -> Calls {
         let mut child = Command::new(program)
             .args([other.to_string(), own.to_string(), "1b00".to_owned(), tag.to_string()])
@@ -155,7 +155,7 @@ impl Calls {
         self.answer().parse().unwrap()
     }
 
-    /// Ends it, and checks its status, which includes the sanitizers' findings.
+    /// Ends the program, and checks its exit status, which is not 0 if a sanitizer has found an error.
     pub(crate) fn end(mut self) {
         self.stdin = None;
         assert!(self.child.wait().unwrap().success());

@@ -21,7 +21,7 @@ pub(crate) trait World {
     fn next(&mut self, side: usize, class: Class) -> Option<Tlp>;
     /// A TLP has arrived at `side`.
     fn delivered(&mut self, side: usize, now: Time, tlp: Tlp);
-    /// How long `side` keeps a TLP in its buffer.
+    /// Time for which `side` keeps a TLP in its buffer.
     fn drain(&mut self, _side: usize) -> Duration {
         Duration::ZERO
     }
@@ -129,7 +129,7 @@ impl Joined {
         format!("at {}: {} | {}", self.now, self.sides[0].port.state_line(), self.sides[1].port.state_line())
     }
 
-    /// Steps until `until`, or until nothing more can happen. False if neither is reached in `steps` steps.
+    /// Steps until `until`, or until no event is left. False if neither is reached in `steps` steps.
     pub(crate) fn run(&mut self, world: &mut impl World, until: Time, steps: u64) -> bool {
         for _ in 0..steps {
             if !self.step(world, until) {
@@ -223,7 +223,7 @@ impl Joined {
         }
         let Some(tlp) = frame.tlp() else { return };
         let (tc, class, data) = (tlp.repr.tc, tlp.class(), tlp.data_credits());
-        // Buffers drain in order, whatever time each requests.
+        // Buffers drain in order, independent of the requested times.
         let earliest = s.drains.back().map_or(now, |d| d.0);
         let at = (now + world.drain(side)).max(earliest);
         if at == now {
@@ -259,7 +259,7 @@ impl Joined {
     }
 }
 
-/// A small generator with one seed (xorshift64*), for draws that proptest need not shrink.
+/// A small random number generator with one seed (xorshift64*), for draws that proptest need not shrink.
 pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
@@ -361,7 +361,7 @@ pub(crate) fn id_of(tlp: &Tlp) -> u16 {
     }
 }
 
-/// Checks the accounts: classes of bytes add up, and so does time.
+/// Checks that classes of bytes and times add up.
 pub(crate) fn assert_counters_add_up(port: &Port, config: &PortConfig) {
     let c = port.counters();
     assert_eq!(c.classified_bytes(), c.wire_bytes, "{c:?}");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The address of each request of a measurement.
+//! Selects the address of each request of a measurement.
 
 /// Order of the addresses of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pattern {
-    /// Always the first address of the region.
+    /// Each request uses the first address of the region.
     Fixed,
-    /// Ascending, then from the first address again.
+    /// Addresses ascend, and start again at the first address after the end.
     Sequential,
     /// Random multiples of the request's length.
     Random,

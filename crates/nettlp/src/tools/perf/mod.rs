@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Measures how fast memory behind an adapter is read and written.
+//! Measures how fast the memory of an adapter is read and written.
 //!
 //! - [`addresses`]: the address of each request; [`worker`]: one thread.
 
@@ -25,7 +25,7 @@ use worker::Worker;
 /// Bytes of the NetTLP header and of the TLP header of a completion. The headers of a write have the same length, or 4
 /// bytes more.
 const HEADER_BYTES: usize = 6 + 12;
-/// How long each way of sending is measured by [`ceiling`].
+/// Time for which [`ceiling`] measures each way of sending.
 const CEILING_SPAN: tlp::Duration = tlp::Duration::from_ms(500);
 
 /// Requests of a measurement.

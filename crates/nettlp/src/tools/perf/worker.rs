@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One thread of a measurement: a client that is kept busy.
+//! One thread of a measurement: a client with as many outstanding requests as the workload says.
 
 use super::Workload;
 use super::addresses::Addresses;
@@ -14,9 +14,9 @@ use tlp::{Duration, Time};
 
 /// Maximum time of a turn, so that the caller's flag is seen.
 const TURN: Duration = Duration::from_ms(20);
-/// How long a peer that acknowledges may take for the last writes.
+/// How long a peer that acknowledges TLPs may take for the last writes.
 const SETTLE: Duration = Duration::from_ms(5000);
-/// Maximum latency in ns. Longer ones count as this.
+/// Maximum latency in ns. Longer latencies count as this latency.
 const LONGEST_NS: u64 = 600_000_000_000;
 
 device::counters! {
@@ -49,7 +49,7 @@ pub struct Tally {
     pub counters: Counters,
     /// Counters of the sockets.
     pub sockets: SocketCounters,
-    /// Why completions were refused, and reads not completed.
+    /// Reasons why completions were refused, and why reads were not completed.
     pub refusals: Refusals,
 }
 
@@ -73,7 +73,7 @@ impl Tally {
         self.requests += other.requests;
         self.bytes += other.bytes;
         self.faults.add(&other.faults);
-        // Both have the same bounds.
+        // This cannot fail, because both histograms have the same bounds.
         let _ = self.latency_ns.add(&other.latency_ns);
         self.counters.add(&other.counters);
         self.sockets.add(&other.sockets);
@@ -125,7 +125,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Thread number `thread` of a workload.
+    /// Creates thread number `thread` of a workload.
     pub(super) fn new(client: Client<AnyCarrier>, workload: Workload, thread: u64) -> Worker {
         let Workload { len, outstanding, count, pattern, .. } = workload;
         let bytes = workload.share();
@@ -198,7 +198,7 @@ impl Worker {
         let now = self.client.now();
         while let Some(Done { token, result, .. }) = self.client.requester().poll_done() {
             self.free.push(token);
-            // A write ends when the carrier has it, so it has no latency.
+            // A write ends when the carrier has accepted it, so it has no latency.
             if result.is_ok() && !self.workload.is_write {
                 let latency = now.since(self.sent[token as usize]).as_ps() / 1000;
                 self.tally.latency_ns.saturating_record(latency);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A carrier in memory: it records sent TLPs, and delivers prepared ones. Opens no socket.
+//! A carrier in memory: it records sent TLPs, and delivers prepared TLPs. Opens no socket.
 
 use riser_capture::encap::Origin;
 use riser_nettlp::carrier::{Arrival, Carrier, SendError, Wait};
@@ -15,7 +15,7 @@ pub(crate) struct Memo {
     /// Issuer of the request, tag, and the TLP.
     pub(crate) sent: Vec<(Origin, u16, Vec<u8>)>,
     pub(crate) arriving: VecDeque<(Origin, Vec<u8>)>,
-    /// Number of TLPs that it still accepts; shared with its clones.
+    /// Number of TLPs that the carrier still accepts; shared with its clones.
     pub(crate) room: Rc<Cell<usize>>,
 }
 
@@ -47,7 +47,7 @@ impl Carrier for Memo {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), SendError> {
         self.room.set(self.room.get().checked_sub(1).ok_or(SendError::NoRoom)?);
-        // Bytes that `fill` leaves out are visible.
+        // If `fill` leaves out bytes, the value 0xee shows them.
         let mut tlp = vec![0xee; len];
         fill(&mut tlp);
         self.sent.push((origin, tag.bits(), tlp));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rigs of these tests: memory, peers with upstream's habits, and paths that lose, delay and rewrite datagrams. Contains no
-//! tests.
+//! Helpers of these tests: memory, peers that behave like upstream's, and paths that lose, duplicate and delay
+//! datagrams. Contains no tests.
 
 pub(crate) mod proxy;
 pub(crate) mod rewritten;

@@ -18,13 +18,13 @@ pub(crate) const HELD_BACK: Duration = Duration::from_millis(2);
 pub(crate) struct Between {
     /// Address that clients send to.
     pub(crate) front: IpAddr,
-    /// Address from which it sends to the adapter.
+    /// Address from which the proxy sends to the adapter.
     pub(crate) back: IpAddr,
     /// Address of the adapter.
     pub(crate) adapter: IpAddr,
     /// Ports on both sides.
     pub(crate) ports: Vec<u16>,
-    /// True if it sends to the adapter from the same port, as upstream's clients do.
+    /// True if the proxy sends to the adapter from the port of the adapter, as upstream's clients do.
     pub(crate) same_port: bool,
 }
 
@@ -59,7 +59,7 @@ impl Proxy {
         Proxy { stop, thread }
     }
 
-    /// Stops it and returns its counters.
+    /// Stops the proxy and returns its counters.
     pub(crate) fn stop(mut self) -> Done {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()
@@ -89,7 +89,7 @@ impl Pair {
     }
 }
 
-/// Time of delivery, order, socket (pair * 2, + 1 toward the adapter), and the bytes.
+/// A delayed datagram: time of delivery, order, socket (pair * 2, plus 1 toward the adapter), and the bytes.
 type HeldBack = (Instant, u64, usize, Vec<u8>);
 
 struct Run {
@@ -142,14 +142,14 @@ impl Run {
                     kept.clear();
                     kept.extend_from_slice(&bytes[..len]);
                     self.count += 1;
-                    // To the other side.
+                    // The datagram leaves through the socket of the other side.
                     self.waiting.push(Reverse((Instant::now() + delay, self.count, socket ^ 1, kept)));
                 }
             });
         }
     }
 
-    // 1 % lost, 1 % duplicated; of those forwarded, 5 % delayed.
+    // Loses 1 % and duplicates 1 %. Delays 5 % of the forwarded datagrams.
     fn judge(dice: &mut u64, done: &mut Done, mut send: impl FnMut(Option<Duration>)) {
         let copies = match roll(dice, 100) {
             0 => 0,
@@ -176,7 +176,7 @@ impl Run {
     }
 }
 
-// A datagram that the kernel rejects is lost, which is acceptable here.
+// A datagram that the kernel rejects is lost, like other datagrams of this proxy.
 fn forward(pair: &Pair, to_back: bool, bytes: &[u8]) {
     let _ = match (to_back, pair.client) {
         (true, _) => pair.back.send(bytes),

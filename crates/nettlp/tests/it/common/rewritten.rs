@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An adapter whose memory is rewritten all the time: with every turn of its loop the next pages get a new version. Every
-//! 8 bytes hold their address and their version.
+//! An adapter whose memory is rewritten all the time: in every turn of the loop, the next pages get a new version.
+//! Every 8 bytes hold their address and their version.
 
 use riser_nettlp::adapter::{Adapter, Function, MemoryBackend, Registers, Settings};
 use riser_nettlp::allow::{AllowList, Rule};
@@ -17,7 +17,7 @@ pub(crate) const PAGES: usize = 256;
 /// Pages that get a new version per turn.
 const PAGES_A_TURN: usize = 4;
 
-/// Versions of each page: of the last begun write, and of the last finished one.
+/// Versions of each page: that of the last write that has begun, and that of the last write that has finished.
 struct Versions {
     begun: Vec<AtomicU32>,
     ended: Vec<AtomicU32>,
@@ -32,7 +32,7 @@ pub(crate) struct Rewritten {
 impl Rewritten {
     pub(crate) const BYTES: u64 = (PAGE * PAGES) as u64;
 
-    /// Serves `peer` at `address`.
+    /// Starts the adapter at `address`. It serves `peer`.
     pub(crate) fn start(address: IpAddr, peer: IpAddr, last_tag: u16) -> Rewritten {
         let allow = AllowList::new([format!("{peer},all,rw").parse::<Rule>().unwrap()]).unwrap();
         let options = AdapterOptions { tags: Some(0..=last_tag), ..AdapterOptions::new(address) };
@@ -67,8 +67,8 @@ impl Rewritten {
         pages(address, len).map(|page| self.versions.ended[page].load(Ordering::SeqCst))
     }
 
-    /// Returns true if each word holds its own address, and a version from `oldest` up to one whose write has begun by
-    /// now.
+    /// Returns true if each word holds its own address, and a version from `oldest` up to the version of the last
+    /// write that has begun.
     pub(crate) fn is_current(&self, address: u64, data: &[u8], oldest: [u32; 2]) -> bool {
         let newest = pages(address, data.len()).map(|page| self.versions.begun[page].load(Ordering::SeqCst));
         let mut done = 0;
@@ -97,7 +97,7 @@ impl Drop for Rewritten {
     }
 }
 
-// A read here covers at most two pages.
+// Each read of these tests covers at most two pages.
 fn pages(address: u64, len: usize) -> [usize; 2] {
     [address, address + len as u64 - 1].map(|address| address as usize / PAGE)
 }

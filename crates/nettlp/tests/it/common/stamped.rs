@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory that is rewritten all the time: every 8 bytes hold their address and the current version. So the data of a read shows its
-//! address and its time.
+//! Memory that is rewritten all the time: every 8 bytes hold their address and the current version. So the data of
+//! a read shows from which address and at which time it was read.
 
 use tlp::Time;
 
-/// Lifetime of a version.
+/// Memory whose content depends on address and time.
 #[derive(Clone, Copy)]
 pub(crate) struct Stamped {
-    /// Lifetime in picoseconds.
+    /// Time in picoseconds after which the version changes.
     pub(crate) lifetime_ps: u64,
 }
 

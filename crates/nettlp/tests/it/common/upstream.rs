@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A client that behaves like upstream's LibTLP, written from its wire format. Both ends bind and connect the same UDP port, one
-//! request is outstanding, the NetTLP header is zero, and any datagram within [`WAIT`] is taken for the answer. Like upstream, it
-//! never compares tags.
+//! A client that behaves like upstream's LibTLP, written from the wire format. Both ends bind and connect the same
+//! UDP port. One request is outstanding, and the NetTLP header is zero. Like upstream, the client takes any
+//! datagram within [`WAIT`] for the answer, and never compares tags.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) struct Nettlp {
     tag: u8,
 }
 
-/// Reason why a call failed, as far as upstream can tell.
+/// Reason why a call failed, with the details that upstream has.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failed {
     /// No datagram arrived in time.
@@ -50,10 +50,10 @@ impl Nettlp {
         let first = 0xf_u8 << (address & 3) & 0xf;
         let last = 0xf_u8 >> ((4 - end % 4) % 4);
         let (first, last) = if dw == 1 { (first & last, 0) } else { (first, last) };
-        // 3 DW of header below 2^32 - 1, as upstream decides.
+        // Like upstream, uses 3 DW of header below 2^32 - 1.
         let long = address >= u64::from(u32::MAX);
         let fmt = u8::from(long) << 5 | u8::from(is_write) << 6;
-        // 1024 DW set a reserved bit: Length is not reduced to its ten bits.
+        // Like upstream, does not reduce Length to its ten bits. So 1024 DW set a bit of another field.
         let dw = (dw as u16).to_be_bytes();
         let requester = self.requester.to_be_bytes();
         let mut bytes = vec![0, 0, 0, 0, 0, 0];
@@ -76,7 +76,7 @@ impl Nettlp {
             if bytes[6] != 0x4a {
                 return Err(Failed::NoData(bytes[6 + 6] >> 5));
             }
-            // Real hardware fills Byte Count and Lower Address; upstream hardly uses them.
+            // Real hardware fills Byte Count and Lower Address. Upstream hardly uses them.
             let lead = usize::from(bytes[6 + 11] & 3);
             let data = &bytes[18 + lead..len];
             let take = data.len().min(out.len() - got);
@@ -86,8 +86,9 @@ impl Nettlp {
         Ok(got)
     }
 
-    /// Writes like `dma_write`: whole DWs, from the lane of the first byte. Within one DW, a byte of padding for each of the first
-    /// three lanes that is not enabled comes before the data, so one or two bytes travel in three.
+    /// Writes like `dma_write`: whole DWs, from the lane of the first byte. In a write within one DW, a byte of padding
+    /// for each of the first three lanes that is not enabled comes before the data. So the payload of one or two
+    /// bytes has three bytes.
     pub(crate) fn dma_write(&self, address: u64, data: &[u8]) -> usize {
         let mut bytes = self.header(true, address, data.len());
         let first_be = bytes[13];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of an external host, mapped for DMA. riser does not own it: data that DMA reads there is recorded, and a
-//! replay takes it from the record. This module stores no bytes.
+//! Memory of an external host, mapped for DMA. riser does not own this memory, so data that DMA reads from it is
+//! recorded, and a replay uses the recorded data. This module stores no bytes.
 
 use crate::external::journal::Journal;
 use crate::external::record::Answered;
@@ -39,7 +39,7 @@ pub struct Map {
 
 /// Storage of a map's bytes. Offsets count from its first byte, and each access is within the map.
 ///
-/// The owner may change the bytes at any time: riser takes each read as it comes.
+/// The owner may change the bytes at any time, so two reads may return different bytes.
 pub trait Backing {
     /// Reads bytes; false if that fails.
     fn read(&self, offset: u64, to: &mut [u8]) -> bool;

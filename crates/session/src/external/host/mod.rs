@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The place of a host: an outside program, such as a kernel or another simulator, is above a root complex of the lab.
 //!
-//! It issues configuration, memory, I/O and message requests, enumerates, receives results, takes
-//! interrupts in the form of their TLPs, and maps its own memory for DMA. riser runs no firmware and no drivers there.
-//! interrupts as their TLPs say them, and maps memory of its own for DMA. riser has neither firmware nor drivers there.
+//! It issues configuration, memory, I/O and message requests, enumerates, receives results, takes interrupts in the
+//! form of their TLPs, and maps its own memory for DMA. riser runs no firmware and no drivers there.
 
 mod memory;
 mod request;
@@ -23,7 +22,7 @@ use std::rc::Rc;
 use thiserror::Error;
 use tlp::{Bdf, PayloadPool, Time};
 
-/// Override of a lab that puts an outside program there.
+/// Override of a lab that makes an outside program its host.
 pub const OUTSIDE: &str = "host.outside=true";
 /// Maximum number of outstanding and waiting requests of a host.
 pub const MAX_HOST_REQUESTS: usize = 1024;
@@ -58,13 +57,13 @@ pub struct HostPlace(Rc<RefCell<State>>);
 struct State {
     pool: PayloadPool,
     memory: OutsideMemory,
-    /// Functions with their own address space, or that had one: their root complex may not know the change yet.
+    /// Functions that have or had their own address space. The root complex may not know the change yet.
     spaces: BTreeMap<Bdf, OutsideMemory>,
     changed: Vec<Bdf>,
     requests: VecDeque<HostOutput>,
     /// Outstanding requests that need an answer.
     open: BTreeSet<HostReadId>,
-    /// Inputs that the host has not taken; `None` if no program takes them.
+    /// Inputs that the host has not fetched; `None` if no program fetches them.
     heard: Option<VecDeque<Heard>>,
     outcome: Option<Result<(), String>>,
     /// True if everything below must be reset.
@@ -96,7 +95,7 @@ impl HostPlace {
     /// Checks whether `map` can be mapped now.
     ///
     /// # Errors
-    /// The reason if it cannot.
+    /// The reason why it cannot be mapped.
     pub fn check_map(&self, map: &Map) -> Result<(), MapError> {
         self.check_map_of(None, map)
     }
@@ -120,7 +119,7 @@ impl HostPlace {
         self.0.borrow().memory.refused()
     }
 
-    /// Takes the next input for the host, in the order of time. Query it after every drain of the lab.
+    /// Takes the next input for the host, in the order of time. Query this after every drain of the lab.
     pub fn hear(&self) -> Option<Heard> {
         self.0.borrow_mut().heard.as_mut()?.pop_front()
     }
@@ -148,7 +147,7 @@ impl HostPlace {
 
 impl State {
     /// # Errors
-    /// The host's request is illegal: it ends, and the run with it.
+    /// The host's request is illegal. This ends the host, and thus the run.
     fn take(&mut self, HostRequest(asked): HostRequest) -> Result<(), String> {
         match asked {
             Asked::Issue(mut output) => {

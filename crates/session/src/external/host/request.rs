@@ -47,7 +47,7 @@ pub(super) enum Asked {
     Issue(HostOutput),
     /// In a replay there is no storage of the bytes.
     Map {
-        /// The function of the address space; `None` for all functions without their own.
+        /// The function of the address space; `None` for all functions without a separate one.
         of: Option<Bdf>,
         map: Map,
         backing: Option<Rc<dyn Backing>>,
@@ -66,7 +66,7 @@ pub(super) enum Asked {
 const ATOMICS: [AtomicOp; 3] = [AtomicOp::FetchAdd, AtomicOp::Swap, AtomicOp::CompareSwap];
 
 impl HostRequest {
-    /// Returns a request as a program of a simulated host would issue it.
+    /// Returns a request of the kind that a program of a simulated host issues.
     ///
     /// # Errors
     /// An external host cannot issue `output`.

@@ -164,7 +164,7 @@ fn latency_stays_flat_if_fabric_may_lag() {
     assert!(lag.times > 10 && behind >= lag.dropped, "{lag:?}, {behind} behind");
     assert!(lab.now().as_ps() * (SLOWER - 1) <= wall().as_ps() && lag.dropped.as_ps() > wall().as_ps() / 2);
 
-    // Inputs that joined at the fabric's own times do so again.
+    // Inputs that joined at the fabric's own times join at the same times in the replay.
     lab.finish(wall()).unwrap();
     lab.session_mut().fabric.take_tap();
     handle.finish().unwrap();
@@ -194,7 +194,7 @@ fn latency_grows_if_fabric_follows_wall_clock() {
     assert_eq!(lab.lag().times, 0);
 }
 
-/// With a fabric that is fast enough, no time is dropped: it follows the wall clock, except for naps while it is idle.
+/// A fast fabric drops no time. It follows the wall clock, except for idle periods.
 #[test]
 fn fast_fabric_drops_no_time() {
     WALL.set(Time::ZERO);
@@ -212,7 +212,7 @@ fn fast_fabric_drops_no_time() {
 
 /// In these labs, links only refresh credits, some ten million times. The fabric is rarely polled, and then runs few events.
 #[test]
-fn an_idle_lab_sleeps() {
+fn idle_lab_is_polled_rarely() {
     for name in ["clock.toml", "tree.toml", "seven.toml"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs").join(name);
         let text = std::fs::read_to_string(&path).unwrap();

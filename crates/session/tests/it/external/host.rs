@@ -134,7 +134,7 @@ fn simulated_host_can_be_outside() {
 
 /// An outside program cuts a card's link and injects a fault, by commands that are recorded.
 #[test]
-fn commands_reach_the_links_and_run_again() {
+fn link_commands_are_recorded_and_replayed() {
     let (mut lab, kept) = Kept::begin(u64::MAX);
     let mut machines = run_pair(&mut lab);
     let links: Door<Commands> = lab.door_named("links").unwrap();
@@ -174,7 +174,7 @@ fn commands_reach_the_links_and_run_again() {
 
 /// Faults of commands end after `count` frames, after `for_ms`, and by `clear`; so does their replay.
 #[test]
-fn faults_end() {
+fn outages_end_on_command_or_in_time() {
     let (mut lab, kept) = Kept::begin(u64::MAX);
     let mut machines = run_pair(&mut lab);
     let links: Door<Commands> = lab.door_named("links").unwrap();
@@ -293,7 +293,7 @@ fn rejects_invalid_commands() {
         let refused = links.place.parse(text).err().unwrap();
         assert!(refused.starts_with(why) && (refused == why || why.ends_with(' ')), "{text}: {refused}");
     }
-    // An unknown key gives one list of keys, and the nearest key.
+    // The error for an unknown key has the list of keys, and the nearest key.
     let refused = links.place.parse("fault slot = 'a1', directoin = 'upstream'").err().unwrap();
     assert!(refused.starts_with("fault: unknown field `directoin`, expected one of `slot`, "), "{refused}");
     assert!(refused.ends_with("; did you mean `direction`?") && refused.len() < 600, "{refused}");
@@ -429,7 +429,7 @@ fn replays_full_record_to_its_limit() {
     assert!(end == RecordEnd::Full && inputs > 100 && part.len() < capture.len());
 }
 
-/// The same inputs with other answers of memory are another run; the error has the position.
+/// With the same inputs but other answers of memory, the run is different. The error has the position.
 #[test]
 fn reports_differences_from_record() {
     let (record, _) = live(u64::MAX);
@@ -474,7 +474,7 @@ fn rejects_record_of_another_lab() {
     let why = Replay::new(&renamed, &models()).err().unwrap().to_string();
     assert_eq!(
         why,
-        "the record was made with another lab: it joins at `host wrong`, places here are host left, host right, links"
+        "the record was made with another lab: it uses the place `host wrong`, but this lab has the places host left, host right, links"
     );
 }
 
@@ -536,7 +536,7 @@ fn lists_hosts_of_lab() {
             "device = \"memory\"\nparent = \"b\"\nmemory.address = 0x80000000",
             "address of slot `b1`: no effect, because its host is outside",
         ),
-        ("parent = \"left\"", "parent = \"left\"\nport = 2", "port 2 of `left`: root ports are not chosen"),
+        ("parent = \"left\"", "parent = \"left\"\nport = 2", "port 2 of `left`: riser chooses root ports"),
     ] {
         let text = PAIR.replacen(from, to, 1);
         let error = parse(&models(), Path::new("pair.toml"), &text).unwrap_err().to_string();

@@ -25,7 +25,8 @@ const MSI: u32 = 0xfee0_0000;
 /// Start of the devices' windows.
 const WINDOWS: u32 = 0xc000_0000;
 
-/// Reads 8 bytes at the address written to it, writes them [`APART`] later, counts there again, and interrupts.
+/// A card that reads 8 bytes at the address that the host writes to it, and writes them [`APART`] bytes higher. After
+/// another [`APART`] it increments a counter. Then it interrupts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Card {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Raw TLPs from outside a lab: memory in the BAR of a slot, and a DMA engine with its own tags, like RTL. riser's firmware and a driver
-//! on the simulated host use them.
+//! Raw TLPs from outside a lab: memory in the BAR of a slot, and a DMA engine with its own tags, like RTL. The firmware
+//! and a driver on the simulated host use both.
 
 use config::{Bar, Builder, Identity, MsiLayout};
 use endpoint::EndpointLimits;
@@ -179,7 +179,7 @@ fn outside_design_serves_host_accesses_memory_and_replays() {
         let mut replayed = replay.run().unwrap();
         replayed.session.fabric.take_tap();
         handle.finish().unwrap();
-        // Four requests of the host taken, their three completions, a DMA read and an interrupt.
+        // Four accepted requests of the host, their three completions, a DMA read and an interrupt.
         assert!(replayed.complete && replayed.inputs == 9, "{}", replayed.inputs);
         assert!(*live.0.borrow() == *again.0.borrow() && live.0.borrow().len() > 1000, "{clock:?}");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A capture in memory, as a tap of riser writes it with DLLPs: writes and reads with data, a request that is damaged,
-//! rejected by a Nak and resent, Acks, and 100 ms with only flow control.
+//! A capture in memory with DLLPs, as a tap of riser writes it: writes and reads with data, Acks, a request that is
+//! damaged, rejected by a Nak and retransmitted, and 100 ms with only flow control.
 
 use capture::writer::InterfaceId;
 use capture::{Direction, Mark, Origin, Writer};
@@ -9,16 +9,16 @@ use tlp::{
     Tlp,
 };
 
-/// Data of a read of [`READ_AT`].
+/// Data of a read at [`READ_AT`].
 pub(crate) const READ: &[u8] = b"0123456789";
-/// Six bytes before a boundary of 64, so that two completions answer it.
+/// Six bytes before a multiple of 64, so that the read gets two completions.
 pub(crate) const READ_AT: u64 = 0x103a;
 /// Data of the first write, whose address is not a multiple of four.
 pub(crate) const WRITTEN: &[u8] = b"riser";
 pub(crate) const WRITTEN_AT: u64 = 0x1_0000_2003;
-/// Time in which only flow control is on the link.
+/// Time in picoseconds with only flow control on the link.
 pub(crate) const IDLE_PS: u64 = 100_000_000_000;
-/// Time between two frames.
+/// Time between two frames in picoseconds.
 const GAP_PS: u64 = 50_000;
 
 const DEVICE: Bdf = Bdf::from_bits(0x0100);
@@ -48,7 +48,7 @@ pub(crate) fn sparse(at: &[(u64, Option<u64>)]) -> Vec<u8> {
     exchange.writer.finish().expect("memory")
 }
 
-/// Returns the capture: `bursts` equal bursts, [`IDLE_PS`] apart.
+/// Returns a capture with `bursts` equal bursts, [`IDLE_PS`] apart.
 pub(crate) fn exchange(bursts: u64) -> Vec<u8> {
     let mut exchange = Exchange::new();
     for burst in 0..bursts {
@@ -81,12 +81,12 @@ impl Exchange {
         self.tlp(false, completion(0x40, 4, 1), &READ[6..], good(down + 1));
         self.dllp(false, Dllp::Ack { sequence: (up + 1) as u16 & 0xfff });
         self.dllp(true, Dllp::Ack { sequence: (down + 1) as u16 & 0xfff });
-        // The last request is neither answered nor acknowledged.
+        // The last request is neither completed nor acknowledged.
         let unanswered = tagged(8 + burst as u16, MemoryOp::Read, READ_AT + 0x1000, 4);
         self.tlp(true, unanswered, &[], good(up + 2));
     }
 
-    /// UpdateFCs every 30 us, as links send them (`PCIe 5.0 §2.6.1.2`), reduced to a tenth.
+    /// Writes UpdateFCs. Links send them every 30 us (`PCIe 5.0 §2.6.1.2`), but the capture has only every tenth.
     fn idle(&mut self) {
         let end = self.now + IDLE_PS;
         while self.now + 300_000_000 < end {

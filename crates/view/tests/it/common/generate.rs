@@ -9,13 +9,13 @@ use tlp::{
     Tlp,
 };
 
-/// Latency of one read, far above all others.
+/// Latency of one read in picoseconds, far above all others.
 pub(crate) const WORST_PS: u64 = 9_876_543;
-/// Smallest latency of an ordinary read.
+/// Minimum latency of the other reads in picoseconds.
 const LATENCY_PS: u64 = 1_100_000;
-/// Time between two TLPs.
+/// Time between two TLPs in picoseconds.
 const GAP_PS: u64 = 21_333;
-/// Outstanding reads of a device.
+/// Number of outstanding reads of a device.
 const TAGS: u64 = 32;
 
 const INIT_FC1: u8 = 0x40;
@@ -25,7 +25,7 @@ const NON_POSTED: u8 = 1;
 const COMPLETION: u8 = 2;
 
 struct Link {
-    /// Data is random if there is a pool, otherwise only counted.
+    /// The pool for random data; `None` for counted data.
     pool: Option<PayloadPool>,
     writer: Writer<Vec<u8>>,
     up: InterfaceId,
@@ -36,12 +36,12 @@ struct Link {
     chance: u64,
 }
 
-/// Returns a capture of `tlps` TLPs: rounds of 32 reads, their completions of two TLPs each, and writes.
+/// Returns a capture of `tlps` TLPs: rounds of 32 reads with two completions each, and writes.
 pub(crate) fn generated(tlps: u64) -> Vec<u8> {
     capture(tlps, None)
 }
 
-/// Returns the same with data that cannot be compressed.
+/// Returns the same capture with data that cannot be compressed.
 pub(crate) fn noisy(tlps: u64) -> Vec<u8> {
     capture(tlps, Some(PayloadPool::new()))
 }
@@ -103,7 +103,7 @@ impl Link {
         Data::Carried(pool.copy(&bytes))
     }
 
-    // Fields from the first byte on: type 4 bits, class 2, VC 3, HdrFC 8, DataFC 12 (`PCIe 5.0 §3.5.1`).
+    // Fields from the first byte on (`PCIe 5.0 §3.5.1`): type (4 bits), class (2), VC (3), HdrFC (8), DataFC (12).
     fn credits(&mut self, kind: u8, class: u8, header: u64, data: u64) {
         let dw = u32::from(kind | class << 4) << 24 | (header as u32 & 0xff) << 14 | data as u32 & 0xfff;
         let [a, b, c, d] = dw.to_be_bytes();
@@ -119,7 +119,7 @@ impl Link {
         (self.chance >> 33) % below
     }
 
-    // 32 reads, 16 writes, then the completions of two TLPs each, in another order than the reads.
+    // Writes 32 reads, 16 writes, then two completions per read, in another order than the reads.
     fn round(&mut self, round: u64, most: u64, worst: u64) {
         let requester = Bdf::from_bits(0x0100 + (round % 2) as u16 * 0x100);
         let (begin, before) = (self.now, self.written);

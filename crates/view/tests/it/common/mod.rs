@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Common parts of the tests: pages of captures, a browser, and captures.
+//! Helpers of the tests: pages of captures, a browser, and captures.
 pub(crate) mod exchange;
 pub(crate) mod generate;
 pub(crate) mod report;
@@ -12,8 +12,7 @@ use std::fs::File;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-/// Returns the paths of the published NetTLP captures, or none with a message if they are not
-/// available.
+/// Returns the paths of the published NetTLP captures. If they are not available, prints this and returns no paths.
 pub(crate) fn nettlp_captures() -> Vec<PathBuf> {
     let Some(data) = testkit::shared_data("nettlp-captures") else { return Vec::new() };
     let mut found = Vec::new();
@@ -65,7 +64,7 @@ pub(crate) fn count(bytes: &[u8], filter: &str) -> u64 {
     count
 }
 
-/// Returns all transactions of a capture. With a filter, each has the terms that hold for it.
+/// Returns all transactions of a capture. With a filter, each transaction has the bits of the matching terms.
 pub(crate) fn transactions(bytes: &[u8], filter: Option<&Filter>) -> Vec<Transaction> {
     let (mut tracker, mut all) = (Tracker::new(), Vec::new());
     for_each_record(bytes, |record| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A small report with all features of a report.
+//! A small report that uses all features.
 
 use riser_view::report::{Axis, Bars, Figure, Look, Plot, Report, Scale, Series, Table};
 
@@ -18,8 +18,8 @@ fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
     Axis { label: label.to_owned(), unit: unit.to_owned(), scale }
 }
 
-/// Returns a report with three figures: one with bars, points and a scale of bytes, one with a long
-/// tail, one without data.
+/// Returns a report with three figures: one with bars, points and a byte scale, one with a long tail, and one without
+/// data.
 pub(crate) fn report() -> Report {
     let cold = Series {
         name: "cold".into(),

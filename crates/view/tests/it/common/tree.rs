@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A capture of two links in memory, to a switch and to a disk below it: a bus probe, concurrent reads of the disk, a write, and a
-//! request that fails.
+//! A capture in memory of two links, one to a switch and one to a disk below it: a bus probe, concurrent reads of
+//! the disk, a write, and a request that fails.
 
 use capture::writer::InterfaceId;
 use capture::{Direction, End, Interface, Origin, Writer};
@@ -9,9 +9,9 @@ use tlp::{
     Span, Status, Tag, Time, Tlp,
 };
 
-/// Outstanding reads of the disk.
+/// Number of outstanding reads of the disk.
 pub(crate) const READS: u16 = 4;
-/// Number of the failed completion, the last record.
+/// Record number of the failed completion, which is the last record.
 pub(crate) const FAILED: u64 = 6 + 4 * READS as u64;
 const DISK: Bdf = Bdf::from_bits(0x0200);
 const ABSENT: Bdf = Bdf::from_bits(0x0328);
@@ -20,7 +20,7 @@ const DISK_LINK: usize = 1;
 
 struct Tree {
     writer: Writer<Vec<u8>>,
-    /// Interfaces of each link: down and up.
+    /// The downstream and the upstream interface of each link.
     taps: Vec<[InterfaceId; 2]>,
     ps: u64,
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Small hand-made ELF files (System V ABI, chapters 4 and 5).
 
-/// Returns the header of a 64-bit x86-64 file, followed by a table of program headers and one of sections, if they have entries.
+/// Returns the header of a 64-bit x86-64 file, followed by a table of program headers and a table of sections, if these
+/// have entries.
 fn header(kind: u16, programs: u16, sections_at: usize, sections: u16) -> Vec<u8> {
     let mut out = b"\x7fELF\x02\x01\x01".to_vec();
     out.resize(16, 0);
@@ -18,7 +19,7 @@ fn header(kind: u16, programs: u16, sections_at: usize, sections: u16) -> Vec<u8
     out
 }
 
-/// Builds a kernel with the banner. With `pvh`, it has the note with the entry point for QEMU.
+/// Builds a kernel with the banner. With `pvh`, the file has the note with the entry point for QEMU.
 pub(crate) fn vmlinux(pvh: bool) -> Vec<u8> {
     let mut out = header(2, 1, 0, 0);
     let note_at = 64 + 56;

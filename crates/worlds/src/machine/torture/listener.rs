@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads the lines of a machine while it runs, and notices when it is silent.
+//! Reads the lines of a machine while the machine runs, and detects when it is silent.
 
 use super::tally::{LastWord, Tally};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A machine that is silent for so long has locked up: it writes a line every ten seconds.
+/// A machine that is silent for this time has locked up, because it writes a line every ten seconds.
 const SILENCE: Duration = Duration::from_secs(120);
 /// Maximum length of a line in bytes.
 const MAX_LINE: usize = 64 << 10;
@@ -19,7 +19,7 @@ struct State {
     tally: Tally,
     on_progress: Box<dyn FnMut(&Tally) + Send>,
     line: Vec<u8>,
-    /// When this machine wrote last. `None` before it has written.
+    /// When this machine wrote last. `None` before the machine has written a line.
     at: Option<Instant>,
     last: Option<LastWord>,
 }
@@ -79,7 +79,7 @@ impl Write for Listener {
             let whole: Vec<u8> = line.drain(..=end).collect();
             *last = tally.count(String::from_utf8_lossy(&whole).trim_end()).or(last.take());
         }
-        // No line of the script is that long. The rest of such a line counts as another line.
+        // No line of the script is that long. The rest of a line that is too long counts as another line.
         if line.len() > MAX_LINE {
             line.clear();
         }

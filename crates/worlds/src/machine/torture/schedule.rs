@@ -30,7 +30,8 @@ pub fn schedule(slots: &[TortureSlot], seed: u64, faults: u32) -> Vec<String> {
 struct Draw(Xoshiro256StarStar);
 
 impl Draw {
-    /// Returns a number below `limit`. The bias of the remainder does not matter here.
+    /// Returns a number below `limit`. The remainder makes some numbers slightly more likely, which does not matter
+    /// here.
     fn below(&mut self, limit: u64) -> u64 {
         self.0.next_u64() % limit
     }
@@ -69,7 +70,7 @@ impl Draw {
                 let frames = self.one(&["completion", "posted"]);
                 self.frame(slot, "poisoned", None, frames, "action = \"poison\"")
             }
-            // No function has this ID, so the requester waits in vain.
+            // No function has this ID, so the requester gets no completion.
             5 => {
                 let astray = "action = \"set-requester\", new_requester = \"fe:1f.7\"";
                 self.frame(slot, "withheld", Some("downstream"), "completion", astray)

@@ -49,7 +49,7 @@ impl Tally {
         self.faults == 0 && self.findings.is_empty()
     }
 
-    /// Counts a line of `torture.sh`. Returns the last one.
+    /// Counts a line of `torture.sh`. Returns the last fault.
     pub(super) fn count(&mut self, line: &str) -> Option<LastWord> {
         let (verb, text) = line.split_once(' ').unwrap_or((line, ""));
         match verb {

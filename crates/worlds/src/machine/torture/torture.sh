@@ -29,7 +29,8 @@ gone() {
     exit 1
 }
 
-# Runs a command for at most $1 seconds; then returns 124. A process that hangs in the kernel cannot be killed.
+# Runs a command for at most $1 seconds. Returns 124 if the time is over. A process that hangs in the kernel cannot be
+# killed.
 within() {
     limit=$1
     shift
@@ -45,7 +46,7 @@ functions() {
     done | grep : | sort
 }
 
-# Prints one of them, selected by the number $1.
+# Prints one of these, selected by the number $1.
 one_of_them() {
     count=$(functions | wc -l)
     [ "$count" -gt 0 ] && functions | sed -n "$(($1 % count + 1))p"
@@ -91,7 +92,7 @@ step() {
     rebind)
         device=$(one_of_them "$1") && [ "$device" ] || return 0
         driver=/sys/bus/pci/drivers/$(driver_of "$device")
-        # The function may vanish during the step. It must be back at the end.
+        # The function may vanish during the step. The function must be back at the end.
         echo "$device" >"$driver/unbind" || true
         echo "$device" >"$driver/bind" || true
         ;;
@@ -120,7 +121,8 @@ kernel_log() {
     done
 }
 
-# Reports the kernel's own messages with the number of the latest fault. A shell reads single bytes, of which /dev/kmsg gives none.
+# Reports the kernel's own messages with the number of the latest fault. A shell reads single bytes, which /dev/kmsg
+# does not provide.
 watch_kernel() {
     last=-1
     kernel_log | while IFS=, read -r _ sequence line; do
@@ -222,7 +224,7 @@ kill -0 $load 2>/dev/null && gone "the workload does not end"
 are_back $rescued_s
 within $((wait_s + 30)) once || found "the workload fails after all faults, with status $status: $(tail -n 1 $work/said)"
 within $step_s slabs >$work/after || gone "after all faults, sync fails or does not end"
-# One object or more per fault is a leak. Smaller changes are normal.
+# A growth by one object or more per fault is a leak. Smaller changes are normal.
 faults=$((at - RISER_FIRST + 1))
 join $work/before $work/after 2>/dev/null | awk -v faults=$faults '$3 - $2 >= faults && $3 - $2 >= 100 { print }' >$work/grown
 while read -r name before after; do found "slab $name: $before objects before, $after after $faults faults"; done <$work/grown

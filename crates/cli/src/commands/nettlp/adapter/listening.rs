@@ -77,7 +77,7 @@ impl Listening<'_> {
         let prefix = self.prefix;
         match named {
             Some(device) if allow.peer(device).is_none() => Err(Failure::usage(format!(
-                "{prefix}device {device}: needs a rule, such as {prefix}allow {device},all,rw"
+                "{prefix}device-peer {device}: needs a rule, such as {prefix}allow {device},all,rw"
             ))),
             Some(device) => Ok(Some(device)),
             None if allow.addresses().len() == 1 => Ok(allow.addresses().next()),
@@ -93,7 +93,7 @@ impl Listening<'_> {
         match device {
             Some(device) => output::note(format_args!("{device} serves the host's requests")),
             None => output::note(format_args!(
-                "no peer serves the host's requests: name one with {}device",
+                "no peer serves the host's requests: name one with {}device-peer",
                 self.prefix
             )),
         }

@@ -38,8 +38,8 @@ Examples:
   riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw --capture out/served.pcapng
   riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw --set link.gen=4
 
-Replaces a NetTLP adapter on an FPGA card, its host, and the driver there: LibTLP's programs (dma_read, dma_write, tlpperf, \
-pcie_cfg_read, pcie_cfg_write, process-list) access this memory as they would access the host's.
+Replaces a NetTLP adapter on an FPGA card, its host, and the driver of that host. LibTLP's programs (dma_read, \
+dma_write, tlpperf, pcie_cfg_read, pcie_cfg_write, process-list) access this memory like the memory of that host.
 UDP does not authenticate the sender: anyone who can send from an allowed address can do what its rules allow. Use loopback, a \
 dedicated link, or --key: with a key only sessions and messaging are served.
 Ctrl-C or SIGTERM ends the command; with --write-back it writes the file first. SIGUSR1 prints the counters to standard error.
@@ -54,7 +54,7 @@ Standard error shows the first refused TLP of each kind at once.
 --json of a lab prints one object: listen, seconds, peers, strangers, sockets, lag: {dropped_us, times} with --timing lagging, record: {bytes, left_out} with \
   --record, and lab: what `riser run --json` prints.";
 
-/// Serve NetTLP peers from memory, as an adapter in a host's slot would
+/// Serve NetTLP peers from memory, like an adapter in a host's slot
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
@@ -66,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE|zero:SIZE")]
     memory: Option<MemoryName>,
 
-    /// Write the memory back to the file of --memory, at the end and on SIGUSR1
+    /// Write the memory back to its file, at the end and on SIGUSR1
     #[arg(long, requires = "memory")]
     write_back: bool,
 
@@ -74,16 +74,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS", value_parser = address, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     listen: IpAddr,
 
-    /// Serve PEER within WINDOW, for reads, writes or both; repeatable. WINDOW is BASE+SIZE, such as 0x40000000+256M, `memory` for all
+    /// Serve PEER within WINDOW, for reads, writes or both; can be given several times. WINDOW is BASE+SIZE, such as 0x40000000+256M, `memory` for all
     /// addresses, `cfg` for configuration space and the adapter's registers, or `all` for both
     #[arg(long, value_name = "PEER,WINDOW,r|w|rw", required = true)]
     allow: Vec<Rule>,
 
-    /// Ways of sending TLPs that are served
+    /// Way of sending TLPs: the one that is served
     #[arg(long, value_parser = one_of(&SERVED_SCHEMES), default_value = "auto")]
     scheme: Scheme,
 
-    /// Require that peers authenticate with this key, a file of 64 hexadecimal digits; serves only sessions and messaging
+    /// File with the adapter's key: 64 hexadecimal digits, with which peers must authenticate; serves only sessions and messaging
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
 
@@ -92,16 +92,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", default_value = "16", value_parser = clap::value_parser!(u8).range(1..=64))]
     sessions_per_peer: u8,
 
-    /// With --memory: Requester and Completer ID of the adapter [default: 1b:00.0]; with a lab it is the ID of the slot
+    /// ID of the adapter's function, with --memory [default: 1b:00.0]; with a lab it is the ID of the slot
     #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION")]
     bus: Option<Bdf>,
 
-    /// Maximum data of a completion to a peer [default: 1024, which fits an Ethernet frame; with a lab the
+    /// Max_Payload_Size in bytes: limit of the data of a completion to a peer [default: 1024, which fits an Ethernet frame; with a lab the
     /// Max_Payload_Size of the slot's path]
     #[arg(long, value_name = "BYTES", value_parser = mps)]
     mps: Option<Mps>,
 
-    /// With --memory: Read Completion Boundary, at which completions of one read may be split [default: 64]; a lab has its own
+    /// With --memory: Read Completion Boundary, at which completions of one read may be split [default: 64]; a lab sets its own
     #[arg(long, value_name = "BYTES", value_parser = rcb)]
     rcb: Option<Rcb>,
 
@@ -110,7 +110,7 @@ pub(crate) struct Args {
     timing: Option<Timing>,
 
     /// Peer that serves the requests of the lab's host [default: the peer of --allow, if there is only one]
-    #[arg(long, value_name = "PEER", requires = "lab")]
+    #[arg(long = "device-peer", alias = "device", value_name = "PEER", requires = "lab")]
     device: Option<IpAddr>,
 
     /// End when the program of the lab's host ends
@@ -124,7 +124,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
 
-    /// Poll the sockets instead of sleeping: lowest latency, but each thread occupies a core
+    /// Poll instead of sleeping: lowest latency, but each thread occupies a core
     #[arg(long)]
     busy_poll: bool,
 
@@ -132,7 +132,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     report: Option<u64>,
 
-    /// Print one JSON object at the end
+    /// Print one JSON object, at the end
     #[arg(long)]
     json: bool,
 }
@@ -168,7 +168,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     match (&args.lab, &args.memory) {
         (Some(lab), _) => LabRun { args: &args, lab, options, allow }.run(models, &signals.end),
         (None, Some(memory)) => serve_memory(&args, memory, options, allow, &signals),
-        (None, None) => Err(Failure::usage("nothing to serve: expected LAB.toml or --memory")),
+        (None, None) => Err(Failure::usage("no lab and no memory: expected LAB.toml or --memory")),
     }
 }
 
@@ -220,7 +220,7 @@ struct Served<'a> {
 }
 
 impl Served<'_> {
-    /// Waits for the end; prints the counters at each request.
+    /// Waits for the end. Prints the counters at each SIGUSR1.
     fn supervise(&self, server: &MemoryServer, signals: &Signals) {
         let every = self.args.report.map(Duration::from_secs);
         let mut next = every.map(|every| self.start + every);
@@ -237,7 +237,7 @@ impl Served<'_> {
         }
     }
 
-    /// Writes back; after a failure, such as a full disk, the data stays for the next attempt.
+    /// Writes the memory back. After a failure, such as a full disk, the data stays for the next attempt.
     fn write_back_and_go_on(&self) -> u64 {
         self.write_back().unwrap_or_else(|failure| {
             if let Failure::Run(why) = failure {
@@ -310,11 +310,13 @@ impl Args {
             ("--threads", self.threads.is_some_and(|threads| threads != 1)),
             ("--report", self.report.is_some()),
         ];
-        let of_labs = [("--device", self.device.is_some()), ("--until-done", self.until_done)];
+        let of_labs = [("--device-peer", self.device.is_some()), ("--until-done", self.until_done)];
         let of_labs = [&self.opening.given()[..], &of_labs].concat();
         let idle = |of: &[(&'static str, bool)]| of.iter().find(|(_, given)| *given).map(|(name, _)| *name);
         let why = match (&self.lab, &self.memory) {
-            (Some(_), _) => idle(&of_memory).map(|name| format!("{name} needs --memory: a lab has its own")),
+            (Some(_), _) => {
+                idle(&of_memory).map(|name| format!("{name} needs --memory: with a lab, the lab sets it"))
+            }
             (None, Some(_)) => {
                 let legal = "expected with --memory: --write-back, --bus, --mps, --rcb, --threads, --busy-poll or --report";
                 idle(&of_labs).map(|name| format!("{name} needs a lab; {legal}"))

@@ -196,7 +196,7 @@ mod tests {
                 );
             }
         }
-        // The adapter's ports; TCP and ICMPv6; ARP; the first and the second of several fragments.
+        // Rows: the adapter's ports; TCP and ICMPv6; ARP; the first and the second of several fragments.
         let change = |version: usize, at: usize, byte: u8| {
             let mut frame = frames(9, 0x3000)[version].clone();
             frame[at] = byte;

@@ -30,7 +30,7 @@ const FRAME_MAX: usize = 65_535 + 40 + 14 + 16;
 const BUFFER_BYTES: usize = 32 << 20;
 /// Timeout of a receive call, after which Ctrl-C is checked, in microseconds.
 const WAIT_US: i64 = 100_000;
-/// Maximum number of waiting frames that are shown after Ctrl-C.
+/// Maximum number of waiting frames to print after Ctrl-C.
 const LEFT_MAX: usize = 1 << 18;
 /// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK`: the interfaces whose frames begin with Ethernet headers.
 const ETHERNET: u16 = 1;
@@ -69,7 +69,7 @@ pub(super) struct Live {
 enum Received {
     /// A frame of the interface: its length in bytes, and its time of arrival.
     Frame(usize, TimeSpec),
-    /// A frame of another interface, or a frame that is seen a second time.
+    /// A frame of another interface, or a second copy of a frame.
     NotOurs,
     /// No frame before the timeout.
     Nothing,
@@ -123,7 +123,7 @@ fn listen(interface: &LinkAddr) -> Result<OwnedFd, Errno> {
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
     setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(0, WAIT_US))?;
     setsockopt(&socket, sockopt::RxqOvfl, &1)?;
-    // The filter only saves work: without it more frames are skipped here.
+    // The kernel filter only saves work. Without it this code skips more frames.
     let _ = SockRef::from(&socket).attach_filter(&filter::program());
     bind(socket.as_raw_fd(), interface)?;
     Ok(socket)
@@ -201,7 +201,8 @@ impl Live {
         Ok(if ours { Received::Frame(bytes, time) } else { Received::NotOurs })
     }
 
-    /// Writes one record for a frame of `len` bytes, or one for each datagram that the kernel merged into it.
+    /// Writes one record for a frame of `len` bytes, or one record for each datagram that the kernel merged into the
+    /// frame.
     fn take(&mut self, len: usize, time: TimeSpec) -> io::Result<()> {
         let frame = std::mem::take(&mut self.frame);
         let taken = self.take_frame(&frame[..len], time);
@@ -247,12 +248,12 @@ impl Live {
 }
 
 impl Read for Live {
-    /// Returns bytes of the next records; none after Ctrl-C. Blocks until there are some.
+    /// Returns bytes of the next records; no bytes after Ctrl-C. Blocks until there are bytes.
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         while self.at == self.ready.len() {
             self.ready.clear();
             self.at = 0;
-            // Frames that arrived before Ctrl-C are shown, up to a limit.
+            // Frames that arrived before Ctrl-C are printed, up to a limit.
             let is_over = self.interrupted.load(Ordering::Relaxed);
             let flags = if is_over { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() };
             self.left -= usize::from(is_over);

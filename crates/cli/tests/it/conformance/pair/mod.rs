@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The DMA engine as a model and in RTL behaves the same. The same random driver runs both on the same simulated host, and their
-//! requests to the host are compared one by one. `RISER_OPERATIONS` is the number of operations: descriptors, doorbells and everything else that
-//! is done to an engine. `RISER_SEED` is the seed of the first sequence, and `RISER_DESIGN` selects one block.
+//! The DMA engine as a model and in RTL behaves the same. The same random driver runs both on the same simulated host,
+//! and their requests to the host are compared one by one. `RISER_OPERATIONS` is the number of operations: descriptors,
+//! doorbells and all other actions on an engine. `RISER_SEED` is the seed of the first sequence, and `RISER_DESIGN`
+//! selects one block.
 
 mod engine;
 mod plan;
@@ -79,7 +80,7 @@ struct Lot<'a> {
     rounds: u32,
 }
 
-/// Runs a sequence on one side: on the model if there is no design.
+/// Runs a sequence on one side, which is the model if there is no design.
 fn run(lot: Lot<'_>) -> Notes {
     let Lot { design, vfs, tags, seed, rounds } = lot;
     let models: Models = riser_cli::models().with::<ByLot>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random operations on a function: settings of engines, valid and invalid descriptors, and interruptions. They depend only on
-//! the seed, never on the device.
+//! Random operations on a function: settings of engines, valid and invalid descriptors, and interruptions. The plan
+//! depends only on the seed, not on the device.
 
 use devices::dma_engine::registers::{LogicKind, descriptor as d};
 use rand_core::{RngCore, SeedableRng};
@@ -18,7 +18,7 @@ pub(crate) const MOST_ENTRIES: u32 = 64;
 pub(crate) const MOST_DESCRIPTORS: u64 = 24;
 /// Maximum bytes of a transfer (data sheet).
 const MOST_BYTES: u64 = 1 << 40;
-/// Delay of coalescing by time. It is longer than any round with coalescing.
+/// Delay of coalescing by time. This time is longer than any round with coalescing.
 pub(crate) const HELD_US: u32 = 40;
 
 /// Random numbers below a limit, nearly equally distributed.

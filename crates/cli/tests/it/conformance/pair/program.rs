@@ -18,7 +18,7 @@ const FLR: u32 = 0x8000;
 const MASTER: u32 = 0b110;
 /// DW of the MSI-X capability in which the engine's table is.
 const MSIX: u32 = 0x11;
-/// Time after the last end for late requests, which follow those of other engines.
+/// Time after the last end in which late requests may come, after requests of other engines.
 const QUIET: Duration = Duration::from_us(6);
 
 /// Results of one round of one engine.
@@ -92,7 +92,7 @@ impl Function {
         }
         let engines = cpu.read_u32(found.address(0, r::ENGINES)?).await.map_err(text)?;
         let mut msix = cpu.config_read(found.bdf, 13).await.map_err(text)? as u16 & 0xfc;
-        // The list ends with this capability, if there is one.
+        // This capability, if present, is the last of the list.
         while cpu.config_read(found.bdf, msix / 4).await.map_err(text)? & 0xff != MSIX {
             msix = (cpu.config_read(found.bdf, msix / 4).await.map_err(text)? >> 8) as u16 & 0xfc;
         }
@@ -125,7 +125,7 @@ impl Function {
             self.command(0b010).await?;
         }
         let mut engines = Vec::new();
-        // In a loop-back, data are taken out before they are put in.
+        // In a loop-back, the reading engine starts before the writing one.
         for number in [1, 0] {
             let Some(work) = &round.work[number] else { continue };
             let mut engine = self.engine(number, work);

@@ -2,9 +2,10 @@
 //! Compares the requests of model and RTL. Each engine has four streams with a fixed order each: fetches of descriptors,
 //! reads of data, writes of data, and reports to the host (STATUS, write-back, interrupt).
 //!
-//! If a round ends by itself, all four streams are equal, except reads of descriptors that fail: an engine may stop reading at any point. The number of
-//! descriptors per fetch may differ too. If a round is interrupted, one side has got further: the requests of the other side are
-//! a prefix of its requests, and the ends of each side are counted up to the posted descriptors.
+//! If a round ends by itself, all four streams are equal, except reads of descriptors that fail: an engine may stop
+//! reading at any point. The number of descriptors per fetch may differ too. If a round is interrupted, one side has
+//! advanced further. The requests of the other side are then a prefix of its requests, and each side has counted ends
+//! up to its posted descriptors.
 
 use super::plan::{Kill, Kind, MOST_DESCRIPTORS};
 use super::program::Noted;
@@ -12,8 +13,9 @@ use super::watch::{Act, Seen};
 use std::fmt::Debug;
 use tlp::Duration;
 
-/// A round of an engine may take at most `TIMES` as long on one side as on the other, plus `BESIDE`, plus `TURN` for each of
-/// its descriptors: all engines of the RTL share one sequencer and wait for each other, and the model decides in no time.
+/// A round of an engine may take at most `TIMES` as long on one side as on the other, plus `BESIDE`, plus `TURN` for
+/// each of its descriptors. All engines of the RTL share one sequencer and wait for each other, but the model decides
+/// in zero time.
 const TIMES: u64 = 2;
 const BESIDE: Duration = Duration::from_us(5);
 const TURN: Duration = Duration::from_us(1);

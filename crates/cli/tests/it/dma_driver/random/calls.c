@@ -25,7 +25,7 @@
 #define FILES 4
 #define MEMORIES 8
 
-/* ---- Files, memory, and what a call may answer ---- */
+/* ---- Files, memory, and the legal results of a call ---- */
 
 /* Engines of functions with odd numbers have only integers as data, so that received data are known. Others have any data. */
 static bool is_integers(unsigned int function)

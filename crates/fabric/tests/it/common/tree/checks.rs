@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Trees, traffic and trouble made from bytes, and the conditions that must hold for every run of them. Called by the
-//! fuzz target, and by tests on random bytes and on the seeds. Broken conditions are returned as text.
+//! Trees, traffic and faults made from bytes, and the conditions that must hold for every run. Called by the fuzz
+//! target, and by tests on random bytes and on the seeds. Broken conditions are returned as text.
 
 use super::node::{Book, Kind, Node, NodePlan, Op, SUM_ADDRESS, SharedBook};
 use super::watch::Watch;
@@ -20,7 +20,7 @@ const MAX_SWITCHES: usize = 8;
 const MAX_DEPTH: usize = 5;
 /// Maximum number of requests of a run.
 const MAX_OPS: usize = 600;
-/// When traffic begins, and trouble with links: all links are up by then, however many frames were lost.
+/// Time at which traffic and link faults begin. All links are up by then, even if many frames were lost.
 const START: Duration = Duration::from_us(200);
 /// Maximum number of events of a run: some hundred times the number of the longest run.
 const MAX_EVENTS: u64 = 20_000_000;
@@ -30,7 +30,7 @@ const MAX_EVENTS: u64 = 20_000_000;
 pub(crate) enum Trouble {
     /// No trouble.
     Nothing,
-    /// Frames are damaged, lost, doubled, late: the data link layer makes up for it.
+    /// Frames are damaged, lost, doubled or late. The data link layer repairs this.
     Frames,
     /// Links are cut and restored, devices pulled and put back.
     Links,
@@ -78,16 +78,16 @@ impl Case {
         let mut c = Choices(bytes.iter());
         let mut tree = tree(&mut c);
         let host = [c.byte(), c.byte(), c.byte()].map(u64::from);
-        // Bare root ports know of no link that goes down, and of no other root port.
+        // Bare root ports do not handle links that go down, and have no peers.
         let root_functions = trouble == Trouble::Links || c.below(4) > 0;
         let (faults, events) = troubles(&mut c, trouble, &tree);
         let nodes = traffic(&mut c, &tree, root_functions);
-        // If DLLPs are damaged for ever, messages about that are sent for ever.
+        // If DLLPs are damaged for ever, error messages about them are sent for ever.
         tree.report_errors &= faults.iter().all(|fault| fault.every == 0);
         Case { tree, nodes, faults, events, trouble, host, root_functions }
     }
 
-    /// A case by hand, with a host that costs nothing.
+    /// A case by hand, with a host without latency.
     pub(crate) fn by_hand(
         tree: TreePlan,
         nodes: Vec<NodePlan>,
@@ -207,7 +207,8 @@ fn fault(
     action: fn(&mut Choices<'_>) -> (FrameKind, FaultAction),
 ) -> FaultRule {
     let (kind, action) = action(c);
-    // By chance: replays in the same order would otherwise meet a rule that counts at the same place for ever.
+    // The rule uses a probability. Otherwise replays in the same order could hit a counting rule at the same place for
+    // ever.
     let chance = c.of(&[None, Some(u64::MAX / 3), Some(u64::MAX / 20), Some(u64::MAX / 100)]);
     let link = LinkId(c.below(tree.links()) as u32);
     let direction = c.of(&[Direction::Upstream, Direction::Downstream]);
@@ -373,7 +374,7 @@ fn ended(case: &Case, stop: &Stop) -> Vec<String> {
         case.trouble == Trouble::Altered
             || is_dead(line, "slot ", 0)
             || is_dead(line, "link ", 0)
-            // It accompanies the waiting parts, but is not one.
+            // This line comes with the waiting parts, but is not one of them.
             || line.starts_with("errors, ")
     };
     lines.iter().filter(|line| !excused(line)).cloned().collect()

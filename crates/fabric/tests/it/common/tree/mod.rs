@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Trees of switches as plans: made at random from bytes or written by hand, and built into a fabric whose bridges are
-//! set up by configuration requests as firmware leaves them. The results of a run are checked elsewhere: see `tree_checks.rs`.
+//! Trees of switches as plans, made at random from bytes or written by hand. A plan is built into a fabric, and
+//! configuration requests set up its bridges as firmware does. The results of a run are checked elsewhere: see
+//! `tree_checks.rs`.
 //!
 //! Buses and windows are numbered depth first. The leaf with index `n` has 1 MiB of memory space, at
 //! [`leaf_address`]; its function is device 0 of the bus of its link.
@@ -15,7 +16,7 @@ use host::HostProgram;
 use host::memory::HostMemory;
 use link::{CreditLimit, PortConfig};
 use riser_fabric::{
-    Above, Fabric, FabricConfig, FaultRule, Forwarding, HostConfig, HostId, HostProfile, LinkConfig,
+    Above, Effect, Fabric, FabricConfig, FaultRule, Forwarding, HostConfig, HostId, HostProfile, LinkConfig,
     LinkEvent, PortArbitration, SlotConfig, Switch, SwitchConfig, SwitchPortConfig, SwitchSlot, SwitchTiming,
 };
 use std::collections::BTreeMap;
@@ -67,7 +68,7 @@ impl LinkPlan {
         }
     }
 
-    /// Its configuration; completions find infinite credits at an end that is no port of a switch (`PCIe 5.0 §2.6.1`,
+    /// Its configuration. An end that is no port of a switch has infinite credits for completions (`PCIe 5.0 §2.6.1`,
     /// Table 2-45).
     fn config(&self, mps: Mps, two_channels: bool, below_switch: bool, above_switch: bool) -> LinkConfig {
         let mut port = PortConfig::new(self.rate, Width::new(self.lanes).unwrap(), mps);
@@ -131,11 +132,11 @@ pub(crate) struct TreePlan {
     pub(crate) switches: Vec<SwitchPlan>,
     /// Max_Payload_Size, as its encoding: 0 is 128 B.
     pub(crate) mps: u8,
-    /// TC1 travels on VC1 of every link; else all on VC0.
+    /// True if TC1 uses VC1 of every link; otherwise all classes use VC0.
     pub(crate) two_channels: bool,
     /// Error messages are enabled everywhere.
     pub(crate) report_errors: bool,
-    /// Bridges begin as firmware leaves them; else as a reset does.
+    /// True if bridges start as firmware leaves them; otherwise as after a reset.
     pub(crate) preset: bool,
     /// Whether there is a slot below every port of a switch, with its own messages when the link comes up.
     pub(crate) slots: bool,
@@ -158,7 +159,7 @@ struct Range {
     first_bus: u8,
     last_bus: u8,
     first_leaf: usize,
-    /// One after the last.
+    /// One more than the last bus number.
     end_leaf: usize,
 }
 
@@ -175,13 +176,13 @@ impl TreePlan {
         }
     }
 
-    /// Adds a leaf; its index.
+    /// Adds a leaf; returns its index.
     pub(crate) fn leaf(&mut self, above: Above, link: LinkPlan) -> usize {
         self.leaves.push(LeafPlan { above, link });
         self.leaves.len() - 1
     }
 
-    /// Adds a switch without ports yet; its index.
+    /// Adds a switch without ports; returns its index.
     pub(crate) fn switch(
         &mut self,
         above: Above,
@@ -411,7 +412,7 @@ impl TreePlan {
 pub(crate) struct RunPlan {
     pub(crate) host: HostProfile,
     pub(crate) memory: HostMemory,
-    /// Root ports are functions; else they are bare, with fixed windows.
+    /// Root ports are functions; otherwise they are bare, with fixed windows.
     pub(crate) root_functions: bool,
     pub(crate) program: Option<Box<dyn HostProgram>>,
     pub(crate) faults: Vec<FaultRule>,
@@ -504,7 +505,7 @@ impl Setup<'_> {
         let bytes = PayloadPool::new().copy(&value.to_le_bytes()[lead..trail]);
         let tlp = Tlp::new(Repr::new(Body::Config(body)), Data::Carried(bytes));
         self.switch.handle_tlp(0, Time::ZERO, Time::ZERO, &tlp);
-        // Nothing here depends on the clock except the latency of answers.
+        // Only the latency of answers depends on the clock.
         let later = Time::ZERO + Duration::from_ms(1);
         self.switch.handle_timeout(later);
         let answer = self.switch.poll_tlp(0, later, Class::Completion, TcSet::ALL);
@@ -513,7 +514,7 @@ impl Setup<'_> {
         assert!(done, "register {register_dw:#x} of {completer} is written: {status:?}");
         while self.switch.poll_credits(0).is_some() {}
         while self.switch.poll_touched().is_some() {}
-        while self.switch.poll_dropped().is_some() {}
-        assert!(self.switch.poll_action().is_none());
+        let acts = |effect: &Effect| matches!(effect, Effect::Act(..));
+        assert!(!self.switch.effects().drain(..).any(|effect| acts(&effect)));
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A leaf that sends and answers requests: writes and reads of host memory, of its peers and of unclaimed addresses; messages;
-//! AtomicOps. It records the TLPs that it sees and reports those that break a rule. It reads no registers and no links.
+//! A leaf that sends and answers requests: writes and reads of host memory, of its peers and of unclaimed addresses;
+//! messages; AtomicOps. It records the TLPs that it sees, and reports TLPs that break a rule. It reads no registers and
+//! no links.
 //!
 //! **Order.** Each posted TLP of a leaf to another, write or message, carries an increasing number. Each completion
 //! carries the number of the last posted TLP that the completer had handed to its link before. So the receiver knows
@@ -78,13 +79,13 @@ pub(crate) struct Book {
     /// Posted TLPs received, and last completions.
     pub(crate) posted_received: u64,
     pub(crate) answers_received: u64,
-    /// Requests of others that came here.
+    /// Requests received from others.
     pub(crate) asked: u64,
     /// Requests that succeeded, that were refused, and that timed out.
     pub(crate) answered: u64,
     pub(crate) refused: u64,
     pub(crate) timed_out: u64,
-    /// Completions after a timeout, and unexpected ones.
+    /// Completions after a timeout, and unexpected completions.
     pub(crate) late: u64,
     pub(crate) unexpected: u64,
     /// AtomicOps that memory has done.
@@ -290,7 +291,7 @@ impl Node {
         Tlp::new(repr, data)
     }
 
-    /// Each piece carries the number of the last posted TLP before it is handed over.
+    /// Each piece carries the number of the last posted TLP that was handed over before.
     fn next_answer(&mut self, room: TcSet) -> Option<Tlp> {
         let tc = self.answers.front()?.tlp.repr.tc.bits();
         if !has(room, tc) {
@@ -399,7 +400,7 @@ impl Node {
         }
     }
 
-    /// Checks that everything has arrived or been written that a completion shows to precede it.
+    /// Checks that all TLPs that a completion proves to precede it have arrived.
     fn check_order(&self, pending: &Pending, c: &Completion, tlp: &Tlp) {
         let Some(&[a, b, d, e, ..]) = tlp.data.bytes() else { return };
         let (number, tc) = (u32::from_le_bytes([a, b, d, e]), pending.op.tc);
@@ -511,7 +512,7 @@ impl TlpPort for Node {
         self.expire(now);
     }
 
-    /// Handles a link that is gone, which resets the device: its received and issued requests are forgotten.
+    /// Handles the loss of the link, which resets the device: its received and issued requests are dropped.
     fn handle_notice(&mut self, now: Time, notice: Notice) {
         if !matches!(notice, Notice::Down { .. }) {
             return;

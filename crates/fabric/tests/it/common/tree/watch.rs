@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Observations of a tap on every link: whether every credit has returned, how much each has sent where, and a digest
-//! of all frames with their times. It knows the credits only from the frames.
+//! Observations of a tap on every link: whether every credit has returned, the TLPs of each requester on each link, and
+//! a digest of all frames with their times. It knows the credits only from the frames.
 
 use link::Frame;
 use riser_fabric::{Direction, LinkId, Side, Tap, TapRecord};
@@ -40,7 +40,7 @@ struct Seen {
     keep_arrivals: bool,
 }
 
-/// The tap; its clones look into the same.
+/// The tap. Its clones share the observations.
 #[derive(Clone, Default)]
 pub(crate) struct Watch(Rc<RefCell<Seen>>);
 

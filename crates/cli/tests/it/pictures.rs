@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Pictures of the documentation: `scripts/pictures.sh` makes each of them, from sources that have not changed since. Never opens a browser.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use testkit::root;
+
+/// Runs the check of the pictures below `folder`. Returns its messages if it fails, and `None` for a machine without its programs.
+fn check(folder: &Path) -> Option<Result<(), String>> {
+    if Command::new("python3").arg("--version").output().is_err() {
+        println!("skipped: python3 is not installed");
+        return None;
+    }
+    let script = folder.join("scripts/pictures.sh");
+    let output =
+        Command::new("bash").arg(script).args(["--check", env!("CARGO_BIN_EXE_riser")]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Some(if output.status.success() { Ok(()) } else { Err(said) })
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            fs::copy(path, target).unwrap();
+        }
+    }
+}
+
+fn append(file: &Path, text: &str) {
+    let before = fs::read(file).unwrap();
+    fs::write(file, [&before, text.as_bytes()].concat()).unwrap();
+}
+
+/// A copy of the pictures, for the test `name`, with all that they are made from.
+fn copied(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pictures").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    for part in ["docs/pictures", "scripts", "labs/nic"] {
+        copy(&root().join(part), &folder.join(part));
+    }
+    fs::copy(root().join("docs/architecture.md"), folder.join("docs/architecture.md")).unwrap();
+    folder
+}
+
+#[test]
+fn pictures_are_those_that_make_pictures_makes() {
+    if let Some(checked) = check(&root()) {
+        checked.unwrap_or_else(|why| panic!("{why}"));
+    }
+}
+
+/// A foreign picture, a missing one, and changed sources of a drawing and of a screenshot.
+#[test]
+fn check_of_pictures_finds_what_differs() {
+    let folder = copied("differs");
+    fs::write(folder.join("docs/pictures/by-hand.svg"), "<svg/>").unwrap();
+    fs::remove_file(folder.join("docs/pictures/layers.svg")).unwrap();
+    append(&folder.join("scripts/pictures/rtl.toml"), "[[arrow]]\npath = [[0, 0], [9, 9]]\ntext = []\n");
+    append(&folder.join("labs/nic/simple.toml"), "ethernet_gbps = 40\n");
+    let Some(checked) = check(&folder) else { return };
+    let why = checked.expect_err("it differs");
+    for named in ["by-hand.svg", "layers.svg", "rtl.svg", "trace-page.sha256", "make pictures"] {
+        assert!(why.contains(named), "{named}: {why}");
+    }
+    assert!(!why.contains("guest.svg") && !why.contains("nic-throughput.svg"), "{why}");
+}
+
+#[test]
+fn check_of_pictures_finds_a_changed_screenshot() {
+    let folder = copied("screenshot");
+    append(&folder.join("docs/pictures/trace-page.png"), "x");
+    let Some(checked) = check(&folder) else { return };
+    let why = checked.expect_err("it differs");
+    assert!(why.contains("trace-page.sha256") && !why.contains(".svg"), "{why}");
+}
