@@ -186,7 +186,9 @@ fn validator_accepts_all_files_of_the_repository_that_riser_accepts() {
     let texts = files().into_iter().map(|file| {
         let text = fs::read_to_string(&file.path).unwrap();
         let read = riser.read(file.kind, &file.path, &text);
-        if let Err(e) = &read { eprintln!("DEBUG {}: {}", file.path.display(), e); }
+        if let Err(e) = &read {
+            eprintln!("DEBUG {}: {}", file.path.display(), e);
+        }
         (read.is_ok(), file, text)
     });
     let good: Vec<_> = texts.filter(|(is_good, ..)| *is_good).collect();
