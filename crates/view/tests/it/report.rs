@@ -49,7 +49,7 @@ fn rejects_invalid_reports_before_writing() {
         ),
         (
             |r| r.figures[1].key = "figure7".into(),
-            "figure key \"figure7\": expected letters, digits and hyphens, and each",
+            "figure key \"figure7\": expected a unique key of letters, digits and hyphens",
         ),
         (|r| r.figures[1].key = "a b".into(), "figure key \"a b\""),
         (|r| r.figures[1].key.clear(), "figure key \"\""),
