@@ -87,15 +87,21 @@ def packed(text):
     return gzip.compress(text if isinstance(text, bytes) else text.encode(), 9, mtime=0)
 
 
-def place(path):
+def place(path, machine):
     """Returns the path of a file of the tree in a Debian system."""
-    return path.replace("share/zsh/site-functions/", "share/zsh/vendor-completions/")
+    for ours, theirs in [
+        ("share/zsh/site-functions/", "share/zsh/vendor-completions/"),
+        ("lib/pkgconfig/riser-device.pc", "share/pkgconfig/riser-device.pc"),
+        ("lib/pkgconfig/", f"lib/{machine}-linux-gnu/pkgconfig/"),
+    ]:
+        path = path.replace(ours, theirs)
+    return path
 
 
-def copy_files(package, usr, to):
+def copy_files(package, usr, to, machine):
     """Copies the package's files, and compresses manual pages."""
     for file in sorted({file for pattern in package.files for file in usr.glob(pattern) if not file.is_dir()}):
-        path = to / "usr" / place(str(file.relative_to(usr)))
+        path = to / "usr" / place(str(file.relative_to(usr)), machine)
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.parent.name == "man1":
             path.with_name(f"{path.name}.gz").write_bytes(packed(file.read_bytes()))
@@ -163,7 +169,7 @@ def packages(root, out, version, machine, epoch, texts, copyright, quick):
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch), "DPKG_DEB_THREADS_MAX": "1"}
     for package in PACKAGES:
         to = root / "debian" / package.name
-        copy_files(package, root / "usr", to)
+        copy_files(package, root / "usr", to, machine)
         write_documents(package, to, version, epoch, texts, copyright)
         write_control(package, to, version, architecture)
         set_modes(to)

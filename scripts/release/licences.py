@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Licence texts: one text with the licences of all third-party components, and the copyright file of a Debian package."""
 
+import re
+
 from components import ROOT
 
 HEAD = """riser {version}
@@ -11,8 +13,10 @@ riser's programs contain the third-party components below, each under its own li
 {library}.
 
 """
-APACHE = "Apache License Version 2.0 January 2004"
-"""First words of the Apache licence, as `words` returns them."""
+APACHE = re.compile(
+    r"[ \t]*Apache License\s+Version 2\.0, January 2004.*?END OF TERMS AND CONDITIONS(.*?limitations under the License\.)?", re.DOTALL
+)
+"""The Apache licence, with its appendix."""
 COMMON_APACHE = "Apache License, Version 2.0: see /usr/share/common-licenses/Apache-2.0\n"
 """Debian packages refer to the Apache licence."""
 
@@ -37,8 +41,8 @@ def third_party(components, version, library, debian=False):
     parts = [HEAD.format(version=version, library=library)]
     parts += [f"{component.name} {component.version}: {component.licence}\n" for component in others]
     for text, owners in grouped(others):
-        if debian and words(text).startswith(APACHE):
-            text = COMMON_APACHE
+        if debian:
+            text = APACHE.sub(COMMON_APACHE, text)
         names = ", ".join(f"{component.name} {component.version}" for component in owners)
         parts.append(f"\n{'=' * 100}\n{names}\n\n{text.strip()}\n")
     return "".join(parts)

@@ -88,6 +88,7 @@ fn debian_packages_have_files_and_dependencies() {
                 "./usr/share/zsh/vendor-completions/_riser",
                 "./usr/share/fish/vendor_completions.d/riser.fish",
                 "./usr/include/riser_device.h",
+                "./usr/share/pkgconfig/riser-device.pc",
                 "./usr/share/doc/riser/copyright",
                 "./usr/share/doc/riser/changelog.gz",
                 "./usr/share/doc/riser/examples/labs/ping.toml",
