@@ -167,7 +167,10 @@ fn holds(condition: &Value, value: &Value) -> bool {
     is_type && any && required.into_iter().all(|key| value.get(key).is_some()) && properties.all(constant)
 }
 
-/// Checks that a file has each of the schema's tables.
+/// Keys of tables that no file of the repository has.
+const UNSEEN: [&str; 2] = ["address bytes function", "name profile root_port_interrupts"];
+
+/// Checks that a file has each of the schema's tables, apart from [`UNSEEN`].
 fn assert_all_tables_seen(kind: Kind, schema: &Value, tables: &BTreeMap<String, Table<'_>>) {
     fn keys_of(schema: &Value, found: &mut BTreeSet<String>) {
         match schema {
@@ -185,7 +188,10 @@ fn assert_all_tables_seen(kind: Kind, schema: &Value, tables: &BTreeMap<String, 
     }
     let mut wanted = BTreeSet::new();
     keys_of(schema, &mut wanted);
-    let missing: Vec<_> = wanted.iter().filter(|keys| !tables.contains_key(*keys)).collect();
+    let missing: Vec<_> = wanted
+        .iter()
+        .filter(|keys| !tables.contains_key(*keys) && !UNSEEN.contains(&keys.as_str()))
+        .collect();
     assert!(missing.is_empty(), "{kind:?}: no file has a table with these keys: {missing:#?}");
 }
 
