@@ -17,7 +17,7 @@ fn root() -> PathBuf {
 fn package() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let built = test.with_file_name("lib_riser.so");
-    let site = Path::new(env!("CARGO_TARGET_TMPDIR")).join("site");
+    let site = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-site");
     let to = site.join("riser");
     let _ = fs::remove_dir_all(&to);
     copy(&root().join("crates/python/python/riser"), &to);

@@ -39,7 +39,18 @@ fn build(folder: &Path) {
 }
 
 /// TLPs as text, by direction and class.
-type TlpLines = BTreeMap<(Direction, usize), Vec<String>>;
+type TlpLines = BTreeMap<(Direction, usize), Vec<TlpLine>>;
+
+/// A TLP as text, and its data if the simulation carries them.
+#[derive(Clone, Debug)]
+struct TlpLine(String, Option<Vec<u8>>);
+
+/// riser's own link may only count data that the RTL carries as bytes.
+impl PartialEq for TlpLine {
+    fn eq(&self, other: &TlpLine) -> bool {
+        self.0 == other.0 && (self.1 == other.1 || self.1.is_none() || other.1.is_none())
+    }
+}
 
 /// TLPs that arrive intact and in order, and the next sequence number of each direction.
 #[derive(Clone, Default)]
@@ -53,7 +64,7 @@ impl Tap for Tlps {
             return;
         }
         *next = (*next + 1) % 4096;
-        let line = format!("{tlp} {:?}", tlp.data.bytes());
+        let line = TlpLine(tlp.to_string(), tlp.data.bytes().map(<[u8]>::to_vec));
         self.0.borrow_mut().entry((r.direction, tlp.class().index())).or_default().push(line);
     }
 }
