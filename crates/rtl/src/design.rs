@@ -246,7 +246,7 @@ impl Default for Function {
 
 impl Function {
     fn check(&self, key: &str) -> Result<(), String> {
-        if self.msi_vectors > 0 && !self.msi_vectors.is_power_of_two() {
+        if self.msi_vectors > 0 && (!self.msi_vectors.is_power_of_two() || self.msi_vectors > 32) {
             return Err(format!("{key}.msi_vectors: expected a power of two up to 32, or 0"));
         }
         if let Some(msix) = &self.msix {
