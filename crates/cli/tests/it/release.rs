@@ -193,7 +193,7 @@ fn published() -> Vec<serde_json::Value> {
     packages
 }
 
-/// A published crate depends only on published crates, by version. Tests are not in the packages.
+/// A published crate depends only on published crates, at the version of the release. Tests are not in the packages.
 #[test]
 fn published_crates_use_only_published_crates() {
     let published = published();
@@ -206,9 +206,17 @@ fn published_crates_use_only_published_crates() {
         for dependency in ours.filter(|d| d["kind"] != "dev") {
             let name = dependency["name"].as_str().unwrap();
             assert!(names.contains(name), "{} uses {name}, which is not published", package["name"]);
-            assert_ne!(dependency["req"], "*", "{}: {name} has no version", package["name"]);
+            let version = format!("^{}", package["version"].as_str().unwrap());
+            assert_eq!(dependency["req"], version, "{} uses {name}; run scripts/set-version.sh", package["name"]);
         }
     }
+}
+
+#[test]
+fn citation_names_version() {
+    let citation = fs::read_to_string(root().join("CITATION.cff")).unwrap();
+    let line = format!("\nversion: {}\n", env!("CARGO_PKG_VERSION"));
+    assert!(citation.contains(&line), "CITATION.cff lacks {line:?}; run scripts/set-version.sh");
 }
 
 /// Adds the Rust files below a folder.
