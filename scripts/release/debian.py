@@ -40,7 +40,7 @@ simulated host or a real Linux kernel. Watch each transaction layer packet
 (TLP), and measure latency and bandwidth on a timed model of the links.
 .
 This package has the command riser, its manual pages and completions, the
-header riser_device.h for devices in C and C++, and example labs.""",
+header riser_device.h for devices in C and C++, and examples.""",
         files=["bin/*", "share/man/man1/*", "share/bash-completion/**/*", "share/fish/**/*", "share/zsh/**/*", "share/doc/riser/**/*",
                "include/riser_device.h", "lib/pkgconfig/riser-device.pc"],
         suggests="qemu-system-x86, verilator, wireshark",

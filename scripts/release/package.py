@@ -30,6 +30,9 @@ SHELLS = {
     "zsh": "share/zsh/site-functions/_riser",
 }
 
+#: Folders of examples, by their place below share/doc/riser/examples.
+EXAMPLES = {"labs": "labs", "native": "crates/native/examples", "rtl": "crates/rtl/examples"}
+
 
 def run(*command, **options):
     return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, **options).stdout
@@ -57,7 +60,7 @@ def write(path, content):
 
 
 def install(built, prefix):
-    """Installs the command, its manual pages and completions, both C interfaces and the labs below `prefix`, which ends with /usr."""
+    """Installs the command, its manual pages and completions, both C interfaces and the examples below `prefix`, which ends with /usr."""
     prefix.mkdir(parents=True)
     riser = built / "riser"
     (prefix / "bin").mkdir()
@@ -69,8 +72,9 @@ def install(built, prefix):
     environment = {**os.environ, "DESTDIR": str(prefix.parent)}
     run("crates/native/install.sh", "/usr", env=environment, stderr=subprocess.DEVNULL)
     run("crates/libtlp/install.sh", "--no-build", built, "/usr", env=environment, stderr=subprocess.DEVNULL)
-    for lab in run("git", "ls-files", "labs", text=True).splitlines():
-        write(prefix / "share/doc/riser/examples" / lab, (ROOT / lab).read_bytes())
+    for place, folder in EXAMPLES.items():
+        for file in run("git", "ls-files", folder, text=True).splitlines():
+            write(prefix / "share/doc/riser/examples" / place / Path(file).relative_to(folder), (ROOT / file).read_bytes())
 
 
 def documents(found, version, target, epoch):

@@ -144,7 +144,7 @@ fn folder_for(page: &Path) -> PathBuf {
     let name = page.file_name().unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("docs").join(name);
     let _ = fs::remove_dir_all(&folder);
-    for labs in ["labs", "labs/sweeps", "labs/refused"] {
+    for labs in ["labs", "labs/nic", "labs/sweeps", "labs/refused"] {
         fs::create_dir_all(folder.join(labs)).unwrap();
         for entry in fs::read_dir(root().join(labs)).unwrap().map(Result::unwrap) {
             if entry.path().is_file() {

@@ -12,8 +12,7 @@ use tempfile::TempDir;
 
 const SCRATCH: &str = include_str!("../../../rtl/examples/scratch.v");
 const DESIGN: &str = include_str!("../../../rtl/examples/scratch.toml");
-const LAB: &str = "version = 1\nlimit_us = 100\n[[slot]]\nname = \"fpga\"\ndevice = \"rtl\"\nlink = { gen = 2, lanes = 1 }\n\
-    rtl.design = \"scratch.toml\"\n[[slot.rtl.step]]\ndo = \"expect\"\noffset = 4\nvalue = 0x1234_5671\n";
+const LAB: &str = include_str!("../../../rtl/examples/scratch-lab.toml");
 /// A folder name with characters that are special to a shell or make. Verilator itself replaces `$(NAME)` and `${NAME}` in paths.
 const ODD: &str = "a b'\"($b#:&;`*?!~%=,@[é\\";
 

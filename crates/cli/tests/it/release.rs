@@ -92,6 +92,8 @@ fn debian_packages_have_files_and_dependencies() {
                 "./usr/share/doc/riser/copyright",
                 "./usr/share/doc/riser/changelog.gz",
                 "./usr/share/doc/riser/examples/labs/ping.toml",
+                "./usr/share/doc/riser/examples/native/scrambler.c",
+                "./usr/share/doc/riser/examples/rtl/scratch-lab.toml",
             ][..],
             "libc6 (>= 2.",
         ),
