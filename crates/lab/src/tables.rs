@@ -38,6 +38,20 @@ pub(crate) fn split<'a>(
     (tree, tables, errors)
 }
 
+/// Model of devices in Python, which only the command of the Python package has.
+const PYTHON: &str = "python";
+
+/// Returns the message about a field or device that does not exist.
+fn unknown<'a>(kind: &str, name: &str, legal: impl Iterator<Item = &'a str>) -> String {
+    if name == PYTHON {
+        return format!(
+            "unknown {kind} `{PYTHON}`, expected the riser of the Python package: install its wheel, then run python3 -m riser"
+        );
+    }
+    let legal: Vec<String> = legal.map(|name| format!("`{name}`")).collect();
+    format!("unknown {kind} `{name}`, expected one of {}", legal.join(", "))
+}
+
 /// Takes the settings of models out of `slot`. Reports and removes unknown contents.
 fn split_slot<'a>(
     place: &Place<'a>,
@@ -56,9 +70,7 @@ fn split_slot<'a>(
         let span = value.span();
         match (value.into_inner(), name) {
             _ if !models.contains(&key) => {
-                let legal = keys.join("`, `");
-                let message = format!("unknown field `{key}`, expected one of `{legal}`");
-                errors.push(place.source.error(at.span(), message));
+                errors.push(place.source.error(at.span(), unknown("field", &key, keys.iter().copied())));
             }
             (DeValue::Table(table), Some(name)) => {
                 tables.0.entry(name).or_default().insert(key, Spanned::new(span, table));
@@ -112,9 +124,7 @@ fn read_plan<'a>(
 ) -> Result<Plan, Vec<FileError>> {
     let name = model.get_ref();
     let Some(schema) = models.schema(name) else {
-        let legal: Vec<String> = models.names().map(|name| format!("`{name}`")).collect();
-        let message = format!("unknown device `{name}`, expected one of {}", legal.join(", "));
-        return Err(vec![place.source.error(model.span(), message)]);
+        return Err(vec![place.source.error(model.span(), unknown("device", name, models.names()))]);
     };
     let required = schema.required();
     if table.is_none() && !required.is_empty() {

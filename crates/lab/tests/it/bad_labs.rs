@@ -57,6 +57,8 @@ fn reports_errors_with_place_and_valid_values() {
         // Slots.
         (memory("colour = 3\n"), (5, 1), &["unknown field `colour`", "`tags`"]),
         (lab("gpu", ""), (4, 10), &["unknown device `gpu`", "`memory`", "`simple-nic`", "`pcie-bench`"]),
+        (lab("python", ""), (4, 10), &["unknown device `python`", "Python package", "python3 -m riser"]),
+        (memory("[slot.python]\n"), (5, 7), &["unknown field `python`", "Python package"]),
         (memory("[[slot]]\nname = \"a\"\ndevice = \"memory\"\n"), (6, 8), &["second slot named `a`", "unique"]),
         ("version = 1\n[[slot]]\nname = \"\"\ndevice = \"memory\"\n".into(), (3, 8), &["name \"\"", "1 to 64 characters"]),
         (format!("version = 1\n[[slot]]\nname = \"{long}\"\ndevice = \"memory\"\n"), (3, 8), &["1 to 64 characters"]),
