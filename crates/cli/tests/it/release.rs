@@ -209,7 +209,11 @@ fn published_crates_use_only_published_crates() {
             let name = dependency["name"].as_str().unwrap();
             assert!(names.contains(name), "{} uses {name}, which is not published", package["name"]);
             let version = format!("^{}", package["version"].as_str().unwrap());
-            assert_eq!(dependency["req"], version, "{} uses {name}; run scripts/set-version.sh", package["name"]);
+            assert_eq!(
+                dependency["req"], version,
+                "{} uses {name}; run scripts/set-version.sh",
+                package["name"]
+            );
         }
     }
 }
