@@ -182,7 +182,9 @@ fn schemas_have_title_descriptions_and_no_foreign_keywords() {
         let schema: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
         assert_eq!(schema["title"], format!("riser {}", kind.name()));
-        for foreign in ["\"$defs\"", "powerOfTwo", "scaledMaximum", "\"null\"", "\"format\"", "#/$defs", "\"allOf\""] {
+        for foreign in
+            ["\"$defs\"", "powerOfTwo", "scaledMaximum", "\"null\"", "\"format\"", "#/$defs", "\"allOf\""]
+        {
             assert!(!text.contains(foreign), "{}: {foreign}", kind.name());
         }
         assert!(
