@@ -18,8 +18,9 @@ use testkit::root;
 const NO_PACKAGES: i32 = 77;
 const REQUIREMENTS: &str = "crates/cli/tests/schema/requirements.txt";
 /// Folders with files of the four kinds.
-const FOLDERS: [&str; 8] = [
+const FOLDERS: [&str; 9] = [
     "labs",
+    "gallery",
     "crates/lab/profiles",
     "crates/devices/profiles",
     "crates/native/examples",
@@ -248,6 +249,10 @@ fn validator_refuses_errors_between_neighbouring_keys() {
         (Kind::Lab, slot("").replace("\"a\"", "\"\"")),
         (Kind::Lab, slot("").replace("\"a\"", &format!("\"{}\"", "x".repeat(65)))),
         (Kind::Lab, slot("driver = \"nmve\"\n")),
+        (Kind::Lab, slot("").replace("memory", "native")),
+        (Kind::Lab, slot("[slot.native]\n").replace("memory", "native")),
+        (Kind::Lab, slot("").replace("memory", "rtl")),
+        (Kind::Lab, slot("data_link = \"rtl-link\"\n[slot.rtl-link]\n")),
         (Kind::Sweep, sweep("[metrics]\na = \"tlp_hops\"\n")),
         (Kind::Sweep, sweep("[over]\nseed = [1]\n")),
         (Kind::Sweep, sweep("[over]\nseed = []\n[metrics]\na = \"tlp_hops\"\n")),
