@@ -36,7 +36,8 @@ fn each_example_has_readme_command_and_picture_and_is_on_the_page() {
     let mut bytes = 0;
     for name in examples() {
         let command = format!("gallery/{name}/run");
-        let mode = fs::metadata(root().join(&command)).unwrap_or_else(|e| panic!("{command}: {e}")).permissions();
+        let mode =
+            fs::metadata(root().join(&command)).unwrap_or_else(|e| panic!("{command}: {e}")).permissions();
         assert_eq!(mode.mode() & 0o111, 0o111, "{command} is not executable");
         let readme = read(&format!("gallery/{name}/README.md"));
         assert!(readme.lines().count() <= README_LINES, "{name}: {} lines", readme.lines().count());
@@ -112,6 +113,10 @@ fn missing_program_has_a_next_step() {
         let missing = finish(command(name, out.path()).env(key, "no-such-program"));
         assert_eq!(missing.code, 1, "{name}: {}", missing.stderr);
         assert!(missing.stderr.starts_with("gallery: no-such-program "), "{name}: {}", missing.stderr);
-        assert!(missing.stderr.contains(step) && missing.stderr.lines().count() == 1, "{name}: {}", missing.stderr);
+        assert!(
+            missing.stderr.contains(step) && missing.stderr.lines().count() == 1,
+            "{name}: {}",
+            missing.stderr
+        );
     }
 }

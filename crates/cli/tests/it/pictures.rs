@@ -40,7 +40,9 @@ fn append(file: &Path, text: &str) {
 fn copied(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pictures").join(name);
     let _ = fs::remove_dir_all(&folder);
-    for part in ["docs/pictures", "scripts", "labs", "gallery", "examples", "crates/native", "crates/libtlp/examples"] {
+    for part in
+        ["docs/pictures", "scripts", "labs", "gallery", "examples", "crates/native", "crates/libtlp/examples"]
+    {
         copy(&root().join(part), &folder.join(part));
     }
     fs::create_dir_all(folder.join("crates/rtl/examples")).unwrap();

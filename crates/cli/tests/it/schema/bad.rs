@@ -96,8 +96,12 @@ fn own_labs() -> Vec<File> {
         },
         "slot": [slot("a", "root"), slot("b", "far")],
     });
+    let data_link = json!({
+        "version": 1,
+        "slot": [{ "name": "a", "device": "memory", "data_link": "rtl-link", "rtl-link": { "design": "x.toml" } }],
+    });
     let path = root().join("labs/own.toml");
-    let all = plain.map(lab).chain([hosts]);
+    let all = plain.map(lab).chain([hosts, data_link]);
     all.map(|contents| File { kind: Kind::Lab, path: path.clone(), contents }).collect()
 }
 

@@ -211,6 +211,17 @@ fn validator_accepts_all_files_of_the_repository_that_riser_accepts() {
     }
 }
 
+/// Settings of all models that a slot names. riser also looks for the design.
+#[test]
+fn validator_accepts_settings_of_driver_and_data_link() {
+    let slot = "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"nettlp-adapter\"\ndriver = \"dma-engine\"\ndata_link = \"rtl-link\"\n\
+        dma-engine = { vfs = 0 }\nnettlp-adapter = {}\nrtl-link = { design = \"x.toml\" }\n";
+    assert_eq!(
+        validated(&[(Kind::Lab, slot.to_owned())]).unwrap_or_default().into_iter().flatten().next(),
+        None
+    );
+}
+
 /// Rows of every key of the four kinds, and of every table: see [`bad`].
 #[test]
 fn validator_refuses_what_riser_refuses() {
@@ -252,7 +263,11 @@ fn validator_refuses_errors_between_neighbouring_keys() {
         (Kind::Lab, slot("").replace("memory", "native")),
         (Kind::Lab, slot("[slot.native]\n").replace("memory", "native")),
         (Kind::Lab, slot("").replace("memory", "rtl")),
+        (Kind::Lab, slot("driver = \"replay\"\n")),
+        (Kind::Lab, slot("data_link = \"rtl-link\"\n")),
         (Kind::Lab, slot("data_link = \"rtl-link\"\n[slot.rtl-link]\n")),
+        (Kind::Lab, slot("data_link = \"rtl-lnik\"\n")),
+        (Kind::Lab, slot("[slot.rtl-link]\ndesign = \"x.toml\"\n")),
         (Kind::Sweep, sweep("[metrics]\na = \"tlp_hops\"\n")),
         (Kind::Sweep, sweep("[over]\nseed = [1]\n")),
         (Kind::Sweep, sweep("[over]\nseed = []\n[metrics]\na = \"tlp_hops\"\n")),
