@@ -81,7 +81,7 @@ for name in simple-nic nvme peer-to-peer; do
     example "$name"
 done
 run sweep
-screenshot gallery/sweep/picture.png "$folder/sweep/link/report.html" 'theme=light' 1100,640
+screenshot gallery/sweep/picture.png "$folder/sweep/link/report.html" 'theme=light' 1100,760
 mkdir -p "$made/gallery/driver-torture"
 "$riser" check labs/guest/nvme.toml --set slot.ssd.hot_plug=true --svg "$made/gallery/driver-torture/picture.svg" >"$folder/table"
 slow_example dma-engine-linux labs/sriov.toml
