@@ -98,7 +98,7 @@ site: ## build the documentation site in target/book, and check its links
 check-docs:
 	@scripts/site.sh --optional
 
-pictures: ## make the pictures of docs/pictures; needs chromium
+pictures: ## make the pictures of docs/pictures and gallery; needs chromium
 	@scripts/pictures.sh
 
 reference: ## regenerate the parts of docs/ and README.md that come from code and commands

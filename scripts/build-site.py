@@ -32,8 +32,13 @@ def place(target):
         return PAGES[path]
     if target.is_relative_to(DOCS) and target.is_file():
         return target.relative_to(DOCS).as_posix()
-    # Browsers show files named .txt, and download most others. mdBook would change .md in a link.
-    copy = f"files/{path.removesuffix('.md')}.txt" if target.is_file() else f"files/{path}/index.html"
+    if target.suffix in [".png", ".svg"]:
+        copy = path
+    elif target.is_file():
+        # Browsers show files named .txt, and download most others. mdBook would change .md in a link.
+        copy = f"files/{path.removesuffix('.md')}.txt"
+    else:
+        copy = f"files/{path}/index.html"
     (SOURCE / copy).parent.mkdir(parents=True, exist_ok=True)
     if target.is_file():
         shutil.copyfile(target, SOURCE / copy)

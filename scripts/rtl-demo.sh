@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Shows LitePCIe, a third-party FPGA design, in a slot: on the simulated host, and under a stock Linux kernel with its
-# own driver and tools. Uses the newest riser that is built, or builds one. Writes only to out/rtl-demo.
+# own driver and tools. Uses the riser that RISER names, the newest one that is built, or builds one. Writes only to out/rtl-demo.
 # RTL_DEMO_SECONDS: how long LitePCIe's tool sends data in a loop. The tool does not check the first half minute of the
 # data.
 set -euo pipefail
@@ -14,7 +14,7 @@ python() { scripts/python.sh --with "$example/requirements.txt" "$@"; }
 title() { printf '\n== %s\n' "$*"; }
 show() { echo "\$ $*"; "$@"; }
 
-riser=$(scripts/riser.sh)
+riser=${RISER:-$(scripts/riser.sh)}
 start=$SECONDS
 mkdir -p "$out/share" "$out/driver"
 

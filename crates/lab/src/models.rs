@@ -45,27 +45,35 @@ pub fn json_schema<'a>(models: &Models, own: impl IntoIterator<Item = (&'a str, 
     let mut json = of_schemas(&all).json("riser lab");
     let slot = &mut json["definitions"]["Slot"];
     slot["dependencies"] = all.iter().map(|(name, _)| ((*name).to_owned(), settings_rule(name))).collect();
-    let needed = all.iter().filter(|(_, of)| !of.required().is_empty());
-    let rules = needed.fold(json!({}), |others, (name, _)| device_rule(name, others));
-    slot["dependencies"]["device"] = rules;
+    for key in MODEL_KEYS {
+        let needed = all.iter().filter(|(_, of)| !of.required().is_empty());
+        slot["dependencies"][key] =
+            needed.fold(json!({}), |others, (name, _)| needs_table(key, name, others));
+    }
+    // The reference lists the names once, for `device`.
+    slot["properties"]["data_link"]["enum"] = all.iter().map(|(name, _)| *name).collect();
     json
 }
 
-/// A slot has settings of its device, and of the model of its driver.
+/// Keys of a slot that name a model, whose settings are in the table of its name.
+const MODEL_KEYS: [&str; 3] = ["device", "driver", "data_link"];
+
+/// A slot has only settings of the models that it names.
 fn settings_rule(name: &str) -> Value {
-    let is = |key: &str| json!({ "properties": { key: { "const": name } } });
+    let [device, driver, data_link] = MODEL_KEYS;
+    let is = |key: &str| json!({ "required": [key], "properties": { key: { "const": name } } });
     // Two rules, so that a validator marks the key `device` if there is no other.
     json!({
-        "if": { "required": ["driver"] },
-        "then": { "anyOf": [is("device"), is("driver")] },
-        "else": is("device"),
+        "if": { "anyOf": [{ "required": [driver] }, { "required": [data_link] }] },
+        "then": { "anyOf": [is(device), is(driver), is(data_link)] },
+        "else": is(device),
     })
 }
 
-/// A slot with this device has its settings; `others` is the rule of other devices.
-fn device_rule(name: &str, others: Value) -> Value {
+/// A slot that names this model by `key` has its settings; `others` is the rule of other models.
+fn needs_table(key: &str, name: &str, others: Value) -> Value {
     json!({
-        "if": { "properties": { "device": { "const": name } } },
+        "if": { "properties": { key: { "const": name } } },
         "then": { "required": [name] },
         "else": others,
     })

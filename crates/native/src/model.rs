@@ -23,6 +23,7 @@ const MSIX_BAR_BYTES: u64 = 0x10000;
 /// A device in C or C++: a shared library with the entry point of `riser_device.h`. Its code runs only with `--allow-native`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["library"]))]
 pub struct Settings {
     /// Path of the library, relative to the lab file.
     pub library: String,

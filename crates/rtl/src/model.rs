@@ -28,6 +28,7 @@ use tlp::{Duration, PayloadPool, Time};
 /// A design in Verilog with a PCI Express block, under Verilator. `riser rtl build` makes its library, whose code runs only with `--allow-native`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["design"]))]
 pub struct Settings {
     /// File of the design: a path relative to the lab file.
     pub design: String,

@@ -19,6 +19,8 @@ mod environments;
 mod environments_rtl;
 mod fit;
 mod foreign;
+#[cfg(target_os = "linux")]
+mod gallery;
 mod guest;
 #[cfg(target_os = "linux")]
 mod guest_clock;

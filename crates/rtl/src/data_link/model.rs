@@ -19,6 +19,7 @@ use std::path::Path;
 /// `riser_link_frames`. `riser rtl build` makes its library, whose code runs only with `--allow-native`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["design"]))]
 pub struct RtlLink {
     /// File of the design: a path relative to the lab file.
     pub design: String,
