@@ -24,11 +24,11 @@ module pcie_tl_tx_credits #(
     output logic bad_init
 );
     // Header and data are two counters of the same kind; the fields of headers are 8 bits wide, those of data 12.
-    logic known, updating;
-    logic [3:0] scale;       // HdrScale above DataScale
+    logic known, arrived, updating;
+    logic [3:0] scale, scale_new;  // HdrScale above DataScale
     logic [1:0] infinite;    // headers above data
-    logic [7:0] header_limit, header_new;  // the fields of CREDIT_LIMIT, and of the UpdateFC that is being applied
-    logic [11:0] data_limit, data_new;
+    logic [7:0] header_limit, header_new, header_step;  // fields of CREDIT_LIMIT and of the UpdateFC, and their difference
+    logic [11:0] data_limit, data_new, data_step;
     logic [11:0] header_left;
     logic [15:0] data_left;
 
@@ -49,20 +49,23 @@ module pcie_tl_tx_credits #(
     assign bad_init = begins && (value_header[7] || value_data[11] || (scaled && (value_scale[3:2] == '0) != (value_scale[1:0] == '0)) ||
         (IS_POSTED != 0 && value_data != '0 && units(value_data, value_scale[1:0]) < 16'd8));
 
-    // ---- UpdateFC: its fields, then the sum ----
+    // ---- UpdateFC: its fields, the change, the sum ----
+    // An UpdateFC that is one cycle behind another replaces it: limits are cumulative.
     logic wrong, header_fits, data_fits, applies;
     logic [15:0] header_change, data_change, data_sum;
     logic [12:0] header_sum;
     logic carry;
-    assign header_change = units({4'd0, header_new - header_limit}, scale[3:2]);
-    assign data_change = units(data_new - data_limit, scale[1:0]);
+    logic [15:0] data_addend;
+    assign header_change = units({4'd0, header_step}, scale[3:2]);
+    assign data_change = units(data_step, scale[1:0]);
 
     logic enough;
     assign grant = known && !updating && tlp_valid && slot_free && enough;
     assign starved = known && !updating && tlp_valid && !enough;
     assign enough = (infinite[1] || header_left != '0) && (infinite[0] || carry);
     assign header_sum = {1'b0, header_left} + (updating ? {1'b0, header_change[11:0]} : 13'h1fff);
-    assign {carry, data_sum} = {1'b0, data_left} + {1'b0, updating ? data_change : ~16'(tlp_credits)} + 17'(!updating);
+    assign data_addend = updating ? data_change : ~{7'd0, tlp_credits};
+    assign {carry, data_sum} = {1'b0, data_left} + {1'b0, data_addend} + {16'd0, !updating};
 
     // Fewer than 2^n / 2 unused credits: n is the field's width, and two or four more if scaled.
     assign header_fits = infinite[1] || (!header_sum[12] && (scale[3:2] == 2'd3 ? !header_sum[11] : scale[3:2] == 2'd2 ? header_sum[11:9] == '0 : header_sum[11:7] == '0));
@@ -73,10 +76,12 @@ module pcie_tl_tx_credits #(
     always_ff @(posedge clk)
         if (rst) begin
             known <= 1'b0;
+            arrived <= 1'b0;
             updating <= 1'b0;
         end else begin
             if (begins) known <= 1'b1;
-            updating <= fc_valid && fc_is_update && known;
+            arrived <= fc_valid && fc_is_update && known;
+            updating <= arrived && !(fc_valid && fc_is_update);
         end
     always_ff @(posedge clk) begin
         if (begins) begin
@@ -87,9 +92,14 @@ module pcie_tl_tx_credits #(
             header_left <= 12'(units({4'd0, value_header}, value_scale[3:2]));
             data_left <= units(value_data, value_scale[1:0]);
         end
-        header_new <= value_header;
-        data_new <= value_data;
-        wrong <= value_scale != scale || (infinite[1] && value_header != '0) || (infinite[0] && value_data != '0);
+        if (fc_valid) begin
+            header_new <= value_header;
+            data_new <= value_data;
+            scale_new <= value_scale;
+        end
+        header_step <= header_new - header_limit;
+        data_step <= data_new - data_limit;
+        wrong <= scale_new != scale || (infinite[1] && header_new != '0) || (infinite[0] && data_new != '0);
         if (applies) begin
             header_limit <= header_new;
             data_limit <= data_new;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "Vpcie_dll.h"
+#include "dice.hpp"
 #include "verilated.h"
 
 using Bytes = std::vector<uint8_t>;
@@ -35,20 +36,6 @@ struct FlowControl {
     uint8_t kind, type, vc;
     uint32_t value;
     bool urgent;
-};
-
-// xorshift64*: the same numbers everywhere.
-struct Dice {
-    uint64_t state;
-    explicit Dice(uint64_t seed) : state(seed * 2685821657736338717ull + 88172645463325252ull) {}
-    uint32_t bits() {
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        return uint32_t((state * 2685821657736338717ull) >> 32);
-    }
-    uint32_t below(uint32_t limit) { return uint32_t((uint64_t(bits()) * limit) >> 32); }
-    bool chance(uint32_t per_million) { return per_million && below(1000000) < per_million; }
 };
 
 class Dut {
@@ -81,7 +68,7 @@ class Dut {
         top->vc_tlp_seen = 0;
         memset(&top->init_fc, 0, sizeof top->init_fc);
         idle();
-        for (int n = 0; n < 4; n++) edge();
+        for (int n = 0; n < 4; n++) top->eval(), edge();
         top->rst = 0;
     }
     ~Dut() { top->final(); }
