@@ -51,4 +51,8 @@ module pcie_tl_order #(
                 if (start[n]) left <= left + 1'b1;
             end
     end
+
+`ifdef PROVE_ORDER
+`include "order_properties.svh"
+`endif
 endmodule

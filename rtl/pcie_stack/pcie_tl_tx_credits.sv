@@ -109,4 +109,8 @@ module pcie_tl_tx_credits #(
     end
     logic unused;
     assign unused = &header_change[15:12];
+
+`ifdef PROVE_TX_CREDITS
+`include "tx_credits_properties.svh"
+`endif
 endmodule

@@ -100,4 +100,24 @@ for mode in 1 0; do
     broken pcie_dll_sequence.sv "s/accepted = sound \&\& lag == '0/accepted = sound \&\& lag <= 1/" "a duplicate is accepted"
     broken pcie_dll_sequence.sv "s/accepted = sound \&\& lag == '0/accepted = sound \&\& (lag == '0 || gap)/" "a TLP after a gap is accepted"
 done
+
+# The transaction layer.
+check tx_credits pcie_tl_tx_credits pcie_tl_tx_credits.sv "" PROVE_TX_CREDITS 0
+broken pcie_tl_tx_credits.sv "s/ \&\& (infinite\[0\] || carry)//" "data credits are not looked at"
+broken pcie_tl_tx_credits.sv "s/header_left != '0/1'b1/" "header credits are not looked at"
+broken pcie_tl_tx_credits.sv 's/updating <= arrived \&\& !(fc_valid \&\& fc_is_update)/updating <= arrived/' "an UpdateFC is mixed with the next one"
+broken pcie_tl_tx_credits.sv "s/assign applies = updating \&\& !wrong \&\& header_fits \&\& data_fits/assign applies = updating/" "an illegal UpdateFC is applied"
+
+check order pcie_tl_order "pcie_tl_fifo.sv pcie_tl_order.sv" "-set POSTED 2 -set OTHERS 2" PROVE_ORDER 0
+broken pcie_tl_order.sv "s/ || ahead == '0)/)/" "the TLP right after a posted request passes it"
+broken pcie_tl_order.sv 's/assign window\[n\] = .*/assign window[n] = 1;/' "any number of relaxed TLPs pass, and a counter wraps"
+broken pcie_tl_order.sv 's/waits\[n\] = posted \&\& (.*)/waits[n] = posted/' "an older TLP waits for a younger posted request"
+
+check rx_buffer rx_buffer "pcie_ram.sv pcie_tl_fifo.sv pcie_tl_queue.sv pcie_tl_reader.sv pcie_tl_rx_stream.sv pcie_tl_rx_credits.sv formal/rx_buffer.sv" "" PROVE_RX_BUFFER "${DEPTH:-16}"
+broken pcie_tl_rx_credits.sv "s/fits = header_left != '0 \&\& /fits = /" "TLPs are stored without header credits"
+broken pcie_tl_rx_credits.sv "s/ + (freed ? PAYLOAD'(freed_credits) : '0)/ + (freed ? PAYLOAD'(1) : '0)/" "each TLP frees a unit of data"
+broken pcie_tl_queue.sv 's/write_row = first ? tail : next/write_row = next/' "a TLP follows the rows of a rejected one"
+broken pcie_tl_reader.sv 's/pick_ready = !busy || (advance \&\& last)/pick_ready = !busy || advance/' "a TLP is cut by the next one"
+broken pcie_tl_reader.sv 's/assign advance = !out_valid || out_ready/assign advance = 1/' "a beat does not wait for the user"
+broken pcie_tl_queue.sv "s/if (pop) head_start <= head_end + 1'b1;//" "TLPs are read from the wrong row"
 exit $failures
