@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The transaction layer in RTL from Python: libtl.so by ctypes, with a log of all that happens at its edges."""
+"""The transaction layer in RTL from Python: libtl.so by ctypes, with a log of all that happens at its edges; and the builds of whole ports."""
 
 import collections
 import ctypes
@@ -22,6 +22,13 @@ TL_BUILDS = {
         "INFINITE_COMPLETIONS": 0,
     },
 }
+PORT_BUILDS = {
+    "port_wide": {"DATA_WIDTH": 256, "INFINITE_COMPLETIONS": 0, "INIT_FC_CYCLES": 256},
+    "port_narrow": {
+        "DATA_WIDTH": 128, "NUM_VCS": 3, "MAX_TLP_BYTES": 160, "MAX_PAYLOAD": 128, "TX_BYTES": 2048, "TX_TLPS": 8, "REPLAY_BYTES": 2048, "REPLAY_TLPS": 16,
+        "INFINITE_COMPLETIONS": 0, "CUT_THROUGH": 0, "INIT_FC_CYCLES": 64, "FEATURE_EXCHANGE": 0,
+    } | SMALL,
+}
 EVENTS = (
     "format length payload byte_enables traffic_class boundary operand ecrc overflow poisoned bad_update bad_init refused update_sent sent received".split()
 )
@@ -32,8 +39,8 @@ HEAD = struct.Struct("<QBBBBI")
 
 def folder(name):
     """Returns the directory of a build, and builds it first if a source is newer."""
-    parameters = [f"{key}={value}" for key, value in TL_BUILDS[name].items()]
-    subprocess.run([HERE / "build.sh", "pcie_tl", name, *parameters], check=True)
+    top, values = ("pcie_port", PORT_BUILDS[name]) if name in PORT_BUILDS else ("pcie_tl", TL_BUILDS[name])
+    subprocess.run([HERE / "build.sh", top, name, *(f"{key}={value}" for key, value in values.items())], check=True)
     return HERE.parent / "build" / "tests" / name
 
 
