@@ -117,10 +117,10 @@ module pcie_tl #(
     output logic scaled_flow_control,
     output logic [3*NUM_VCS-1:0] tx_starved,  // a TLP waits for credits
     output logic error_valid,                 // a received TLP was dropped: its faults and its header, byte 0 in bits 7:0
-    output logic [8:0] error_syndrome,
+    output logic [7:0] error_syndrome,
     output logic [127:0] error_header,
-    output logic [15:0] events,
-    output logic [16*COUNTER_WIDTH-1:0] counts
+    output logic [14:0] events,
+    output logic [15*COUNTER_WIDTH-1:0] counts
 );
     `include "pcie_dll.svh"
     `include "pcie_tl.svh"
@@ -281,7 +281,7 @@ module pcie_tl #(
         events[EVENT_SENT] = sent;
         events[EVENT_RECEIVED] = received;
     end
-    assign error_syndrome = events[8:0];
+    assign error_syndrome = events[7:0];
     assign error_valid = error_syndrome != '0;
     pcie_dll_counters #(
         .NUMBER(TL_EVENTS),

@@ -11,7 +11,7 @@
     localparam logic [1:0] WEIGHTED = 2'd2;
 
     // Bits of `events`: one clock cycle each. Bits 6:0 are also the syndrome of a malformed TLP.
-    localparam int TL_EVENTS = 16;
+    localparam int TL_EVENTS = 15;
     localparam int EVENT_FORMAT = 0;          // malformed: undefined Fmt and Type; a TLP prefix
     localparam int EVENT_LENGTH = 1;          // malformed: double-words against Fmt, Length and TD
     localparam int EVENT_PAYLOAD = 2;         // malformed: payload above Max_Payload_Size
@@ -19,15 +19,14 @@
     localparam int EVENT_TRAFFIC_CLASS = 4;   // malformed: a TC of no enabled VC, or not TC0 where TC0 is required
     localparam int EVENT_BOUNDARY = 5;        // malformed: a memory request across 4 KiB
     localparam int EVENT_OPERAND = 6;         // malformed: Length that this type does not allow
-    localparam int EVENT_ECRC = 7;            // received: wrong ECRC
-    localparam int EVENT_OVERFLOW = 8;        // received: Receiver Overflow
-    localparam int EVENT_POISONED = 9;        // received: a poisoned TLP, passed on
-    localparam int EVENT_UPDATE = 10;         // flow control: an illegal UpdateFC
-    localparam int EVENT_INIT = 11;           // flow control: an illegal InitFC
-    localparam int EVENT_REFUSED = 12;        // to send: a TLP that no port may send, dropped
-    localparam int EVENT_UPDATE_SENT = 13;    // flow control: an UpdateFC left
-    localparam int EVENT_SENT = 14;           // a TLP left
-    localparam int EVENT_RECEIVED = 15;       // a TLP was accepted
+    localparam int EVENT_OVERFLOW = 7;        // received: Receiver Overflow
+    localparam int EVENT_POISONED = 8;        // received: a poisoned TLP, passed on
+    localparam int EVENT_UPDATE = 9;          // flow control: an illegal UpdateFC
+    localparam int EVENT_INIT = 10;           // flow control: an illegal InitFC
+    localparam int EVENT_REFUSED = 11;        // to send: a TLP that no port may send, dropped
+    localparam int EVENT_UPDATE_SENT = 12;    // flow control: an UpdateFC left
+    localparam int EVENT_SENT = 13;           // a TLP left
+    localparam int EVENT_RECEIVED = 14;       // a TLP was accepted
     localparam int MALFORMED = 7;             // events of malformed TLPs
 
     // Scale of an advertised limit (PCIe 6.0 §3.4.2), for at most `most` per factor.

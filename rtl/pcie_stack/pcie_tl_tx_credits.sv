@@ -92,7 +92,7 @@ module pcie_tl_tx_credits #(
             header_left <= 12'(units({4'd0, value_header}, value_scale[3:2]));
             data_left <= units(value_data, value_scale[1:0]);
         end
-        if (fc_valid) begin
+        if (fc_valid && fc_is_update) begin
             header_new <= value_header;
             data_new <= value_data;
             scale_new <= value_scale;

@@ -38,7 +38,12 @@
                 f_limit <= f_new;
                 f_headers_limit <= f_headers_new;
             end
-            // What the module keeps is the difference.
+            // What the module keeps: the difference, and the fields of the limit.
+            if (known) assert (((f_limit ^ units(data_limit, scale[1:0])) & f_mask) == '0);
+            if (known) assert (((f_headers_limit ^ 12'(units({4'd0, header_limit}, scale[3:2]))) & f_headers_mask) == '0);
+            if (updating) assert (known && f_value[21:14] == header_new && f_value[11:0] == data_new);
+            if (updating) assert (header_step == header_new - header_limit && data_step == data_new - data_limit);
+            if (arrived) assert (known && f_value_before[21:14] == header_new && f_value_before[11:0] == data_new);
             if (known && !infinite[0]) assert (data_left == ((f_limit - f_consumed) & f_mask) && data_left <= {1'b0, f_mask[15:1]});
             if (known && !infinite[1]) assert (header_left == ((f_headers_limit - f_headers_consumed) & f_headers_mask) && header_left <= {1'b0, f_headers_mask[11:1]});
         end

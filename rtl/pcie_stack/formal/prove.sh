@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Proves the properties of *_properties.svh and formal/link.sv. Shows that each property fails on a broken design.
 # "always" is a proof without bound by ABC's PDR. "depth n" is bounded model checking of the first n cycles by ABC's
-# bmc3. A broken design is the source with one edit by sed; bmc3 has to find a counterexample. prove.sh [NAME...] runs
+# bmc3. "induction" is bounded model checking and ABC's temporal induction, without bound as well. A broken design is the source with one edit by sed; bmc3 has to find a counterexample. prove.sh [NAME...] runs
 # some checks only.
 set -u
 cd "$(dirname "$0")/.."
@@ -23,7 +23,7 @@ abc() {
     yosys-abc -c "read_aiger $OUT/$1.aig; fold; strash; scorr; $2" >"$OUT/$1.log" 2>&1
 }
 
-# check NAME TOP FILES PARAMETERS DEFINE DEPTH: DEPTH 0 is a proof without bound
+# check NAME TOP FILES PARAMETERS DEFINE DEPTH: DEPTH 0 is a proof without bound by PDR, and "induction" one by induction over 4 cycles
 check() {
     name=$1 top=$2 files=$3 parameters=$4 define=$5 depth=$6
     case $wanted in "  " | *" $name "*) ;; *) name= && return ;; esac
@@ -33,6 +33,12 @@ check() {
     elif [ "$depth" = 0 ]; then
         abc "$name" "pdr -T 900"
         if grep -q "Property proved" "$OUT/$name.log"; then result="always: proved"; else result="always: FAILED" failures=1; fi
+        depth=24
+    elif [ "$depth" = induction ]; then
+        abc "$name" "bmc3 -F 8"
+        base=$(grep -c "No output asserted in 8 frames" "$OUT/$name.log")
+        abc "$name" "orpos; ind -F 4 -C 0"
+        if [ "$base" = 1 ] && grep -q "Networks are equivalent" "$OUT/$name.log"; then result="induction: proved"; else result="induction: FAILED" failures=1; fi
         depth=24
     else
         abc "$name" "bmc3 -F $depth"
@@ -102,7 +108,7 @@ for mode in 1 0; do
 done
 
 # The transaction layer.
-check tx_credits pcie_tl_tx_credits pcie_tl_tx_credits.sv "" PROVE_TX_CREDITS 0
+check tx_credits pcie_tl_tx_credits pcie_tl_tx_credits.sv "" PROVE_TX_CREDITS induction
 broken pcie_tl_tx_credits.sv "s/ \&\& (infinite\[0\] || carry)//" "data credits are not looked at"
 broken pcie_tl_tx_credits.sv "s/header_left != '0/1'b1/" "header credits are not looked at"
 broken pcie_tl_tx_credits.sv 's/updating <= arrived \&\& !(fc_valid \&\& fc_is_update)/updating <= arrived/' "an UpdateFC is mixed with the next one"

@@ -246,12 +246,12 @@ int main(int count, char **arguments) {
     }
     double seconds = double(clock() - begin) / CLOCKS_PER_SEC;
     uint64_t wrong = 0;
-    for (int n = 0; n < 13; n++) wrong += a.tl_events[n] + b.tl_events[n];
+    for (int n = 0; n < 12; n++) wrong += a.tl_events[n] + b.tl_events[n];
     printf("port_soak: %lu TLPs, %lu bytes, %lu cycles, %.2f s, %.3f million cycles per CPU-second\n", a.arrived + b.arrived, a.bytes + b.bytes, a.cycles, seconds,
            double(a.cycles) / seconds / 1e6);
     printf("port_soak: channel: %lu frames, %lu lost, %lu doubled, %lu damaged, %lu marked; %lu times down (%lu TLPs lost, %lu cut), %lu retrains\n",
            forth.carried + back.carried, forth.lost + back.lost, forth.doubled + back.doubled, forth.damaged + back.damaged, forth.marked + back.marked, downs, lost_at_down,
            a.cut + b.cut, retrains);
-    printf("port_soak: %lu replays, %lu UpdateFC sent, %lu errors of the transaction layers\n", a.dll_events[11] + b.dll_events[11], a.tl_events[13] + b.tl_events[13], wrong);
+    printf("port_soak: %lu replays, %lu UpdateFC sent, %lu errors of the transaction layers\n", a.dll_events[11] + b.dll_events[11], a.tl_events[12] + b.tl_events[12], wrong);
     return wrong != 0;
 }

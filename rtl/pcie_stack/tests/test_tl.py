@@ -541,7 +541,7 @@ def test_receives_as_much_as_it_advertises_and_no_more(tl, scaled):
     tl.receive(write(77))
     tl.step(20)
     assert tl.counts() == {"overflow": 1}
-    assert of(tl.log(), "dropped")[0].data[:2] == b"\x00\x01"
+    assert of(tl.log(), "dropped")[0].data[:2] == b"\x80\x00"
     # The link delivers at one beat per cycle from now on, and nothing is lost.
     tl.set(p_gaps=0)
     tl.step(20000)

@@ -30,7 +30,7 @@ PORT_BUILDS = {
     } | SMALL,
 }
 EVENTS = (
-    "format length payload byte_enables traffic_class boundary operand ecrc overflow poisoned bad_update bad_init refused update_sent sent received".split()
+    "format length payload byte_enables traffic_class boundary operand overflow poisoned bad_update bad_init refused update_sent sent received".split()
 )
 KINDS = (None, "accepted", "leaves", "left", "offered", "taken", "update", "arrived", "learned", "dropped")
 Record = collections.namedtuple("Record", "time kind type vc flags data")
@@ -85,7 +85,7 @@ class Tl:
 
     def counts(self):
         """The errors that have happened."""
-        return {name: self.count(name) for name in EVENTS[:13] if self.count(name)}
+        return {name: self.count(name) for name in EVENTS[:12] if self.count(name)}
 
     def beats(self, stream):
         """Beats so far: of received P, NP and Cpl (0 to 2), and to the data link layer (3)."""

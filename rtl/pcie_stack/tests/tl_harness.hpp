@@ -228,7 +228,7 @@ class Tl {
         if (top->tx_fc_valid && top->tx_fc_ready)
             note(UPDATE, top->tx_fc_type, top->tx_fc_vc, top->tx_fc_urgent, reinterpret_cast<const uint8_t *>(&top->tx_fc_value), 3);
         if (top->error_valid) {
-            uint8_t record[18] = {uint8_t(top->error_syndrome), uint8_t(top->error_syndrome >> 8)};
+            uint8_t record[18] = {uint8_t(top->error_syndrome)};
             memcpy(record + 2, &top->error_header, 16);
             note(DROPPED, 0, 0, 0, record, 18);
         }

@@ -7,7 +7,7 @@ import collections
 P, NP, CPL = range(3)
 NAMES = ("P", "NP", "Cpl")
 INIT1, UPDATE, INIT2 = 1, 2, 3
-FAULTS = ("format", "length", "payload", "byte_enables", "traffic_class", "boundary", "operand", "ecrc", "overflow")
+FAULTS = ("format", "length", "payload", "byte_enables", "traffic_class", "boundary", "operand", "overflow")
 
 # ---- TLPs ----
 
