@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Properties of pcie_tl_order. The solver marks one TLP of a type that it chooses. The marked TLP is told to wait exactly while a posted request that
-// entered before it is not gone; and no counter wraps.
+// Properties of pcie_tl_order. The solver marks one TLP of a type that it chooses. The marked TLP waits exactly while an older posted
+// request is present. No counter wraps.
     (* anyconst *) logic f_type;  // 0: non-posted, 1: completion
     (* anyseq *) logic f_mark;
     logic f_started, f_marked, f_left;

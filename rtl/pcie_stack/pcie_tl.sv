@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // The transaction layer of one PCI Express port (PCIe 6.0 chapter 2, non-FLIT mode), between the user and pcie_dll. README.md describes the ports.
 //
-// TLPs are in beats as in pcie_dll: byte k of a beat is in bits 8k+7:8k, a TLP begins in lane 0, and `end` is the lane of its last
+// TLPs are in beats as in pcie_dll: byte k of a beat is in bits 8k+7:8k. A TLP begins in lane 0. `end` is the lane of its last
 // double-word, valid with `eop`. Field n of a vector per VC and type is VC n / 3 and type n % 3: P, NP, Cpl.
 module pcie_tl #(
     parameter int DATA_WIDTH = 256,           // 64, 128, 256 or 512

@@ -47,7 +47,7 @@ module pcie_tl_receiver #(
 );
     `include "pcie_tl.svh"
 
-    // ---- stage 1: a beat, with what the header says ----
+    // ---- stage 1: a beat and the fields of its header ----
     logic first_valid, first_sop, first_eop, first_good;
     logic [LANE-1:0] first_end;
     logic [DATA_WIDTH-1:0] first_data;

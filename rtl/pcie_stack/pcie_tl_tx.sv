@@ -2,7 +2,7 @@
 // Sends TLPs: queues per VC and type, credits, order, VC arbitration (PCIe 6.0 §2.4.1, §2.6.1, §6.3.3).
 // Handshake: README.md. A TLP is sent when it is complete, without a pause.
 //
-// A TLP waits in its queue. Its credits are taken when it moves to the slot after the queue. From the slots, the arbiter takes those that Table 2-40 lets pass.
+// A TLP waits in its queue. Its credits are taken when it moves to the slot after the queue. From the slots, the arbiter takes the TLPs that may pass by Table 2-40.
 // verilator lint_off PINCONNECTEMPTY
 module pcie_tl_tx #(
     parameter int DATA_WIDTH = 256,
@@ -80,7 +80,7 @@ module pcie_tl_tx #(
         .relaxed()
     );
 
-    // Room is asked at the first beat only; what remains of a TLP when the link goes down is taken and dropped.
+    // Only the first beat needs room. If the link goes down within a TLP, its remaining beats are taken and dropped.
     logic room_here, take, starts;
     always_comb begin
         room_here = 1'b1;

@@ -38,7 +38,7 @@
                 f_limit <= f_new;
                 f_headers_limit <= f_headers_new;
             end
-            // What the module keeps: the difference, and the fields of the limit.
+            // The module keeps the difference and the fields of the limit.
             if (known) assert (((f_limit ^ units(data_limit, scale[1:0])) & f_mask) == '0);
             if (known) assert (((f_headers_limit ^ 12'(units({4'd0, header_limit}, scale[3:2]))) & f_headers_mask) == '0);
             if (updating) assert (known && f_value[21:14] == header_new && f_value[11:0] == data_new);

@@ -97,7 +97,7 @@ module rx_buffer #(
     initial f_started = 1'b0;
     logic [1:0] f_mark;
     logic [2:0] f_place;
-    logic [5:0] f_rows, f_out;  // rows of stored TLPs that are not freed; of the TLP that leaves
+    logic [5:0] f_rows, f_out;  // rows in use by stored TLPs, and rows of the TLP that leaves
     always_ff @(posedge clk) begin
         f_started <= 1'b1;
         if (!f_started) assume (rst);

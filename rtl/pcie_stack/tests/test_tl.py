@@ -95,7 +95,7 @@ def test_sends_each_length_unchanged(tl, dice):
     assert tl.counts() == {}
 
 
-def test_nothing_leaves_before_flow_control_is_complete(tl):
+def test_tlps_wait_until_flow_control_is_complete(tl):
     tl.set(dl_state=3)
     tl.step(4)
     tl.send(P, write(0))
@@ -502,7 +502,7 @@ def test_a_full_transmit_buffer_stops_only_its_queue(tl):
 
 
 def advertised(tl, scaled):
-    """What InitFC must report for the parameters: (header, data) per type, None if infinite."""
+    """The credits of InitFC for the parameters: (header, data) per type, None if infinite."""
     out = []
     for name in ("P", "NP", "CPL"):
         if name == "CPL" and tl.parameters["INFINITE_COMPLETIONS"]:
@@ -756,7 +756,7 @@ def test_syndrome_of_changed_headers_agrees_with_the_reference(tl, dice):
         log = tl.log()
         dropped = of(log, "dropped")
         got = {name for bit, name in enumerate(ref.FAULTS) if dropped and int.from_bytes(dropped[0].data[:2], "little") >> bit & 1}
-        # A TLP that ends before its address breaks the rule of Length; what the others say about it does not matter.
+        # A TLP that ends before its address breaks the rule of Length. Rules that need the address do not apply.
         cut = {"byte_enables", "boundary", "operand"} if len(each) < 4 * ref.Fields(each).header else set()
         assert got - {"overflow"} - cut == expected - cut, each.hex()
         found.update(expected)
@@ -870,7 +870,7 @@ class World:
         self.tl.learn(kind, key[1], key[0], value(*(0 if each[3] else each[1] // each[2] for each in (header, data)), scales))
 
     def grant(self, share):
-        """The other end returns a part of what it has received."""
+        """The other end returns credits of a part of the received TLPs."""
         for key, (header, data, _) in self.granted.items():
             changed = False
             for each in (header, data):

@@ -104,7 +104,7 @@ def faults(tlp, vc_of, open_vcs, max_payload):
 
 
 class Sender:
-    """What a sender may do: order within a VC, credits, bytes. Calls come in the order of the events."""
+    """The rules of a sender: order within a VC, credits, bytes. Calls come in the order of the events."""
 
     def __init__(self, vcs):
         self.accepted = {}  # (vc, class): TLPs that have not left, each with its number
@@ -168,7 +168,7 @@ class Sender:
 
 
 class Receiver:
-    """What a receiver must do with the TLPs that it gets: order towards the user, bytes, credits."""
+    """The rules of a receiver: order towards the user, bytes, credits."""
 
     def __init__(self, vcs, vc_of=(0,) * 8, scaled=False):
         self.vc_of = vc_of
