@@ -119,7 +119,7 @@ broken pcie_tl_order.sv "s/ || ahead == '0)/)/" "the TLP right after a posted re
 broken pcie_tl_order.sv 's/assign window\[n\] = .*/assign window[n] = 1;/' "any number of relaxed TLPs pass, and a counter wraps"
 broken pcie_tl_order.sv 's/waits\[n\] = posted \&\& (.*)/waits[n] = posted/' "an older TLP waits for a younger posted request"
 
-check rx_buffer rx_buffer "pcie_ram.sv pcie_tl_fifo.sv pcie_tl_queue.sv pcie_tl_reader.sv pcie_tl_rx_stream.sv pcie_tl_rx_credits.sv formal/rx_buffer.sv" "" PROVE_RX_BUFFER "${DEPTH:-16}"
+check rx_buffer rx_buffer "pcie_ram.sv pcie_tl_fifo.sv pcie_tl_queue.sv pcie_tl_reader.sv pcie_tl_rx_stream.sv pcie_tl_rx_credits.sv formal/rx_buffer.sv" "" PROVE_RX_BUFFER "${DEPTH:-12}"
 broken formal/rx_buffer.sv 's/assert (f_first_out \&\& !f_second_out);/assert (0);/' "(reachable: both marked TLPs leave)"
 broken pcie_tl_rx_credits.sv "s/fits = header_left != '0 \&\& /fits = /" "TLPs are stored without header credits"
 broken pcie_tl_rx_credits.sv "s/ + (freed ? PAYLOAD'(freed_credits) : '0)/ + (freed ? PAYLOAD'(1) : '0)/" "each TLP frees a unit of data"
