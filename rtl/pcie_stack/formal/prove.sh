@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Proves the properties of *_properties.svh and formal/link.sv. Shows that each property fails on a broken design.
 # "always" is a proof without bound by ABC's PDR. "depth n" is bounded model checking of the first n cycles by ABC's
-# bmc3. A broken design is the source with one edit by sed; bmc3 has to find a counterexample. prove.sh [NAME...] runs
+# bmc3. "induction" is bounded model checking and ABC's temporal induction, without bound as well. A broken design is the source with one edit by sed; bmc3 has to find a counterexample. prove.sh [NAME...] runs
 # some checks only.
 set -u
 cd "$(dirname "$0")/.."
@@ -23,7 +23,7 @@ abc() {
     yosys-abc -c "read_aiger $OUT/$1.aig; fold; strash; scorr; $2" >"$OUT/$1.log" 2>&1
 }
 
-# check NAME TOP FILES PARAMETERS DEFINE DEPTH: DEPTH 0 is a proof without bound
+# check NAME TOP FILES PARAMETERS DEFINE DEPTH: DEPTH 0 is a proof without bound by PDR, and "induction" one by induction over 4 cycles
 check() {
     name=$1 top=$2 files=$3 parameters=$4 define=$5 depth=$6
     case $wanted in "  " | *" $name "*) ;; *) name= && return ;; esac
@@ -33,6 +33,12 @@ check() {
     elif [ "$depth" = 0 ]; then
         abc "$name" "pdr -T 900"
         if grep -q "Property proved" "$OUT/$name.log"; then result="always: proved"; else result="always: FAILED" failures=1; fi
+        depth=24
+    elif [ "$depth" = induction ]; then
+        abc "$name" "bmc3 -F 8"
+        base=$(grep -c "No output asserted in 8 frames" "$OUT/$name.log")
+        abc "$name" "orpos; ind -F 4 -C 0"
+        if [ "$base" = 1 ] && grep -q "Networks are equivalent" "$OUT/$name.log"; then result="induction: proved"; else result="induction: FAILED" failures=1; fi
         depth=24
     else
         abc "$name" "bmc3 -F $depth"
@@ -100,4 +106,25 @@ for mode in 1 0; do
     broken pcie_dll_sequence.sv "s/accepted = sound \&\& lag == '0/accepted = sound \&\& lag <= 1/" "a duplicate is accepted"
     broken pcie_dll_sequence.sv "s/accepted = sound \&\& lag == '0/accepted = sound \&\& (lag == '0 || gap)/" "a TLP after a gap is accepted"
 done
+
+# The transaction layer.
+check tx_credits pcie_tl_tx_credits pcie_tl_tx_credits.sv "" PROVE_TX_CREDITS induction
+broken pcie_tl_tx_credits.sv "s/ \&\& (infinite\[0\] || carry)//" "data credits are not looked at"
+broken pcie_tl_tx_credits.sv "s/header_left != '0/1'b1/" "header credits are not looked at"
+broken pcie_tl_tx_credits.sv 's/updating <= arrived \&\& !(fc_valid \&\& fc_is_update)/updating <= arrived/' "an UpdateFC is mixed with the next one"
+broken pcie_tl_tx_credits.sv "s/assign applies = updating \&\& !wrong \&\& header_fits \&\& data_fits/assign applies = updating/" "an illegal UpdateFC is applied"
+
+check order pcie_tl_order "pcie_tl_fifo.sv pcie_tl_order.sv" "-set POSTED 2 -set OTHERS 2" PROVE_ORDER 0
+broken pcie_tl_order.sv "s/ || ahead == '0)/)/" "the TLP right after a posted request passes it"
+broken pcie_tl_order.sv 's/assign window\[n\] = .*/assign window[n] = 1;/' "any number of relaxed TLPs pass, and a counter wraps"
+broken pcie_tl_order.sv 's/waits\[n\] = posted \&\& (.*)/waits[n] = posted/' "an older TLP waits for a younger posted request"
+
+check rx_buffer rx_buffer "pcie_ram.sv pcie_tl_fifo.sv pcie_tl_queue.sv pcie_tl_reader.sv pcie_tl_rx_stream.sv pcie_tl_rx_credits.sv formal/rx_buffer.sv" "" PROVE_RX_BUFFER "${DEPTH:-12}"
+broken formal/rx_buffer.sv 's/assert (f_first_out \&\& !f_second_out);/assert (0);/' "(reachable: both marked TLPs leave)"
+broken pcie_tl_rx_credits.sv "s/fits = header_left != '0 \&\& /fits = /" "TLPs are stored without header credits"
+broken pcie_tl_rx_credits.sv "s/ + (freed ? PAYLOAD'(freed_credits) : '0)/ + (freed ? PAYLOAD'(1) : '0)/" "each TLP frees a unit of data"
+broken pcie_tl_queue.sv 's/write_row = first ? tail : next/write_row = next/' "a TLP follows the rows of a rejected one"
+broken pcie_tl_reader.sv 's/pick_ready = !busy || (advance \&\& last)/pick_ready = !busy || advance/' "a TLP is cut by the next one"
+broken pcie_tl_reader.sv 's/assign advance = !out_valid || out_ready/assign advance = 1/' "a beat does not wait for the user"
+broken pcie_tl_queue.sv "s/if (pop) head_start <= head_end + 1'b1;//" "TLPs are read from the wrong row"
 exit $failures

@@ -27,7 +27,7 @@ EVENTS = (
 def folder(name):
     """Returns the directory of a build, and builds it first if a source is newer."""
     parameters = [f"{key}={value}" for key, value in BUILDS[name].items()]
-    subprocess.run([HERE / "build.sh", name, *parameters], check=True)
+    subprocess.run([HERE / "build.sh", "pcie_dll", name, *parameters], check=True)
     return HERE.parent / "build" / "tests" / name
 
 

@@ -6,55 +6,6 @@
 
 #include "harness.hpp"
 
-struct Channel {
-    Dice dice;
-    uint32_t errors;
-    unsigned latency;
-    uint64_t lost = 0, doubled = 0, damaged = 0, marked = 0, carried = 0;
-    std::deque<Frame> way;
-
-    Channel(uint64_t seed, uint32_t errors, unsigned latency) : dice(seed), errors(errors), latency(latency) {}
-
-    void move(Dut &from, Dut &to) {
-        while (!from.from_link.empty()) {
-            Frame frame = std::move(from.from_link.front());
-            from.from_link.pop_front();
-            carried++;
-            if (!dice.chance(errors)) {
-                way.push_back(std::move(frame));
-                continue;
-            }
-            switch (dice.below(5)) {
-            case 0: lost++; continue;
-            case 1: doubled++, way.push_back(frame), way.push_back(std::move(frame)); continue;
-            case 2: marked++, frame.error = true; break;
-            default: damage(frame);
-            }
-            way.push_back(std::move(frame));
-        }
-        while (!way.empty() && way.front().time + latency <= from.cycles) {
-            to.to_link.push_back(std::move(way.front()));
-            way.pop_front();
-        }
-    }
-
-    // One or two bits, or a burst that is no longer than the shorter CRC. Both CRCs find each of these.
-    void damage(Frame &frame) {
-        damaged++;
-        uint32_t bits = uint32_t(frame.bytes.size()) * 8;
-        // The upper four bits of the sequence number are reserved, and under the LCRC.
-        if (dice.below(2)) {
-            uint32_t first = dice.below(bits), second = dice.below(bits);
-            frame.bytes[first / 8] ^= 1 << first % 8;
-            if (dice.below(2) && second != first) frame.bytes[second / 8] ^= 1 << second % 8;
-        } else {
-            uint32_t length = 2 + dice.below(15), first = dice.below(bits - length);
-            for (uint32_t n = 0; n < length; n++)
-                if (n == 0 || n == length - 1 || dice.below(2)) frame.bytes[(first + n) / 8] ^= 1 << (first + n) % 8;
-        }
-    }
-};
-
 struct Side {
     Dut dut;
     Dice dice;
