@@ -168,17 +168,20 @@ module pcie_phy_rx_frames #(
     logic [PLACE-1:0] base, base_here, begin_at, emit_at, late_at;
     logic [FILL-1:0] fill, total;
     logic open, is_dllp, is_first, spoiled;
-    logic emits, emits_final, over, late, z_valid;
+    logic emits, emits_final, over, full, late, z_valid;
     logic [LANE-1:0] late_end;
     logic late_dllp, late_nullify, late_error;
     assign base_here = y_new ? base + PLACE'(DWORDS) : base;
-    assign total = y_here ? index(y_lowest) - index(y_start_here) + FILL'(1) : fill + (y_any ? index(y_lowest) + FILL'(1) : FILL'(DWORDS));
+    assign total = y_here ? index(y_lowest) - index(y_start_here) + FILL'(1)
+        : y_any ? fill + index(y_lowest) + FILL'(1)
+        : y_after ? FILL'(DWORDS) - index(y_start_after) : fill + FILL'(DWORDS);
+    // A word without an end fills a beat if its frame began in lane 0 or before it; the frame goes on.
     assign over = total > FILL'(DWORDS);
+    assign full = !y_any && total >= FILL'(DWORDS);
     assign emits_final = y_any && (y_here || open) && !over;
-    // A full beat leaves when more of its frame arrives.
-    assign emits = y_valid && (y_here || open) && (y_any || over);
+    assign emits = y_valid && (y_any ? y_here || open : full && (open || y_after));
     assign stall = late && emits;
-    assign emit_at = y_here ? base_here + PLACE'(index(y_start_here)) : begin_at;
+    assign emit_at = y_here ? base_here + PLACE'(index(y_start_here)) : y_after && !y_any ? base_here : begin_at;
 
     logic z_sop, z_eop, z_dllp, z_nullify, z_error;
     logic [PLACE-1:0] z_at;
@@ -203,14 +206,14 @@ module pcie_phy_rx_frames #(
     always_ff @(posedge clk) begin
         if (y_valid && !stall) begin
             if (y_after) begin
-                begin_at <= base_here + PLACE'(index(y_start_after));
-                fill <= FILL'(DWORDS) - index(y_start_after);
+                begin_at <= base_here + (full ? PLACE'(DWORDS) : PLACE'(index(y_start_after)));
+                fill <= full ? '0 : FILL'(DWORDS) - index(y_start_after);
                 is_dllp <= y_dllp_after;
-                is_first <= 1'b1;
+                is_first <= !full;
                 spoiled <= y_damaged;
             end else begin
-                fill <= over ? total - FILL'(DWORDS) : total;
-                if (over) begin
+                fill <= full ? total - FILL'(DWORDS) : total;
+                if (full) begin
                     begin_at <= begin_at + PLACE'(DWORDS);
                     is_first <= 1'b0;
                 end
@@ -225,9 +228,9 @@ module pcie_phy_rx_frames #(
             late_error <= error_here;
         end
         z_at <= late ? late_at : emit_at;
-        z_sop <= !late && (y_here || is_first);
+        z_sop <= !late && (y_here || (y_after && !y_any) || is_first);
         z_eop <= late || emits_final;
-        z_dllp <= late ? late_dllp : y_here ? y_dllp_here : is_dllp;
+        z_dllp <= late ? late_dllp : y_here ? y_dllp_here : y_any ? is_dllp : y_after ? y_dllp_after : is_dllp;
         z_nullify <= late ? late_nullify : emits_final && y_nullify;
         z_error <= late ? late_error : emits_final && error_here;
         z_end <= late ? late_end : emits_final ? LANE'(total - FILL'(1)) : '1;
