@@ -24,9 +24,9 @@ module pcie_phy_chain_merge #(
                 for (int n = 0; n < HALF; n++)
                     if (outs_in[OUT*i+:OUT] == OUT'(n)) begin
                         // The chain goes on in the upper half, which begins at the next multiple of HALF.
-                        chains[D*i+:D] = chains_in[D*i+:D] | chains_in[D*((i|(HALF-1))+1+n)+:D];
-                        outs[OUT*i+:OUT] = outs_in[OUT*((i|(HALF-1))+1+n)+:OUT];
-                        stops[i] = stops_in[(i|(HALF-1))+1+n];
+                        chains[D*i+:D] = chains_in[D*i+:D] | chains_in[D*(((i|(HALF-1))+1+n)%D)+:D];
+                        outs[OUT*i+:OUT] = outs_in[OUT*(((i|(HALF-1))+1+n)%D)+:OUT];
+                        stops[i] = stops_in[((i|(HALF-1))+1+n)%D];
                     end
             end
     end

@@ -263,4 +263,8 @@ module pcie_phy_rx_frames #(
         // The frame CRC was where the reserved bits of the sequence number are.
         if (BLOCKS != 0 && z_sop && !z_dllp) frame_data[23:20] <= '0;
     end
+
+`ifdef PROVE_FRAMES
+`include "frames_properties.svh"
+`endif
 endmodule

@@ -218,7 +218,7 @@ module pcie_phy_tx_packer #(
         a_kind <= set_begins ? next_set : set_kind;
         a_symbol <= set_begins ? 4'd0 : set_symbol;
         a_eds <= eds;
-        a_edb <= has_edb;
+        a_edb <= has_edb && (frame_word || owes_edb);
         a_data_n <= frame_word || owes_edb ? n_data : '0;
         a_token <= begins;
         a_dllp <= dllp;
@@ -324,4 +324,8 @@ module pcie_phy_tx_packer #(
             word_control[4*i+:4] <= taken[36*i+32+:4];
         end
     end
+
+`ifdef PROVE_PACKER
+`include "packer_properties.svh"
+`endif
 endmodule

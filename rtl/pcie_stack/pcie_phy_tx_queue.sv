@@ -75,15 +75,20 @@ module pcie_phy_tx_queue #(
     localparam int SEEN = DWORDS < 8 ? DWORDS : 8;
     function automatic logic [10:0] tlp_length(input logic [32*SEEN-1:0] beat);
         logic found;
+        logic [4:0] overhead;
+        logic [12:0] fields;  // TD, Fmt[1], Fmt[0], Length
         found = 1'b0;
-        tlp_length = '0;
+        overhead = '0;
+        fields = '0;
         for (int n = 1; n < SEEN; n++)
             if (!found && (beat[32*n+5+:3] != 3'b100 || n == SEEN - 1)) begin
                 found = 1'b1;
-                // Bytes: Fmt and Type, -, TD EP Attr - Length[9:8], Length[7:0]. The frame adds the token and the LCRC.
-                if (beat[32*n+6]) tlp_length = {{beat[32*n+16+:2], beat[32*n+24+:8]} == '0, beat[32*n+16+:2], beat[32*n+24+:8]};
-                tlp_length = tlp_length + 11'd4 + 11'(n) + 11'(beat[32*n+5]) + 11'(beat[32*n+23]);
+                // The frame adds token and LCRC to prefixes and header.
+                overhead = 5'(4 + n);
+                fields = {beat[32*n+23], beat[32*n+5+:2], beat[32*n+16+:2], beat[32*n+24+:8]};
             end
+        overhead = overhead + 5'(fields[12]) + 5'(fields[10]);
+        tlp_length = (fields[11] ? {fields[9:0] == '0, fields[9:0]} : 11'd0) + 11'(overhead);
     endfunction
     always_ff @(posedge clk) if (load) length <= loading[DATA_WIDTH+LANE+1] ? 11'd2 : tlp_length(loading[32*SEEN-1:0]);
 

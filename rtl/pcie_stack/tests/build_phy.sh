@@ -11,7 +11,7 @@ if [ -e "$out/libphy.so" ] && [ -z "$(find ./pcie_phy*.sv ./*.svh tests/phy_libr
 rm -rf "$out" && mkdir -p "$out"
 verilator --cc -O3 --x-assign unique --x-initial unique --noassert -y . -I. $(printf ' -G%s' "$@") --Mdir "$out" --top-module pcie_phy pcie_phy.sv
 root=$(verilator --getenv VERILATOR_ROOT)/include
-flags="-O1 -std=c++17 -fPIC -w -I$out -I$root -I$root/vltstd -DVM_TRACE=0 $(printf ' -D%s' "$@")"
+flags="${CXXFLAGS:--O0} -std=c++17 -fPIC -w -I$out -I$root -I$root/vltstd -DVM_TRACE=0 $(printf ' -D%s' "$@")"
 # One compilation unit: it takes half the time.
 for source in "$root/verilated.cpp" "$root/verilated_threads.cpp" tests/phy_library.cpp "$out"/*.cpp; do
     case $source in /*) echo "#include \"$source\"" ;; *) echo "#include \"$PWD/$source\"" ;; esac
