@@ -15,6 +15,7 @@
             // The data link layer.
             if (valid) assume (sop == !f_within);
             if (valid && dllp) assume (sop && eop && length == 11'd2 && last == LANE'(1));
+            if (valid) assume (length_less_1 == length - 11'd1);
             if (valid && sop && !dllp) assume (length >= 11'd5);
             if (f_stays) assume (valid && f_beat == {sop, eop, dllp, nullify, last, length});
             if (valid && take) f_within <= !eop;

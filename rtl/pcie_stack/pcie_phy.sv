@@ -106,7 +106,7 @@ module pcie_phy #(
     // ---- sending ----
     logic beat_valid, beat_sop, beat_eop, beat_dllp, beat_nullify, beat_take;
     logic [LANE-1:0] beat_last;
-    logic [10:0] beat_length;
+    logic [10:0] beat_length, beat_length_less_1;
     logic [DATA_WIDTH-1:0] beat_data;
     logic [DATA_WIDTH/32-1:0] beat_first_control, beat_last_control;
     logic word_valid, word_start;
@@ -133,6 +133,7 @@ module pcie_phy #(
         .nullify(beat_nullify),
         .last(beat_last),
         .length(beat_length),
+        .length_less_1(beat_length_less_1),
         .data(beat_data),
         .first_control(beat_first_control),
         .last_control(beat_last_control),
@@ -158,6 +159,7 @@ module pcie_phy #(
         .nullify(beat_nullify),
         .last(beat_last),
         .length(beat_length),
+        .length_less_1(beat_length_less_1),
         .data(beat_data),
         .first_control(beat_first_control),
         .last_control(beat_last_control),

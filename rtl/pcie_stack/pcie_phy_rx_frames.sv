@@ -122,8 +122,9 @@ module pcie_phy_rx_frames #(
     assign {x_data, x_first, x_final, x_dllp, x_nullify, x_broken, x_damaged} = x;
     assign ends = x_final & ~gone;
     assign x_any = ends != '0;
-    assign lowest = ends & (~ends + 1'b1);
-    assign up_to = x_any ? lowest | (lowest - 1'b1) : '1;
+    // No end is before them.
+    always_comb for (int i = 0; i < DWORDS; i++) up_to[i] = (ends & ((DWORDS'(1) << i) - 1'b1)) == '0;
+    assign lowest = ends & up_to;
     assign x_done = (ends & ~up_to) == '0;
     assign starts_here = x_first & ~gone & up_to;
     assign starts_after = x_any ? (x_done ? x_first & ~up_to : '0) : starts_here;

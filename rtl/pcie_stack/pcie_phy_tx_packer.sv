@@ -29,6 +29,7 @@ module pcie_phy_tx_packer #(
     input logic nullify,
     input logic [LANE-1:0] last,
     input logic [10:0] length,
+    input logic [10:0] length_less_1,
     input logic [DATA_WIDTH-1:0] data,
     input logic [DWORDS-1:0] first_control,
     input logic [DWORDS-1:0] last_control,
@@ -63,7 +64,7 @@ module pcie_phy_tx_packer #(
     // verilator lint_off UNUSEDSIGNAL
     logic spoiled;  // 128b/130b
     // verilator lint_on UNUSEDSIGNAL
-    logic [10:0] remaining, left;
+    logic [10:0] remaining, left;  // double-words of the frame that are to come, less 1
     logic [4:0] set_word;
     logic [1:0] set_kind, next_kind;
     logic [2:0] skp_due;
@@ -82,7 +83,8 @@ module pcie_phy_tx_packer #(
 
     // A frame that fits before the end of the block may precede the SKP. 2: EDB and EDS.
     if (BLOCKS != 0) begin : fitting
-        assign fits = !trains && {1'b0, length} + 12'd2 <= 12'(BLOCK) - 12'(position);
+        // length + 2 <= BLOCK - position
+        assign fits = !trains && length < 11'(POSITION'(~position));
     end else begin : never
         assign fits = 1'b0;
     end
@@ -91,16 +93,16 @@ module pcie_phy_tx_packer #(
     assign may_begin = at_end && valid && !discarding && sop && (!wants_set || fits) && (BLOCKS == 0 || streaming) && !trains;
     assign begins = may_begin && !crowded && room;
 
-    assign left = begins ? length : remaining;
+    assign left = in_frame ? remaining : length_less_1;
     assign fills = in_frame && !owes_edb && (filling || (!valid && low));
     assign frame_word = begins || (in_frame && room && !owes_edb && (valid || fills));
     if (BLOCKS != 0) begin : counted
-        assign frame_last = left <= 11'(DWORDS);
-        assign n_data = owes_edb ? '0 : frame_last ? N'(left) : N'(DWORDS);
-        assign mismatch = frame_word && !fills && (frame_last != eop || (eop && 11'(last) + 11'd1 != left));
-        assign nullified = spoiled || mismatch || fills || (eop && nullify && !owes_edb);
-        assign has_edb = owes_edb || (frame_last && nullified && n_data != N'(DWORDS));
-        assign frame_ends = owes_edb || (frame_last && (!nullified || n_data != N'(DWORDS)));
+        assign frame_last = left[10:LANE] == '0;
+        assign n_data = owes_edb ? '0 : frame_last ? N'(left[LANE-1:0]) + N'(1) : N'(DWORDS);
+        assign mismatch = !fills && (frame_last != eop || (eop && last != left[LANE-1:0]));
+        assign nullified = (in_frame && spoiled) || mismatch || fills || (eop && nullify);
+        assign has_edb = owes_edb || (frame_last && nullified && left[LANE-1:0] != '1);
+        assign frame_ends = owes_edb || (frame_last && (!nullified || left[LANE-1:0] != '1));
     end else begin : marked
         assign frame_last = eop || fills;
         assign n_data = fills ? N'(1) : eop ? N'(last) + N'(1) : N'(DWORDS);
@@ -126,7 +128,9 @@ module pcie_phy_tx_packer #(
         else if (pads) n = may_begin && crowded && !low ? N'(TIME) - (N'(place) & N'(TIME - 1)) : to_word;
         else n = '0;
     end
-    assign slack_next = slack + (PLACE + 1)'(n) - (PLACE + 1)'(D);
+    logic [PLACE:0] slack_after;  // the word that leaves now
+    assign slack_after = slack - (PLACE + 1)'(D);
+    assign slack_next = slack_after + (PLACE + 1)'(n);
     assign take = valid && (discarding || (frame_word && !fills));
 
     always_ff @(posedge clk)
@@ -178,7 +182,7 @@ module pcie_phy_tx_packer #(
     // Whether the frame has ended at the data link layer.
     assign ends = fills ? filling && ended : eop;
     always_ff @(posedge clk) if (frame_word) ended <= ends;
-    always_ff @(posedge clk) if (frame_word) remaining <= left - 11'(n_data);
+    always_ff @(posedge clk) if (frame_word) remaining <= {left[10:LANE] - 1'b1, left[LANE-1:0]};
 
     // A set that follows EDS is what was wanted then.
     logic [1:0] wanted_kind, next_set;
@@ -188,7 +192,7 @@ module pcie_phy_tx_packer #(
     assign set_sent = set_begins && next_set != SET_SKP;
     assign event_skp = set_begins && next_set == SET_SKP;
     assign event_underrun = frame_word && fills && !filling;
-    assign event_length = mismatch && !(eop && nullify);
+    assign event_length = frame_word && mismatch && !(eop && nullify);
     assign event_frame = begins;
 
     localparam int TIMER = $clog2(SKP_WORDS);

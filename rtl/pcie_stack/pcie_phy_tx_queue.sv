@@ -29,6 +29,7 @@ module pcie_phy_tx_queue #(
     output logic nullify,
     output logic [LANE-1:0] last,            // lane of the last double-word, with eop
     output logic [10:0] length,              // double-words of the frame on the link, without EDB; with sop
+    output logic [10:0] length_less_1,
     output logic [DATA_WIDTH-1:0] data,      // as on the link, except 128b/130b tokens
     output logic [DWORDS-1:0] first_control, // 8b/10b: byte 0 is STP or SDP
     output logic [DWORDS-1:0] last_control,  // 8b/10b: byte 3 is END or EDB
@@ -73,7 +74,7 @@ module pcie_phy_tx_queue #(
     // ---- length ----
     // Double-word 0 of the frame has the sequence number; prefixes (Fmt 100b) come before the header.
     localparam int SEEN = DWORDS < 8 ? DWORDS : 8;
-    function automatic logic [10:0] tlp_length(input logic [32*SEEN-1:0] beat);
+    function automatic logic [10:0] tlp_length(input logic [32*SEEN-1:0] beat, input logic [4:0] framing);
         logic found;
         logic [4:0] overhead;
         logic [12:0] fields;  // TD, Fmt[1], Fmt[0], Length
@@ -83,14 +84,18 @@ module pcie_phy_tx_queue #(
         for (int n = 1; n < SEEN; n++)
             if (!found && (beat[32*n+5+:3] != 3'b100 || n == SEEN - 1)) begin
                 found = 1'b1;
-                // The frame adds token and LCRC to prefixes and header.
-                overhead = 5'(4 + n);
+                overhead = framing + 5'(n + 2);
                 fields = {beat[32*n+23], beat[32*n+5+:2], beat[32*n+16+:2], beat[32*n+24+:8]};
             end
         overhead = overhead + 5'(fields[12]) + 5'(fields[10]);
         tlp_length = (fields[11] ? {fields[9:0] == '0, fields[9:0]} : 11'd0) + 11'(overhead);
     endfunction
-    always_ff @(posedge clk) if (load) length <= loading[DATA_WIDTH+LANE+1] ? 11'd2 : tlp_length(loading[32*SEEN-1:0]);
+    // Token and LCRC are two double-words.
+    always_ff @(posedge clk)
+        if (load) begin
+            length <= loading[DATA_WIDTH+LANE+1] ? 11'd2 : tlp_length(loading[32*SEEN-1:0], 5'd2);
+            length_less_1 <= loading[DATA_WIDTH+LANE+1] ? 11'd1 : tlp_length(loading[32*SEEN-1:0], 5'd1);
+        end
 
     if (BLOCKS != 0) begin : blocks
         assign valid = held_valid;
