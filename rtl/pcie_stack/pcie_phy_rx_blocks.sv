@@ -201,10 +201,10 @@ module pcie_phy_rx_blocks #(
             tlp_end[i] = final_here[i] && (i == 0 ? !after_sdp : !(begins[(i+D-1)%D] && c_sdp[(i+D-1)%D]));
         end
     logic after_sdp;    // the last double-word before this word was SDP
-    always_comb begin
-        stray_edb = begins[0] && c_edb[0] && !tlp_ended;
-        for (int i = 1; i < D; i++) if (begins[i] && c_edb[i] && !tlp_end[i-1]) stray_edb = 1'b1;
-    end
+    logic [D-1:0] stray;  // EDB that does not follow a TLP
+    always_comb
+        for (int i = 0; i < D; i++) stray[i] = begins[i] && c_edb[i] && !(i == 0 ? tlp_ended : tlp_end[(i+D-1)%D]);
+    assign stray_edb = stray != '0;
     assign ends_here = last_word && begins[D-1] && c_eds[D-1];
 
     // An error is known in this cycle; the frame that is open, if any, is cut at the next word.
@@ -263,10 +263,10 @@ module pcie_phy_rx_blocks #(
         else d_valid <= follows || cut;
     always_ff @(posedge clk) begin
         d_word <= c_word;
-        d_damaged <= c_damaged || stray_edb;
+        d_damaged <= c_damaged;
         d_cut_here <= cut && !follows;
         for (int i = 0; i < D; i++) begin
-            d_first[i] <= follows && begins[i] && (c_stp[i] || c_sdp[i]);
+            d_first[i] <= follows && begins[i] && (c_stp[i] || c_sdp[i]) && (stray & ((D'(1) << i) - 1'b1)) == '0;
             d_final[i] <= follows ? final_here[i] : i == 0;
             d_dllp[i] <= c_sdp[i];
             d_nullify[i] <= i < D - 1 && begins[(i+1)%D] && c_edb[(i+1)%D];
