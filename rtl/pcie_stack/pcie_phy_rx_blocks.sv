@@ -2,9 +2,9 @@
 // Finds frames in a 128b/130b stream (PCIe 6.0 §4.2.2.3.3): checks block types, follows the chain of tokens, removes ordered sets, and marks the
 // first and last double-words of frames. After a framing error it ignores the stream until the next SDS.
 //
-// Where a token begins depends on the token before it. For each double-word that might begin a token, stages 2 and 3 calculate which later
-// double-words of the word begin tokens, and where the first token after the word is. Stage 4 selects the right one. Hence
-// the loop from word to word is one multiplexer. Tokens must begin on a double-word of the stream, also at x1 and x2.
+// The length of a token gives the place of the next one. For each double-word that might begin a token, stages 2 and 3 calculate which later
+// double-words of the word begin tokens, and the distance to the first token after the word. Stage 4 selects one of these results, so
+// the loop from word to word is short. Tokens must begin on a double-word of the stream, also at x1 and x2.
 module pcie_phy_rx_blocks #(
     parameter int LANES = 8,
     parameter int SYMBOLS = 4,

@@ -3,8 +3,8 @@
 // beat. Each step takes a word up to the end of its first frame, or all of it.
 //
 // Size of the queue: a word takes one step for each frame that ends in it, and at least one. A word in which no frame ends is full of one
-// TLP. So frames take at most as many steps as they have beats. The transmitter of this stack takes one beat per cycle, and can be ahead by
-// what it stores: 17 beats, and frames for a beat of slack, at most DATA_WIDTH / 64. That is less than 28 steps, hence less than 28 words.
+// TLP. So frames take at most as many steps as they have beats. The transmitter of this stack takes one beat per cycle. It stores
+// 17 beats, and frames of one beat of slack, at most DATA_WIDTH / 64. A burst is thus less than 28 steps and less than 28 words.
 // Another transmitter may send more short frames than one per cycle for long. The last place of the queue is then a word that cuts the open frame
 // with an error, and words are lost until the queue is half empty. So the queue cannot overflow, and no frame is lost in part.
 module pcie_phy_rx_frames #(

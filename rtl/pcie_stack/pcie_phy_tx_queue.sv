@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Takes beats of the data link layer, and presents the oldest beat with what the packer must know: its double-words on the wire, and the length
-// of a TLP from its header, which the STP token of 128b/130b carries ahead of the TLP. At 8b/10b it moves the bytes of a frame by one: STP
+// Stores beats of the data link layer. The oldest beat is presented as it goes to the link, with the length of its frame. The length of a TLP comes from its
+// header, because the STP token of 128b/130b carries it ahead of the TLP. At 8b/10b it moves the bytes of a frame by one: STP
 // or SDP replaces byte 1, and END or EDB follows the last byte. That takes the first byte of the next beat.
 //
-// TLP prefixes: the header must be in the first beat for its length to be found (2 prefixes at 128 bits, 6 at 256 and 512, none at 64).
+// The header must be in the first beat. Hence a TLP has at most 2 prefixes at 128 bits and 6 at 256 and 512 bits. It has none at 64 bits.
 module pcie_phy_tx_queue #(
     parameter int DATA_WIDTH = 256,
     parameter int BLOCKS = 1,  // 128b/130b
