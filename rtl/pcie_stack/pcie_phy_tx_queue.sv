@@ -3,7 +3,7 @@
 // header, because the STP token of 128b/130b carries it ahead of the TLP. At 8b/10b it moves the bytes of a frame by one: STP
 // or SDP replaces byte 1, and END or EDB follows the last byte. That takes the first byte of the next beat.
 //
-// The header must be in the first beat. Hence a TLP has at most 2 prefixes at 128 bits and 6 at 256 and 512 bits. It has none at 64 bits.
+// The header must be in the first beat. This limits prefixes to 2 at 128 bits, 6 at 256 and 512 bits, and none at 64 bits.
 module pcie_phy_tx_queue #(
     parameter int DATA_WIDTH = 256,
     parameter int BLOCKS = 1,  // 128b/130b
