@@ -195,8 +195,9 @@ def test_nullified_tlps_among_others(phy, dice, cut_at):
 @every
 def test_pause_within_a_tlp_nullifies_it(phy, dice):
     phy.keep()
-    packets = [tlp(dice, 60, 1), tlp(dice, 2, 2), Packet(dllp(b"abcd"), True, False)]
-    phy.disturb(pause_at=2, pause=200)
+    packets = [tlp(dice, 60, 1), tlp(dice, 0, 2), Packet(dllp(b"abcd"), True, False)]
+    # Only the long TLP has a beat 4.
+    phy.disturb(pause_at=4, pause=200)
     for packet in packets:
         phy.send(packet)
     run(phy)
