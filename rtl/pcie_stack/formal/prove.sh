@@ -84,6 +84,20 @@ check receiver pcie_dll_tlp_receiver "formal/any_lcrc.sv pcie_dll_sequence.sv pc
 broken pcie_dll_tlp_receiver.sv 's/remains ? held_good : accepted/held_good/' "the verdict belongs to another frame"
 broken pcie_dll_tlp_receiver.sv 's/taking <= takes \&\& !frame_eop/taking <= enable/;s/frame_sop ? enable : taking/enable/' "a frame counts whose begin did not"
 
+# The physical layer, with few lanes.
+PACKER="pcie_phy_frame_crc.sv pcie_phy_tx_packer.sv"
+for mode in 1 0; do
+    check "packer_$mode" pcie_phy_tx_packer "$PACKER" "-set DATA_WIDTH 128 -set LANES 8 -set SYMBOLS 1 -set BLOCKS $mode -set SKP_WORDS 6" PROVE_PACKER 0
+    broken pcie_phy_tx_packer.sv "s/room = slack <= (PLACE + 1)'(DWORDS)/room = slack <= (PLACE + 1)'(DWORDS + 2)/" "a beat is planned without room"
+    broken pcie_phy_tx_packer.sv 's/frame_ends \&\& low \&\& n_frame < missing/frame_ends \&\& n_frame < 1/' "a short frame is not filled up to a word"
+    broken pcie_phy_tx_packer.sv "s/at_end = !in_frame \&\& set_word/at_end = set_word/" "idle symbols within a frame"
+done
+
+check frames pcie_phy_rx_frames "pcie_phy_queue.sv pcie_phy_rx_frames.sv" "-set DATA_WIDTH 64 -set WORD_BYTES 8 -set DEPTH 4" PROVE_FRAMES "${DEPTH:-12}"
+broken pcie_phy_rx_frames.sv 's/write = g_valid \&\& !lossy/write = g_valid/' "words are written to a full queue"
+broken pcie_phy_rx_frames.sv 's/stall = late \&\& emits/stall = 0/' "a beat is lost if two leave at once"
+broken pcie_phy_rx_frames.sv "s/fill <= full ? total - FILL'(DWORDS) : total;/fill <= total;/" "a beat has double-words of another place"
+
 # Two buffers: one that is small enough for a proof without bound, and one with TLPs of two rows, nullified TLPs and cut-through.
 BUFFER="pcie_ram.sv pcie_dll_replay_buffer.sv formal/buffer.sv"
 check buffer buffer "$BUFFER" "-set SEQ_BITS 3 -set ROWS 4 -set TLPS 2 -set MAX_ROWS 1 -set CUT_THROUGH 0" PROVE_BUFFER 0

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Reports resources per module and in all, and the longest path: report.sh TOP [PARAMETER=VALUE...]. TOP is pcie_port, pcie_tl or pcie_dll.
+# Reports resources per module and in all, and the longest path: report.sh TOP [PARAMETER=VALUE...]. TOP is pcie_port, pcie_tl, pcie_dll or pcie_phy.
 # Runs `synth_xilinx -family FAMILY OPTIONS` of Yosys. FAMILY is xcup and OPTIONS is -nowidelut unless they are set: wide multiplexers (MUXF7 and up)
 # cost LUTs in the XORs of the CRCs. Modules are counted without those in them. The last row is the flattened design, in which Yosys
 # shares logic across modules. LUT of memories are distributed RAM. The path is the number of cells between registers by `ltp`: LUTs and carry

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Builds two complete ports back to back: dut_pair.py NAME..."""
+
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILDS = {
+    "pair_x8": {"DATA_WIDTH": 256, "LANES": 8, "SYMBOLS": 4, "GENERATION": 3},
+    "pair_gen1": {"DATA_WIDTH": 128, "LANES": 4, "SYMBOLS": 2, "GENERATION": 1},
+    "pair_x8_wide": {"DATA_WIDTH": 512, "LANES": 8, "SYMBOLS": 4, "GENERATION": 3},
+    "pair_x16": {"DATA_WIDTH": 512, "LANES": 16, "SYMBOLS": 2, "GENERATION": 3},
+}
+
+
+def program(name):
+    """Returns the path of a build, and builds it first if a source is newer."""
+    parameters = [f"{key}={value}" for key, value in BUILDS[name].items()]
+    subprocess.run([HERE / "build_pair.sh", name, *parameters], check=True)
+    return HERE.parent / "build" / "tests" / name / "pair"
+
+
+if __name__ == "__main__":
+    for build in sys.argv[1:]:
+        program(build)
