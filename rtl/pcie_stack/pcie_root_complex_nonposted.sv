@@ -299,7 +299,7 @@ module pcie_root_complex_nonposted #(
         .command_valid(command),
         .command_ready(align_ready),
         .command_shift(LANE'(3) - o_lane),
-        .command_skip(sends_data && 5'(o_lane) > 5'd3),
+        .command_skip(sends_data && (o_lane >> 2) != '0),
         .command_in(words_in),
         .command_out(words_out),
         .command_context({end_lane, header}),

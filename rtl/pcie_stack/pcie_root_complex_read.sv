@@ -100,8 +100,8 @@ module pcie_root_complex_read #(
     assign last_byte = (address & ~((64'd1 << size) - 64'd1)) + 64'(span) - 64'd1;
     // The smaller of READ_BYTES and Max_Read_Request_Size, in double-words, less one.
     assign new_mask = 7'(READ_BYTES / 4 - 1) & (max_read_request == 3'd0 ? 7'h1f : max_read_request == 3'd1 ? 7'h3f : 7'h7f);
-    assign block_last = word_at | 62'(block_mask);
-    assign ends_here = ((word_at ^ last_word) & ~62'(block_mask)) == '0;
+    assign block_last = word_at | {55'd0, block_mask};
+    assign ends_here = ((word_at ^ last_word) & ~{55'd0, block_mask}) == '0;
     assign piece_last = ends_here ? last_word[6:0] : block_last[6:0];
     assign to_end = piece_last - word_at[6:0];
     assign last = ends_here;
