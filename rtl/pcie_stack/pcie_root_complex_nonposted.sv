@@ -407,7 +407,7 @@ module pcie_root_complex_nonposted #(
         events[EVENT_MALFORMED] = state == CHECK && malformed;
         events[EVENT_READ_UR] = state == CHECK && !malformed && unsupported;
         events[EVENT_READ_ERROR] = order_pop && o_reads && sends_error && complete[o_slot];
-        events[EVENT_STALL_ABORT] = (order_pop && sends_error && o_reads && !complete[o_slot]) || (pushes_reply && reply_status == STATUS_CA);
+        events[EVENT_STALL_ABORT] = order_pop && sends_error && (o_reads ? !complete[o_slot] : o_status == STATUS_CA);
         events[EVENT_STALL] = stalls;
         errors = '0;
         errors[ERROR_MALFORMED] = events[EVENT_MALFORMED];

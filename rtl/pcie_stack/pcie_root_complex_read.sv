@@ -67,7 +67,6 @@ module pcie_root_complex_read #(
     output logic [SLOT:0] outstanding
 );
     `include "pcie_root_complex.svh"
-    localparam int BURSTS = 4;
     localparam logic [2:0] SIZE = 3'($clog2(CPU_WIDTH / 8));
 
     // ---- a burst arrives ----
@@ -118,7 +117,7 @@ module pcie_root_complex_read #(
     assign used = tail - head;
     assign outstanding = used;
     assign send_slot = tail[SLOT-1:0];
-    logic [6:0] generation;
+    logic [5:0] generation;
     // Bit 4 (and bit 7) mark configuration requests.
     assign send_tag = extended_tags ? {1'b0, generation[5:4], 1'b0, generation[3:0]} : {4'd0, generation[3:0]};
 
@@ -169,17 +168,17 @@ module pcie_root_complex_read #(
 
     // ---- the queue of bursts to answer ----
     localparam int ENTRY = CPU_ID + 28 + 8 + 3 + 2 + 2 + 7;
-    logic [ENTRY-1:0] queue[0:BURSTS-1];
-    logic [2:0] queue_tail, queue_head;
+    logic [ENTRY-1:0] queue[0:READ_SLOTS-1];
+    logic [SLOT:0] queue_tail, queue_head;
     logic queue_valid, queue_pop;
-    assign queue_free = queue_tail - queue_head != 3'(BURSTS);
+    assign queue_free = queue_tail - queue_head != (SLOT + 1)'(READ_SLOTS);
     assign queue_valid = queue_tail != queue_head;
-    always_ff @(posedge clk) if (queue_push) queue[queue_tail[1:0]] <= {id, address[27:0], len, size, region, in_registers, wrong, new_mask};
+    always_ff @(posedge clk) if (queue_push) queue[queue_tail[SLOT-1:0]] <= {id, address[27:0], len, size, region, in_registers, wrong, new_mask};
     always_ff @(posedge clk)
         if (rst) {queue_tail, queue_head} <= '0;
         else begin
-            queue_tail <= queue_tail + 3'(queue_push);
-            queue_head <= queue_head + 3'(queue_pop);
+            queue_tail <= queue_tail + (SLOT + 1)'(queue_push);
+            queue_head <= queue_head + (SLOT + 1)'(queue_pop);
         end
 
     // ---- answers ----
@@ -248,7 +247,7 @@ module pcie_root_complex_read #(
         end
     always_ff @(posedge clk) begin
         if (queue_pop) begin
-            {answer_id, at, beats_left, beat_size, answer_region, is_register, is_wrong, answer_mask} <= queue[queue_head[1:0]];
+            {answer_id, at, beats_left, beat_size, answer_region, is_register, is_wrong, answer_mask} <= queue[queue_head[SLOT-1:0]];
             begins <= 1'b1;
         end else if (filled) begin
             // The next double-word of the beat, or the next beat.

@@ -110,20 +110,25 @@ class AxiChecker:
         self.responses = collections.defaultdict(int)
         self.reads = collections.defaultdict(collections.deque)
         self.handshakes = collections.Counter()
+        self.channels = [
+            (channel, f"{prefix}{channel}valid", f"{prefix}{channel}ready", [f"{prefix}{channel}{field}" for field in fields.split()], getattr(self, channel))
+            for channel, fields in self.PAYLOAD.items()
+        ]
 
-    def check(self, signal, cycle):
-        """`signal(name)` is the value of a wire of this port in this cycle."""
-        for channel, fields in self.PAYLOAD.items():
-            valid, ready = signal(channel + "valid"), signal(channel + "ready")
-            payload = tuple(signal(channel + field) for field in fields.split()) if valid else None
-            if channel in self.held:
-                assert payload == self.held[channel], f"cycle {cycle}: {self.prefix}{channel} changed while it waited"
-            self.held.pop(channel, None)
-            if valid and not ready:
-                self.held[channel] = payload
-            if valid and ready:
+    def check(self, wires, cycle):
+        """`wires` has the value of each wire in this cycle."""
+        for channel, valid, ready, fields, taken in self.channels:
+            if not wires[valid]:
+                assert channel not in self.held, f"cycle {cycle}: {valid} fell"
+                continue
+            payload = [wires[field] for field in fields]
+            held = self.held.pop(channel, None)
+            assert held is None or held == payload, f"cycle {cycle}: {self.prefix}{channel} changed while it waited"
+            if wires[ready]:
                 self.handshakes[channel] += 1
-                getattr(self, channel)(cycle, *payload)
+                taken(cycle, *payload)
+            else:
+                self.held[channel] = payload
 
     def burst(self, cycle, address, length, size, kind):
         if self.master:
@@ -401,10 +406,9 @@ class Bench:
             self.drive_memory()
             self.values["tx_ready"] = int(self.tx_open and self.go())
             out = self.model.tick()
-            values = self.values
+            wires = self.values | out
             for checker in self.checkers:
-                prefix = checker.prefix
-                checker.check(lambda name, prefix=prefix: out[prefix + name] if prefix + name in out else values[prefix + name], self.cycle)
+                checker.check(wires, self.cycle)
             for stream in self.streams:
                 self.sample_stream(stream, out)
             self.sample_tx(out)
