@@ -43,7 +43,7 @@ def build(name):
     """Builds a model, if a source is newer, and returns its library and ports."""
     out = RTL / "build" / "root_complex" / name
     library = out / "librc.so"
-    sources = [*RTL.glob("pcie_root_complex*.sv*"), *RTL.glob("pcie_packetizer*.sv*"), HERE / "root_complex.py"]
+    sources = [*RTL.glob("pcie_root_complex*.sv*"), *RTL.glob("pcie_packetizer*.sv*")]
     if not library.exists() or any(source.stat().st_mtime > library.stat().st_mtime for source in sources):
         out.mkdir(parents=True, exist_ok=True)
         parameters = [f"-G{key}={value}" for key, value in BUILDS[name].items()]
@@ -66,9 +66,13 @@ def build(name):
             'extern "C" void rc_tick(Model *model, const char *in, char *out) {\n    auto *top = model->top;\n    top->clk = 0;\n' + copies["IN"]
             + "    top->eval();\n" + copies["OUT"] + "    top->clk = 1;\n    top->eval();\n}\n")
         include = subprocess.run(["verilator", "--getenv", "VERILATOR_ROOT"], capture_output=True, text=True, check=True).stdout.strip() + "/include"
-        files = [str(path) for path in out.glob("*.cpp")] + [f"{include}/verilated.cpp", f"{include}/verilated_threads.cpp"]
-        subprocess.run(["g++", "-O2", "-std=c++17", "-fPIC", "-shared", "-w", f"-I{out}", f"-I{include}", f"-I{include}/vltstd", "-DVM_TRACE=0", *files, "-o",
-                        library, "-lpthread"], check=True)
+        flags = ["-O1", "-std=c++17", "-fPIC", "-w", f"-I{out}", f"-I{include}", f"-I{include}/vltstd", "-DVM_TRACE=0"]
+        runtime = []
+        for file in ("verilated", "verilated_threads"):
+            runtime.append(out.parent / f"{file}.o")
+            if not runtime[-1].exists():
+                subprocess.run(["g++", *flags, "-c", f"{include}/{file}.cpp", "-o", runtime[-1]], check=True)
+        subprocess.run(["g++", *flags, "-shared", *out.glob("*.cpp"), *runtime, "-o", library, "-lpthread"], check=True)
     return library, list(ports((out / "Vpcie_root_complex.h").read_text()))
 
 

@@ -76,7 +76,7 @@ def test_enumeration_of_a_switch_and_two_devices(tmp_path):
         pytest.skip("lspci is not installed")
     shown = subprocess.run(["lspci", "-F", tmp_path / "dump", "-n", "-vv"], capture_output=True, text=True, check=True, env={"TZ": "UTC", "PATH": "/usr/bin:/sbin"})
     snapshot = HERE / "root_complex_lspci.txt"
-    assert not shown.stderr, shown.stderr
+    assert all("libkmod" in line for line in shown.stderr.splitlines()), shown.stderr
     assert shown.stdout == snapshot.read_text(), "lspci decodes another configuration; review it and keep it in " + snapshot.name
 
 
