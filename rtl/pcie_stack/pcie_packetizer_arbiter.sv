@@ -36,8 +36,4 @@ module pcie_packetizer_arbiter #(
                 owner <= chosen;
             end
         end
-
-`ifdef PROVE_PACKETIZER
-`include "packetizer_properties.svh"
-`endif
 endmodule

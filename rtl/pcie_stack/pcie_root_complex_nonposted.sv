@@ -414,4 +414,8 @@ module pcie_root_complex_nonposted #(
         errors[ERROR_UNSUPPORTED] = events[EVENT_READ_UR];
         errors[ERROR_ABORT] = events[EVENT_READ_ERROR] || events[EVENT_STALL_ABORT];
     end
+
+`ifdef PROVE_ROOT_COMPLEX
+`include "root_complex_nonposted_properties.svh"
+`endif
 endmodule

@@ -337,4 +337,8 @@ module pcie_root_complex_posted #(
         errors[ERROR_UNSUPPORTED] = events[EVENT_POSTED_UR];
         errors[ERROR_POISONED] = events[EVENT_POSTED_POISONED];
     end
+
+`ifdef PROVE_ROOT_COMPLEX
+`include "root_complex_posted_properties.svh"
+`endif
 endmodule

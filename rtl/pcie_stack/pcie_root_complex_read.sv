@@ -264,4 +264,8 @@ module pcie_root_complex_read #(
             rlast <= beats_left == '0;
         end
     end
+
+`ifdef PROVE_ROOT_COMPLEX
+`include "root_complex_read_properties.svh"
+`endif
 endmodule

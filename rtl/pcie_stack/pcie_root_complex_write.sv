@@ -202,4 +202,8 @@ module pcie_root_complex_write #(
             send_last_be <= run_length == 10'd1 ? 4'd0 : run_last_be;
         end
     end
+
+`ifdef PROVE_ROOT_COMPLEX
+`include "root_complex_write_properties.svh"
+`endif
 endmodule
