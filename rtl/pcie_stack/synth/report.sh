@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Reports resources of the data link layer, per module and in all, and its longest path: report.sh [PARAMETER=VALUE...].
+# Reports resources of a design, per module and in all, and its longest path: report.sh [PARAMETER=VALUE...]. The design is the module TOP,
+# pcie_dll unless it is set.
 # Runs `synth_xilinx -family FAMILY OPTIONS` of Yosys. FAMILY is xcup and OPTIONS is -nowidelut unless they are set: wide multiplexers (MUXF7 and up)
 # cost LUTs in the XORs of the CRCs. Modules are counted without those in them. The last row is the flattened design, in which Yosys
 # shares logic across modules. LUT of memories are distributed RAM. The path is the number of cells between registers by `ltp`: LUTs and carry
@@ -10,10 +11,11 @@ cd "$(dirname "$0")/.."
 OUT=${OUT:-build/synth}
 FAMILY=${FAMILY:-xcup}
 OPTIONS=${OPTIONS--nowidelut}
+TOP=${TOP:-pcie_dll}
 mkdir -p "$OUT"
 set_all=$(for parameter; do printf ' -set %s %s' "${parameter%=*}" "${parameter#*=}"; done)
-[ -z "$set_all" ] || set_all="chparam$set_all pcie_dll;"
-read_all="read_verilog -sv -I. pcie_*.sv; $set_all hierarchy -check -top pcie_dll"
+[ -z "$set_all" ] || set_all="chparam$set_all $TOP;"
+read_all="read_verilog -sv -I. pcie_*.sv; $set_all hierarchy -check -top $TOP"
 
 row() { # NAME FILE: the cells of the last module in FILE
     awk -v name="$1" '
@@ -34,7 +36,7 @@ row() { # NAME FILE: the cells of the last module in FILE
 }
 
 printf '| %s | %s | %s | %s | %s |\n|---|---|---|---|---|\n' module "LUT of logic" "LUT of memories" FF BRAM
-yosys -q -p "$read_all; synth_xilinx $OPTIONS -family $FAMILY -top pcie_dll; tee -o $OUT/modules.txt stat" >"$OUT/modules.log" 2>&1
+yosys -q -p "$read_all; synth_xilinx $OPTIONS -family $FAMILY -top $TOP; tee -o $OUT/modules.txt stat" >"$OUT/modules.log" 2>&1
 # One file for each module of the hierarchical report.
 rm -f "$OUT"/part_*.txt
 awk -v out="$OUT" '/^=== / { name = $2; sub(/^\$paramod(\$[0-9a-f]*)?\\/, "", name); sub(/\\.*/, "", name); if (name == "design") exit; file = out "/part_" name ".txt" } file { print > file }' "$OUT/modules.txt"
@@ -42,6 +44,6 @@ for part in "$OUT"/part_*.txt; do
     name=${part##*/part_}
     row "${name%.txt}" "$part"
 done
-yosys -q -p "$read_all; synth_xilinx $OPTIONS -family $FAMILY -flatten -top pcie_dll; tee -o $OUT/flat.txt stat; delete t:FD*E t:RAM*; tee -o $OUT/path.txt ltp" >"$OUT/flat.log" 2>&1
+yosys -q -p "$read_all; synth_xilinx $OPTIONS -family $FAMILY -flatten -top $TOP; tee -o $OUT/flat.txt stat; delete t:FD*E t:RAM*; tee -o $OUT/path.txt ltp" >"$OUT/flat.log" 2>&1
 row "all, flattened" "$OUT/flat.txt"
 sed -n 's/^Longest topological path in .*(length=\([0-9]*\)).*/Longest path: \1 cells/p' "$OUT/path.txt"
