@@ -201,6 +201,10 @@ module pcie_root_complex #(
     logic [7:0] posted_begun, posted_done, cpu_queued, cpu_sent;
 
     // ---- windows ----
+    // In two halves, for a short carry chain.
+    function automatic logic at_least(input logic [43:0] a, input logic [43:0] b);
+        at_least = a[43:22] > b[43:22] || (a[43:22] == b[43:22] && a[21:0] >= b[21:0]);
+    endfunction
     // 0: reads of the CPU, 1: writes of the CPU, 2: writes of devices, 3: reads of devices
     logic [63:0] address[0:3];
     logic [3:0] in_registers, in_config, in_memory, forwarded;
@@ -221,7 +225,7 @@ module pcie_root_complex #(
         );
         // The root port forwards what is in one of its windows (§7.5.1.3.8, §7.5.1.3.9).
         assign forwarded[n] = (address[n][63:32] == '0 && address[n][31:20] >= memory_base && address[n][31:20] <= memory_limit)
-            || (address[n][63:20] >= prefetch_base && address[n][63:20] <= prefetch_limit);
+            || (at_least(address[n][63:20], prefetch_base) && at_least(prefetch_limit, address[n][63:20]));
     end
     // A write to the MSI address is taken before windows are looked at.
     logic [1:0] mapped, to_link;

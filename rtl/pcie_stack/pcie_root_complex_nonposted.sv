@@ -115,20 +115,20 @@ module pcie_root_complex_nonposted #(
     end
 
     // ---- blocks ----
+    // Numbers of double-words are kept less one. A request stays in its page, so only the address within the page counts up.
     logic [61:0] at;             // double-word address
-    logic [10:0] left, block_words, block_room;
-    logic [6:0] block_mask;
-    logic [12:0] bytes, block_bytes;
+    logic [9:0] left, block_words;
+    logic [6:0] block_mask, block_room;
+    logic [12:0] bytes;
     logic block_first, block_last, order_free, slot_found, may_issue, reads_stalled;
     logic [1:0] block_lead;
     logic [SLOTS-1:0] busy, abandoned, complete, bad, passed;
     logic [SLOT-1:0] free_slot;
     assign block_mask = 7'(MAX_PAYLOAD / 4 - 1) & (max_payload == 3'd0 ? 7'h1f : max_payload == 3'd1 ? 7'h3f : 7'h7f);
-    assign block_room = 11'(block_mask) - {4'd0, at[6:0] & block_mask} + 11'd1;
-    assign block_last = left <= block_room;
-    assign block_words = block_last ? left : block_room;
+    assign block_room = ~at[6:0] & block_mask;
+    assign block_last = left <= {3'd0, block_room};
+    assign block_words = block_last ? left : {3'd0, block_room};
     assign block_lead = block_first ? lead : 2'd0;
-    assign block_bytes = {block_words, 2'd0} - 13'(block_lead);
     always_comb begin
         slot_found = 1'b0;
         free_slot = '0;
@@ -140,10 +140,10 @@ module pcie_root_complex_nonposted #(
     end
 
     // verilator lint_off UNUSEDSIGNAL
-    logic [10:0] span;  // rounded to words of the bus
+    logic [9:0] span;  // rounded to words of the bus
     // verilator lint_on UNUSEDSIGNAL
     logic pushes_block, pushes_reply, pushes, gives_up;
-    assign span = 11'(at[LANE-1:0]) + block_words - 11'd1;
+    assign span = 10'(at[LANE-1:0]) + block_words;
     assign gives_up = reads_stalled || posted_stalled;
     assign may_issue = slot_found && (!arvalid || arready) && order_free;
     assign pushes_block = state == SPLIT && !gives_up && may_issue;
@@ -187,16 +187,17 @@ module pcie_root_complex_nonposted #(
             refused <= unsupported;
             zero_length <= is_read && length == 10'd1 && first_be == '0;
             at <= address[63:2];
-            left <= words;
+            left <= length - 10'd1;
             block_first <= 1'b1;
         end
         // Byte Count (Table 2-40): 1 for a read of no bytes, 4 for requests that read no memory.
         if (state == COUNT_BYTES)
             bytes <= !is_read ? 13'd4 : zero_length ? 13'd1 : {words, 2'd0} - 13'(lead) - 13'(trail);
         if (pushes_block) begin
-            at <= at + 62'(block_words);
-            left <= left - block_words;
-            bytes <= bytes - block_bytes;
+            // If this is not the last block, it ends with its room: bytes less 4 times the double-words, and the lead was not read.
+            at[9:0] <= (at[9:0] | {3'd0, block_mask}) + 10'd1;
+            left <= left - {3'd0, block_room} - 10'd1;
+            bytes <= bytes + ~{4'd0, block_room, ~block_lead};
             block_first <= 1'b0;
         end
     end
@@ -211,7 +212,7 @@ module pcie_root_complex_nonposted #(
         if (pushes_block) begin
             arid <= free_slot;
             araddr <= {at[61:LANE], BYTE'(0)};
-            arlen <= 8'(span[10:LANE]);
+            arlen <= 8'(span[9:LANE]);
         end
 
     // ---- the order of completions ----
@@ -228,7 +229,7 @@ module pcie_root_complex_nonposted #(
     always_ff @(posedge clk)
         if (pushes)
             orders[order_tail[ORDER-1:0]] <= {
-                requester, tag, traffic_class, attributes, bytes[11:0], lower_address, pushes_block ? block_words[9:0] : 10'd1, at[LANE-1:0],
+                requester, tag, traffic_class, attributes, bytes[11:0], lower_address, pushes_block ? block_words : 10'd0, at[LANE-1:0],
                 block_first, pushes_block ? block_last : 1'b1, pushes_block, free_slot, reply_status, is_locked
             };
 
@@ -237,7 +238,7 @@ module pcie_root_complex_nonposted #(
     logic [2:0] o_class, o_attributes, o_status;
     logic [11:0] o_bytes;
     logic [6:0] o_lower;
-    logic [9:0] o_words;
+    logic [9:0] o_words;  // less one
     logic [LANE-1:0] o_lane;
     logic o_first, o_last, o_reads, o_locked, order_valid;
     logic [SLOT-1:0] o_slot;
@@ -273,10 +274,10 @@ module pcie_root_complex_nonposted #(
     // verilator lint_on UNUSEDSIGNAL
     logic [2:0] status;
     logic [9:0] payload;
-    assign in_span = 10'(o_lane) + o_words - 10'd1;
-    assign out_span = 10'd3 + o_words - 10'd1;
+    assign in_span = 10'(o_lane) + o_words;
+    assign out_span = 10'd3 + o_words;
     assign status = o_reads ? (sends_error ? STATUS_CA : STATUS_SC) : o_status;
-    assign payload = sends_error ? 10'd0 : o_words;
+    assign payload = sends_error ? 10'd0 : o_words + 10'd1;
     assign words_in = sends_data ? COUNT'(in_span[9:LANE]) + COUNT'(1) : '0;
     assign words_out = sends_data ? COUNT'(out_span[9:LANE]) + COUNT'(1) : COUNT'(1);
     assign end_lane = sends_error ? LANE'(2) : out_span[LANE-1:0];

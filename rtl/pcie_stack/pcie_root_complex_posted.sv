@@ -206,7 +206,7 @@ module pcie_root_complex_posted #(
         end
     always_ff @(posedge clk) begin
         if (starts) aw_word <= first_word;
-        else if (aw_loads) aw_word <= aw_word + (64 - BYTE)'(aw_now);
+        else if (aw_loads) aw_word[11:BYTE] <= aw_word[11:BYTE] + (12 - BYTE)'(aw_now);  // a TLP stays in its page
         if (aw_loads) begin
             awaddr <= {aw_word, BYTE'(0)};
             awlen <= 8'(aw_now) - 8'd1;

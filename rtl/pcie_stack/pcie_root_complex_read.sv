@@ -81,26 +81,26 @@ module pcie_root_complex_read #(
     logic wrong;
 
     assign arready = state == IDLE && queue_free;
-    assign wrong = size > SIZE || (burst != 2'b01 && len != '0) || burst == 2'b11;
+    // A burst that leaves its page is illegal in AXI.
+    assign wrong = size > SIZE || (burst != 2'b01 && len != '0) || burst == 2'b11 || page_end[15:12] != '0;
     assign region = wrong ? REGION_NONE : in_registers || in_config ? REGION_SLOW : in_memory ? REGION_MEMORY : REGION_NONE;
     assign bad_burst = state == DECODE && wrong;
     assign bad_address = state == DECODE && !wrong && region == REGION_NONE;
     assign queue_push = state == DECODE;
 
     // ---- its requests ----
-    logic [63:0] last_byte;
-    logic [13:0] span;
-    logic [61:0] word_at, last_word, block_last;
+    logic [15:0] page_end, span;  // of bytes
+    logic [9:0] word_at, last_word, block_last;  // within the page
     logic [6:0] piece_last, to_end;
     logic [6:0] new_mask, block_mask;
     logic first, last, one, ends_here;
     logic [1:0] last_offset;
-    assign span = (14'(len) + 14'd1) << size;
-    assign last_byte = (address & ~((64'd1 << size) - 64'd1)) + 64'(span) - 64'd1;
+    assign span = ((16'(len) + 16'd1) << size) - 16'd1;
+    assign page_end = ({4'd0, address[11:0]} & ~((16'd1 << size) - 16'd1)) + span;
     // The smaller of READ_BYTES and Max_Read_Request_Size, in double-words, less one.
     assign new_mask = 7'(READ_BYTES / 4 - 1) & (max_read_request == 3'd0 ? 7'h1f : max_read_request == 3'd1 ? 7'h3f : 7'h7f);
-    assign block_last = word_at | {55'd0, block_mask};
-    assign ends_here = ((word_at ^ last_word) & ~{55'd0, block_mask}) == '0;
+    assign block_last = word_at | {3'd0, block_mask};
+    assign ends_here = ((word_at ^ last_word) & ~{3'd0, block_mask}) == '0;
     assign piece_last = ends_here ? last_word[6:0] : block_last[6:0];
     assign to_end = piece_last - word_at[6:0];
     assign last = ends_here;
@@ -149,14 +149,14 @@ module pcie_root_complex_read #(
             burst <= arburst;
         end
         if (state == DECODE) begin
-            word_at <= address[63:2];
-            last_word <= last_byte[63:2];
-            last_offset <= last_byte[1:0];
+            word_at <= address[11:2];
+            last_word <= page_end[11:2];
+            last_offset <= page_end[1:0];
             first <= 1'b1;
             block_mask <= new_mask;
         end
         if (state == SPLIT && !piece_valid) begin
-            send_address <= word_at;
+            send_address <= {address[63:12], word_at};
             send_length <= 10'(to_end) + 10'd1;
             send_first_be <= one ? be_first & be_last : be_first;
             send_last_be <= one ? 4'd0 : be_last;

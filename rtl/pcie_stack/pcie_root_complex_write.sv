@@ -71,10 +71,16 @@ module pcie_root_complex_write #(
     logic [1:0] burst, region, new_region;
     logic [7:0] len;
     logic wrong, late_wrong, is_register;
+    // verilator lint_off UNUSEDSIGNAL
+    logic [15:0] page_end;  // only the carry counts
+    // verilator lint_on UNUSEDSIGNAL
 
     assign awready = state == IDLE;
     assign wready = state == BEAT;
-    assign wrong = size > SIZE || (burst != 2'b01 && len != '0) || burst == 2'b11;
+    // A burst that leaves its page is illegal in AXI.
+    logic leaves_page;
+    assign page_end = ({4'd0, address[11:0]} & ~((16'd1 << size) - 16'd1)) + ((16'(len) + 16'd1) << size) - 16'd1;
+    assign wrong = size > SIZE || (burst != 2'b01 && len != '0) || burst == 2'b11 || (state == DECODE ? page_end[15:12] != '0 : leaves_page);
     assign new_region = wrong ? REGION_NONE : in_registers || in_config ? REGION_SLOW : in_memory ? REGION_MEMORY : REGION_NONE;
     assign bad_burst = (state == DECODE && wrong) || (state == BEAT && wvalid && wlast != (beats_left == '0));
     assign bad_address = state == DECODE && !wrong && new_region == REGION_NONE;
@@ -126,6 +132,7 @@ module pcie_root_complex_write #(
                 late_wrong <= 1'b0;
             end
             DECODE: begin
+                leaves_page <= page_end[15:12] != '0;
                 region <= new_region;
                 is_register <= in_registers;
             end
@@ -140,7 +147,7 @@ module pcie_root_complex_write #(
             end
             WALK: begin
                 if (walks) lane <= lane + 1'b1;
-                if (beat_done) address <= (address & ~((64'd1 << size) - 64'd1)) + (64'd1 << size);
+                if (beat_done) address[11:0] <= (address[11:0] & ~((12'd1 << size) - 12'd1)) + (12'd1 << size);
             end
             default: ;
         endcase
