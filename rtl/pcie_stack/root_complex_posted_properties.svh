@@ -15,7 +15,7 @@
     always_ff @(posedge clk) begin
         f_started <= 1'b1;
         if (!f_started) assume (rst);
-        assume (bus_timeout == 32'd3);
+        assume (bus_timeout == 32'd1);
         if (rx_valid) begin
             assume (rx_sop == (f_rest == '0));
             assume (rx_eop == (f_words <= 12'(LANES)));
@@ -38,6 +38,7 @@
             if (f_w_waits) assert (wvalid && f_w == {wdata, wstrb, wlast});
             f_aw_waits <= awvalid && !awready;
             f_w_waits <= wvalid && !wready;
+            if (wvalid) assert (f_ws != begun_kept[2:0]);
             if (awvalid) assert (8'(awaddr[BYTE+:BLOCK]) + awlen < 8'(MAX_BURST));
             if (awvalid && awready) begin
                 f_aws <= f_aws + 1'b1;

@@ -13,7 +13,7 @@ wanted=" $* "
 
 # model NAME TOP FILES PARAMETERS DEFINE: a flat netlist as AIGER
 model() {
-    yosys -q -p "read_verilog -formal -sv -D$5 -I. $3; ${4:+chparam $4 $2;} hierarchy -top $2; setattr -mod -unset keep_hierarchy *;
+    yosys -q -p "read_verilog -formal -sv -D$5 -I. $3; ${4:+chparam $4 $2;} hierarchy -top $2; rename -top $2; setattr -mod -unset keep_hierarchy *;
         prep -top $2 -flatten; memory_map; async2sync; dffunmap; delete -port o:*; opt -full; setundef -undriven -anyseq;
         techmap; opt -fast; dffunmap; aigmap; write_aiger -zinit $OUT/$1.aig" >"$OUT/$1.log" 2>&1
 }
