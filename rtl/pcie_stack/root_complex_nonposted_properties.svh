@@ -10,7 +10,7 @@
     always_ff @(posedge clk) begin
         f_started <= 1'b1;
         if (!f_started) assume (rst);
-        assume (bus_timeout == 32'd2);
+        assume (bus_timeout == 32'd1);
         if (rx_valid) assume (rx_sop && rx_eop);
         if (rvalid) assume (f_out[rid] && rlast == (f_left[rid] == '0));
         if (rst) begin
@@ -28,6 +28,7 @@
             if (tx_valid && tx_ready) f_in_tlp <= !tx_eop;
             if (rvalid && rlast) f_out[rid] <= 1'b0;
             if (rvalid) f_left[rid] <= f_left[rid] - 1'b1;
+            assert ((f_out & ~busy) == '0);
             if (arvalid) begin
                 assert (!f_out[arid]);
                 assert (13'(araddr[11:BYTE]) + 13'(arlen) < 13'(4096 / (DATA_WIDTH / 8)));
