@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Moves a packet's data from the lanes in which it arrives to the lanes in which it leaves, at a beat per cycle: payload of TLPs to words
-// of the bus, and back.
+// Moves the data of a packet to other lanes, at a beat per cycle: from TLPs to words of the bus, and back.
 // Handshake: `command_valid` with its fields stays until `command_ready`, which comes with the packet's first step. An input beat is taken by
 // `in_take`. Outputs are registered and stay until out_ready. `step` tells the user that the outputs are loaded in this cycle.
 module pcie_packetizer_align #(

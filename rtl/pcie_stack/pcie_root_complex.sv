@@ -227,7 +227,7 @@ module pcie_root_complex #(
         assign forwarded[n] = (address[n][63:32] == '0 && address[n][31:20] >= memory_base && address[n][31:20] <= memory_limit)
             || (at_least(address[n][63:20], prefetch_base) && at_least(prefetch_limit, address[n][63:20]));
     end
-    // A write to the MSI address is taken before windows are looked at.
+    // The MSI address has priority over the windows.
     logic [1:0] mapped, to_link;
     assign mapped = in_registers[3:2] | in_config[3:2] | in_memory[3:2] | (forwarded[3:2] & {2{memory_enable}});
     assign to_link = in_memory[1:0] & forwarded[1:0] & {2{memory_enable && enable}};

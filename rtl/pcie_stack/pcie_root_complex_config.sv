@@ -205,7 +205,7 @@ module pcie_root_complex_config #(
     assign prefetch_limit = {prefetch_limit_upper, prefetch_range[31:20]};
     assign secondary_reset = bridge[22];
     assign link_disable = link_control[4];
-    // A payload size above that of the design is used as the design's.
+    // The design's largest payload size is the limit.
     assign max_payload = device_control[7:5] > MPS_SUPPORTED ? MPS_SUPPORTED : device_control[7:5];
     assign max_read_request = device_control[14:12];
     assign extended_tags = device_control[8];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Non-posted requests from the link: memory reads become bursts on the read channels of the AXI4 master, cut at blocks of
-// Max_Payload_Size, and each block becomes a completion. Each burst has an ID of its own, so the bus may answer in any order and
-// interleave; completions leave in the order of the requests. All other requests are answered with Unsupported Request.
+// Max_Payload_Size, and each block becomes a completion. The bursts in flight have different IDs, so the bus may
+// answer in any order and interleave. Completions leave in the order of the requests. All other requests are answered with Unsupported Request.
 // Read requests wait for the writes that arrived before them, and completions for the writes of the CPU that were accepted before their data.
 // A read that is not answered for `bus_timeout` cycles is completed with Completer Abort; its ID is used again when its data have come.
 // Handshake: rx_* and tx_* are streams of whole TLPs; AXI4.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Posted requests from the link: memory writes become bursts on the write channels of the AXI4 master, in order and with one ID; a write to
-// the MSI address and messages become pulses, after all earlier writes have their responses (PCIe 6.0 Table 2-42).
+// Posted requests from the link. Memory writes become bursts on the write channels of the AXI4 master, in order and with one ID. MSIs and
+// messages become pulses, after all earlier writes have their responses (PCIe 6.0 Table 2-42).
 // A bus that makes no progress for `bus_timeout` cycles is given up: further writes are dropped until it has answered all bursts. The data
 // that remain of a burst are then written without strobes.
 // Handshake: rx_* is a stream of whole TLPs; AXI4.

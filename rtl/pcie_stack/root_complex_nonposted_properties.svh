@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Properties of pcie_root_complex_nonposted: AR and TLPs stay until they are taken, a TLP does not pause, bursts stay in 4 KiB, and an ID is
-// not used again before its data have come, also if the bus is given up. It is assumed that R follows the rules of AXI.
+// Properties of pcie_root_complex_nonposted. AR and TLPs stay until they are taken, and a TLP does not pause. Bursts stay in 4 KiB. An ID is
+// not used again before its data have come, also if the bus is given up. The assumption is that R follows the rules of AXI.
     logic f_started, f_ar_waits, f_tx_waits, f_in_tlp;
     logic [71+SLOT:0] f_ar;
     logic [DATA_WIDTH+1:0] f_tx;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Properties of pcie_root_complex_posted: AW and W stay until they are taken, bursts stay in blocks of MAX_BURST words and so in 4 KiB, and a
-// marked burst has as many beats as its address says, also if the bus is given up. It is assumed that TLPs have their Length, and that B
-// comes after both channels.
+// Properties of pcie_root_complex_posted. AW and W stay until they are taken. Bursts stay in blocks of MAX_BURST words, and so in 4 KiB. A
+// marked burst has as many beats as its address says, also if the bus is given up. No beat comes without a burst. The assumptions are that
+// TLPs have their Length, and that B comes after both channels.
     (* anyconst *) logic [2:0] f_mark;
     logic f_started, f_aw_waits, f_w_waits, f_aw_seen, f_w_seen;
     logic [71:0] f_aw;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Properties of pcie_root_complex_read: a beat of R stays until it is taken; a marked burst gets its ID, its number of beats and RLAST once;
-// no beat comes without a burst; a slot, and so its tag, is not used for a second request before the first is answered.
+// Properties of pcie_root_complex_read. A beat of R stays until it is taken. A marked burst gets its ID, its number of beats and RLAST once.
+// No beat comes without a burst. A slot, and so its tag, is not used for a second request before the first is answered.
     (* anyseq *) logic f_any;
     logic f_started, f_waits, f_marked, f_answered;
     logic [CPU_ID+CPU_WIDTH+2:0] f_beat;

@@ -132,7 +132,7 @@ class Bridge:
 
 
 class Tree:
-    """What is below the root port's link: one function, with all below it."""
+    """The function at the root port's link, with all functions below it."""
 
     def __init__(self, bench, top):
         self.bench, self.top, self.waiting = bench, top, {}

@@ -504,7 +504,7 @@ class Bench:
         return self.register(0x80 + 4 * EVENTS.index(event))
 
     def setup(self, secondary=1, subordinate=8):
-        """What firmware or Linux does before devices are used: enable, bus numbers, windows, Memory Space and Bus Master."""
+        """Sets the complex up as firmware and Linux do: enable, bus numbers, windows, Memory Space and Bus Master."""
         self.register(0x04, 1)
         self.config(0, 0x18, subordinate << 16 | secondary << 8)
         self.config(0, 0x20, 0x7FF0_4000)

@@ -148,7 +148,7 @@ def test_random_requests_of_cpu_and_devices(name, seed, stalls):
         kind = dice.randrange(9)
         ident = dice.choice(idents)
         base = dice.choice([MEMORY32, MEMORY64])
-        if kind in (0, 1):  # read of device memory that nobody writes, or of a failing range
+        if kind in (0, 1):  # read of constant device memory, or of a failing range
             size, beats = dice.randrange(widest + 1), dice.choice([1, 1, 2, 7])
             address = base + dice.randrange(16) * 0x1_0000 + dice.randrange(4096 - beats * bench.cpu_bytes)
             bench.start_read(address, size, beats, ident)
@@ -173,7 +173,7 @@ def test_random_requests_of_cpu_and_devices(name, seed, stalls):
             data = dice.randbytes(count)
             device.expected_ram.update({address + n: data[n] for n in range(count)})
             bench.push("p", memory_write(address, data))
-        elif kind in (6, 7):  # read of constant memory, or of what was written before
+        elif kind in (6, 7):  # read of constant memory, or of an earlier write
             count = dice.randrange(1, 600)
             address = RAM + dice.randrange(4096 - count)
             if device.expected_ram and dice.random() < 0.5:

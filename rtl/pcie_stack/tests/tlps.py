@@ -87,7 +87,7 @@ class Tlp:
             self.requester, self.tag, self.lower = int.from_bytes(raw[8:10], "big"), raw[10], raw[11] & 0x7F
 
     def enabled(self):
-        """(address, byte) of each byte that is written, or (address, None) of each that is read."""
+        """Yields the address and the value of each enabled byte; the value is None for a read."""
         for n in range(4 * self.length):
             enables = self.first if n < 4 else self.last if n >= 4 * self.length - 4 else 15
             if enables >> n % 4 & 1:
