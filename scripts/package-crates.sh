@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Packages the crates for crates.io into target/package, and compiles each from its package: those of which the manifest does not say
+# Packages the crates for publication into target/package, and compiles each from its package: those of which the manifest does not say
 # `publish = false`. Cargo sorts them by their dependencies. Arguments go to `cargo package`, such as --no-verify.
 set -euo pipefail
 cd "$(dirname "$0")/.."

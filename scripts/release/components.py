@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The parts of riser's binaries: crates of the workspace, crates from crates.io, Rust's standard library and plotly.js, with their licences."""
+"""The parts of riser's binaries: crates of the workspace, crates of others, Rust's standard library and plotly.js, with their licences."""
 
 import json
 import re

@@ -24,7 +24,7 @@ with limits, and its report; a lab and a test. Its program is all of `riser` plu
 labs/my-device.toml`. docs/tutorial.md explains the crate. \
 The first line of each lab names labs/lab.schema.json, with which editors complete and check labs: docs/guides/editors.md. \
 The crate also has a Linux driver, a test of it in a guest, and a CI workflow; docs/drivers.md explains these.
-riser is not on crates.io yet. The crate depends on riser's repository at the commit of this riser, or with --riser on a checkout.
+riser is not published as crates yet. The crate depends on riser's repository at the commit of this riser, or with --riser on a checkout.
 --json prints one object: name, path, files: [...].";
 
 /// Create a crate with a device of your own: device, driver, lab and test
@@ -219,7 +219,7 @@ fn manifest(name: &str, checkout: Option<&Path>) -> String {
             });
             lines.collect::<String>().replacen(
                 "[dependencies]\n",
-                "# riser is not on crates.io yet: `riser new --riser DIR` names a checkout in place of its repository.\n[dependencies]\n",
+                "# riser is not published as crates yet: `riser new --riser DIR` names a checkout in place of its repository.\n[dependencies]\n",
                 1,
             )
         }
