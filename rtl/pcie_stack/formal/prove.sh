@@ -13,7 +13,7 @@ wanted=" $* "
 
 # model NAME TOP FILES PARAMETERS DEFINE: a flat netlist as AIGER
 model() {
-    yosys -q -p "read_verilog -formal -sv -D$5 -I. $3; ${4:+chparam $4 $2;} hierarchy -top $2; setattr -mod -unset keep_hierarchy *;
+    yosys -q -p "read_verilog -formal -sv -D$5 -I. $3; ${4:+chparam $4 $2;} hierarchy -top $2; rename -top $2; setattr -mod -unset keep_hierarchy *;
         prep -top $2 -flatten; memory_map; async2sync; dffunmap; delete -port o:*; opt -full; setundef -undriven -anyseq;
         techmap; opt -fast; dffunmap; aigmap; write_aiger -zinit $OUT/$1.aig" >"$OUT/$1.log" 2>&1
 }
@@ -141,4 +141,29 @@ broken pcie_tl_queue.sv 's/write_row = first ? tail : next/write_row = next/' "a
 broken pcie_tl_reader.sv 's/pick_ready = !busy || (advance \&\& last)/pick_ready = !busy || advance/' "a TLP is cut by the next one"
 broken pcie_tl_reader.sv 's/assign advance = !out_valid || out_ready/assign advance = 1/' "a beat does not wait for the user"
 broken pcie_tl_queue.sv "s/if (pop) head_start <= head_end + 1'b1;//" "TLPs are read from the wrong row"
+# The root complex: channels of both AXI ports, and tags.
+check rc_read pcie_root_complex_read pcie_root_complex_read.sv "-set READ_SLOTS 2 -set CPU_ID 1" PROVE_ROOT_COMPLEX "${RC_DEPTH:-12}"
+broken pcie_root_complex_read.sv 's/may_fill = answering \&\& (!rvalid || rready)/may_fill = answering/' "a beat of R changes while it waits"
+broken pcie_root_complex_read.sv "s/rlast <= beats_left == '0/rlast <= beats_left <= 1/" "RLAST comes a beat early"
+broken pcie_root_complex_read.sv 's/ \&\& !used\[SLOT\];/;/' "a tag is used again while it is outstanding"
+broken pcie_root_complex_read.sv 's/else if (burst_done) answering/else if (0) answering/' "beats come after the burst"
+
+check rc_write pcie_root_complex_write pcie_root_complex_write.sv "-set CPU_ID 1 -set MAX_PAYLOAD 128" PROVE_ROOT_COMPLEX "${RC_DEPTH:-12}"
+broken pcie_root_complex_write.sv "s/beats_left == '1 ? CLOSE : BEAT/CLOSE/" "a response comes before the last beat"
+broken pcie_root_complex_write.sv 's/close = !run_empty \&\& !send_valid/close = !run_empty/' "a request changes while it waits"
+broken pcie_root_complex_write.sv "s/joins = !run_empty \&\& open/joins = !run_empty/;s/ \&\& (word_at\[6:0\] \& block_mask) != '0//" "a request leaves its block"
+broken pcie_root_complex_write.sv 's/if (bvalid \&\& bready) state/if (bvalid) state/' "a response does not wait"
+
+POSTED="pcie_packetizer_align.sv pcie_root_complex_posted.sv"
+check rc_posted pcie_root_complex_posted "$POSTED" "-set DATA_WIDTH 128 -set MAX_PAYLOAD 128 -set MAX_BURST 2" PROVE_ROOT_COMPLEX "${RC_DEPTH:-12}"
+broken pcie_root_complex_posted.sv "s/ \&\& aw_left == '0 \&\& !full/ \&\& !full/" "a burst of the last TLP is forgotten"
+broken pcie_root_complex_posted.sv "s/wlast <= at == '1 || /wlast <= /" "WLAST misses at the end of a block"
+broken pcie_packetizer_align.sv 's/ \&\& (!out_valid || out_ready);/;/' "a beat of W changes while it waits"
+broken pcie_root_complex_posted.sv "s/fill_loads = stalled \&\& w_left != '0/fill_loads = stalled/" "a bus that was given up gets too many beats"
+
+NONPOSTED="pcie_packetizer_align.sv pcie_root_complex_fence.sv pcie_root_complex_nonposted.sv"
+check rc_nonposted pcie_root_complex_nonposted "$NONPOSTED" "-set DATA_WIDTH 128 -set MAX_PAYLOAD 128 -set SLOTS 2" PROVE_ROOT_COMPLEX "${RC_DEPTH:-12}"
+broken pcie_root_complex_nonposted.sv 's/if (!busy\[n\]) begin/if (1) begin/' "an ID is used again while it is outstanding"
+broken pcie_root_complex_nonposted.sv 's/may_issue = slot_found \&\& (!arvalid || arready)/may_issue = slot_found/' "a beat of AR changes while it waits"
+broken pcie_root_complex_nonposted.sv 's/frees = order_pop \&\& o_reads \&\& complete\[o_slot\]/frees = order_pop \&\& o_reads/' "the ID of an abandoned read is free at once"
 exit $failures

@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.."
 OUT=${OUT:-build/synth}
 FAMILY=${FAMILY:-xcup}
 OPTIONS=${OPTIONS--nowidelut}
+TOP=${TOP:-pcie_dll}
 mkdir -p "$OUT"
 top=$1
 shift
