@@ -6,6 +6,7 @@
 //! | `mape_percent` | family | mean absolute error of the rows of a file, then the mean of its files |
 //! | `knee_percent` | window sweep | the first window from 16 KiB on at which the value leaves its plateau: 1 for the same window, 0.5 for its neighbour |
 //! | `edge_percent` | TLP boundary in `bw_dma_sz_sweep` | 1 if the step from size n to n + 1 agrees with the measurement: same sign and half to twice as high, or as flat |
+//! | `p999_percent`, `max_percent` | latency file | mean absolute error of the 99.9th percentile, and of the maximum, of its rows |
 //! | `rank_percent` | file | Spearman's correlation of its rows, at least 0 |
 //!
 //! A row that the prediction lacks counts as an error of 100 %, so that partial results score no better. To score fewer rows, reduce the measurements. There
@@ -15,9 +16,9 @@
 //! memory ([`Configuration::cmd_path_valid`]). Their rows of the command path, and rows with caches prepared by the
 //! device, contain no information on the host and are left out. This module reads no files.
 
-use crate::configurations::{CARD, Configuration};
+use crate::configurations::{CARD, Configuration, Iommu};
 use crate::experiments::{Cache, Key};
-use crate::results::{ResultRow, ResultSet};
+use crate::results::{Figures, ResultRow, ResultSet};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,12 +85,18 @@ pub struct GroupScore {
     pub mape_percent: BTreeMap<&'static str, f64>,
     /// Mean absolute error by configuration, without the card's name.
     pub mape_percent_by_configuration: BTreeMap<String, f64>,
+    /// Mean absolute error by server with its mode of the IOMMU, and by family.
+    pub mape_percent_by_server: BTreeMap<String, BTreeMap<&'static str, f64>>,
     /// Share of window sweeps whose plateau ends at the right window.
     pub knee_percent: Option<f64>,
     /// Share of steps at TLP boundaries with the right sign and height.
     pub edge_percent: Option<f64>,
     /// Mean rank correlation over the files.
     pub rank_percent: Option<f64>,
+    /// Mean absolute error of the 99.9th percentile of latencies.
+    pub p999_percent: Option<f64>,
+    /// Mean absolute error of the maximum of latencies.
+    pub max_percent: Option<f64>,
 }
 
 /// Scores `predicted` against `measured`, by group. Groups without measurements are left out. Experiments of a
@@ -115,10 +122,12 @@ fn group_of(configuration: &str) -> &'static str {
 }
 
 /// Values of a file's rows by key, in order. The first of repeated keys counts.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Rows {
     order: Vec<Key>,
     values: BTreeMap<Key, f64>,
+    /// 99.9th percentile and maximum of latencies.
+    tails: BTreeMap<Key, [f64; 2]>,
 }
 
 impl Rows {
@@ -128,9 +137,24 @@ impl Rows {
             if !all.values.contains_key(&row.key) {
                 all.order.push(row.key);
                 all.values.insert(row.key, row.value());
+                if let Figures::Latency(latency) = &row.figures {
+                    all.tails.insert(row.key, [latency.ns.p999, latency.ns.max]);
+                }
             }
         }
         all
+    }
+
+    /// Returns the mean errors of the rows' 99.9th percentiles and maxima; `None` without latencies.
+    fn tail_errors(&self, got: &Rows) -> Option<[f64; 2]> {
+        let error = |n: usize| {
+            let of = |key: &Key| {
+                let should = self.tails.get(key)?[n];
+                Some(got.tails.get(key).map_or(1.0, |is| relative_error(is[n], should)))
+            };
+            mean(&self.order.iter().filter_map(of).collect::<Vec<_>>())
+        };
+        Some([error(0)?, error(1)?])
     }
 
     fn keep(&mut self, kept: impl Fn(&Key) -> bool) {
@@ -175,7 +199,7 @@ fn score_group(group: &'static str, measured: &Files, predicted: &Files) -> Opti
     let nothing = Rows::default();
     for (place, rows) in measured.0.iter().filter(|((host, _), _)| group_of(host) == group) {
         configurations.insert(&place.0);
-        let mut want = Rows { order: rows.order.clone(), values: rows.values.clone() };
+        let mut want = rows.clone();
         want.keep(|key| is_usable(&place.0, &place.1, key));
         if !want.order.is_empty() {
             found.add(place, &want, predicted.0.get(place).unwrap_or(&nothing));
@@ -190,9 +214,12 @@ struct Shapes {
     rows: u64,
     families: BTreeMap<&'static str, Vec<f64>>,
     configurations: BTreeMap<String, Vec<f64>>,
+    servers: BTreeMap<String, BTreeMap<&'static str, Vec<f64>>>,
     knees: Vec<f64>,
     edges: Vec<f64>,
     ranks: Vec<f64>,
+    p999: Vec<f64>,
+    max: Vec<f64>,
 }
 
 impl Shapes {
@@ -202,6 +229,8 @@ impl Shapes {
         let error = mean(&errors.collect::<Vec<_>>()).unwrap_or(0.0);
         self.families.entry(family(experiment)).or_default().push(error);
         self.configurations.entry(configuration.clone()).or_default().push(error);
+        let families = self.servers.entry(server(configuration)).or_default();
+        families.entry(family(experiment)).or_default().push(error);
         if experiment.contains("sweep") && experiment != "bw_dma_sz_sweep" {
             self.knees.extend(knees(experiment.starts_with("lat"), want, got));
         }
@@ -209,6 +238,10 @@ impl Shapes {
             self.edges.extend(edges(want, got));
         }
         self.ranks.extend(rank(want, got));
+        if let Some([p999, max]) = want.tail_errors(got) {
+            self.p999.push(p999);
+            self.max.push(max);
+        }
     }
 
     fn score(self, group: &'static str) -> GroupScore {
@@ -216,16 +249,29 @@ impl Shapes {
         GroupScore {
             group,
             rows: self.rows,
-            mape_percent: self.families.into_iter().filter_map(|(k, v)| Some((k, all(v)?))).collect(),
-            mape_percent_by_configuration: self
-                .configurations
-                .into_iter()
-                .filter_map(|(k, v)| Some((k, all(v)?)))
-                .collect(),
+            mape_percent: means(self.families),
+            mape_percent_by_configuration: means(self.configurations),
+            mape_percent_by_server: self.servers.into_iter().map(|(k, v)| (k, means(v))).collect(),
             knee_percent: all(self.knees),
             edge_percent: all(self.edges),
             rank_percent: all(self.ranks),
+            p999_percent: all(self.p999),
+            max_percent: all(self.max),
         }
+    }
+}
+
+/// Returns the mean of each entry in percent.
+fn means<K: Ord>(errors: BTreeMap<K, Vec<f64>>) -> BTreeMap<K, f64> {
+    errors.into_iter().filter_map(|(k, v)| Some((k, percent(mean(&v)?)))).collect()
+}
+
+/// Returns the host profile of a configuration with the pages of its IOMMU, or the name of an unknown configuration.
+fn server(configuration: &str) -> String {
+    match Configuration::named(configuration) {
+        Some(known) if known.iommu == Iommu::Off => known.profile.to_owned(),
+        Some(known) => format!("{}, IOMMU {}", known.profile, known.iommu),
+        None => configuration.to_owned(),
     }
 }
 

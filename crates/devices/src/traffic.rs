@@ -21,7 +21,7 @@ use plug::Shared;
 use std::collections::VecDeque;
 use tlp::message::VENDOR_DEFINED_TYPE_1;
 use tlp::{
-    AtomicOp, AtomicRequest, Bdf, Body, Class, Completion, Data, MemoryOp, MemoryRequest, Message,
+    AtomicOp, AtomicRequest, Bdf, Body, Class, Completion, Data, Duration, MemoryOp, MemoryRequest, Message,
     MessageRouting, OperandSize, PayloadPool, Repr, Span, Status, Tag, TcSet, Time, Tlp,
 };
 
@@ -57,6 +57,7 @@ pub struct Traffic {
     turn: [usize; 3],
     open: Vec<Option<Open>>,
     report: Shared<Report>,
+    delay: Duration,
     started: bool,
     now: Time,
     end: RawEnd,
@@ -92,6 +93,7 @@ impl Traffic {
             turn: [0; 3],
             open: vec![None; usize::from(next_tag)],
             report: report.clone(),
+            delay: settings.delay,
             started: false,
             now: Time::ZERO,
             end: RawEnd::new(settings.id, settings.done_vector, pool),
@@ -112,8 +114,9 @@ impl Traffic {
         self.now = self.now.max(now);
         if !self.started {
             self.started = true;
-            self.report.change(|r| r.start = now);
-            self.flows.iter_mut().for_each(|f| f.next_at = now);
+            let first = now + self.delay;
+            self.report.change(|r| r.start = first);
+            self.flows.iter_mut().for_each(|f| f.next_at = first);
         }
     }
 

@@ -3,11 +3,13 @@
 
 mod parts;
 
+pub(crate) use parts::ReadShape;
 pub use parts::{
     CompletionProfile, DramBanks, DramProfile, HostSettings, IommuProfile, LlcProfile, NumaProfile, PageSize,
-    PageWalkCache, PowerProfile, Replacement, WeightedLatency,
+    PageWalkCache, PowerProfile, RefreshProfile, Replacement, RequestGaps, SerialWalks, WeightedLatency,
 };
 
+use host::firmware::EcrcPolicy;
 use tlp::{Duration, Rcb};
 
 /// The timing of a host. Costs are of two kinds. Latencies of several requests overlap; during a service time only one
@@ -58,6 +60,8 @@ pub struct HostProfile {
     pub noise: Vec<WeightedLatency>,
     /// Power states of the root complex.
     pub power: Vec<PowerProfile>,
+    /// Functions whose TLPs have an ECRC: what its firmware sets.
+    pub ecrc: EcrcPolicy,
     /// Choices of the lab.
     pub settings: HostSettings,
 }
@@ -86,6 +90,7 @@ impl HostProfile {
             completions: CompletionProfile::default(),
             noise: Vec::new(),
             power: Vec::new(),
+            ecrc: EcrcPolicy::default(),
             settings: HostSettings::default(),
         }
     }

@@ -34,7 +34,9 @@ mod virtual_functions;
 mod windows;
 
 pub use error::{BarError, FirmwareError, FirmwareErrorKind};
-pub use host_map::{AcsPolicy, FixedPlace, HostMap, MpsPolicy, Path, PathError, Policy, Room, VfPolicy};
+pub use host_map::{
+    AcsPolicy, EcrcPolicy, FixedPlace, HostMap, MpsPolicy, Path, PathError, Policy, Room, VfPolicy,
+};
 pub use system::{
     Capability, ExtendedCapability, FoundBridge, FoundSriov, Function, Interrupt, PcieFacts, System,
 };

@@ -4,7 +4,7 @@
 use crate::schema::{Lab, Link, Slot};
 use crate::tree::{HOT_PLUG_BUSES, Tree};
 use crate::{faults, links};
-use host::firmware::{FixedPlace, HostMap, Path, Policy, VfPolicy};
+use host::firmware::{EcrcPolicy, FixedPlace, HostMap, Path, Policy, VfPolicy};
 use host::os::{Component, Role};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -43,7 +43,7 @@ fn arranged(
 }
 
 /// The firmware's policy for the lab's simulated host and the slots below it.
-pub(crate) fn host_map(lab: &Lab, tree: &Tree, paths: &[Path]) -> HostMap {
+pub(crate) fn host_map(lab: &Lab, tree: &Tree, paths: &[Path], ecrc: EcrcPolicy) -> HostMap {
     let slots = lab.slot.iter().zip(paths).enumerate();
     let own: Vec<(&Slot, &Path)> = slots.filter(|(n, _)| tree.is_simulated(*n)).map(|(_, own)| own).collect();
     let mrrs = |link: &Link| link.mrrs_bytes.map_or_else(Mrrs::default, |m| m.0);
@@ -57,6 +57,7 @@ pub(crate) fn host_map(lab: &Lab, tree: &Tree, paths: &[Path]) -> HostMap {
         hot_plug_room: tree.hot_plug_room(),
         mrrs_of: own.iter().map(mrrs_of).collect(),
         vfs: vf_policy(&own),
+        ecrc,
         ..Policy::default()
     };
     let fixed = own.iter().filter_map(|(slot, path)| fixed_place(slot, path)).collect();
@@ -64,9 +65,9 @@ pub(crate) fn host_map(lab: &Lab, tree: &Tree, paths: &[Path]) -> HostMap {
 }
 
 /// The firmware's policy for a lab with a single slot on `link`.
-pub(crate) fn host_map_of(link: &Link) -> HostMap {
+pub(crate) fn host_map_of(link: &Link, ecrc: EcrcPolicy) -> HostMap {
     let mrrs = link.mrrs_bytes.map_or_else(Mrrs::default, |m| m.0);
-    HostMap { policy: Policy { mrrs, ..Policy::default() }, ..HostMap::default() }
+    HostMap { policy: Policy { mrrs, ecrc, ..Policy::default() }, ..HostMap::default() }
 }
 
 fn fixed_place(slot: &Slot, path: &Path) -> Option<FixedPlace> {

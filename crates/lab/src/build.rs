@@ -4,7 +4,7 @@
 use crate::boot;
 use crate::bridges;
 use crate::links::replays_early;
-use crate::models::Sites;
+use crate::models::{OfHost, Sites};
 use crate::profile::{Basis, HostBasis};
 use crate::read::LabFile;
 use crate::schema::{self, ExternalHost, Hanging, Lab, Slot};
@@ -158,7 +158,7 @@ pub fn build(file: &LabFile, options: BuildOptions, outside: OutsideHosts<'_>) -
     let payloads = PayloadPool::new();
     let tree = Tree::of(lab).map_err(|e| e.message)?;
     let links = bridges::all_links(lab, &tree);
-    let sites = Sites::new(file, &payloads, &memory, host.completion_timeout, &tree, &links, native);
+    let sites = Sites::new(file, &payloads, &memory, OfHost::of(&host), &tree, &links, native);
     let paths = tree.slot_paths();
     let plugged = plug_slots(lab, &tree, &links, |n, slot| sites.plug(n, slot, &mut context), &payloads)?;
     let PluggedSlots { ends, slots, registers, components, mut join_points, warnings: of_slots } = plugged;
@@ -181,7 +181,7 @@ pub fn build(file: &LabFile, options: BuildOptions, outside: OutsideHosts<'_>) -
     let place_timeout = others.fold(host.completion_timeout, Duration::max);
     let switches = bridges::switches(lab, &tree, &links, place_timeout, &payloads)?;
     let root_ports = bridges::root_ports(&tree, HostId::FIRST, &links, host.rcb)?;
-    let map = boot::host_map(lab, &tree, &paths);
+    let map = boot::host_map(lab, &tree, &paths, host.ecrc);
     let drain = host.completion_timeout + DRAIN_MARGIN;
     let links_go_down = faults::take_links_down(lab);
     let options = os::Options { drain, links_go_down, ..os::Options::default() };

@@ -6,7 +6,7 @@ use crate::schema::{Lab, Slot};
 use crate::tree::Tree;
 use crate::{bridges, build, channels, links};
 use config::PcieLayout;
-use fabric::LinkConfig;
+use fabric::{HostProfile, LinkConfig};
 use host::memory::HostMemory;
 use plug::file::Schema;
 use plug::site::NativeCode;
@@ -76,13 +76,29 @@ pub(crate) struct Sites<'a> {
     file: &'a LabFile,
     payloads: &'a PayloadPool,
     memory: &'a HostMemory,
-    completion_timeout: Duration,
+    of_host: OfHost,
     native: NativeCode,
     /// Max_Payload_Size on the path of each slot, as enumeration will set it.
     path_mps: Vec<Mps>,
     /// Traffic Classes that every link on the path of each slot maps.
     path_tcs: Vec<TcSet>,
     ids: Vec<Bdf>,
+}
+
+/// Facts about the simulated host that models need.
+#[derive(Clone, Copy)]
+pub(crate) struct OfHost {
+    completion_timeout: Duration,
+    digests: bool,
+}
+
+impl OfHost {
+    /// The host of a lab that is only checked.
+    pub(crate) const UNKNOWN: OfHost = OfHost { completion_timeout: Duration::MAX, digests: false };
+
+    pub(crate) const fn of(host: &HostProfile) -> OfHost {
+        OfHost { completion_timeout: host.completion_timeout, digests: host.ecrc.devices }
+    }
 }
 
 /// Vector by which the raw-TLP device of slot `n` reports its end. This vector is above all vectors that firmware
@@ -97,14 +113,14 @@ impl<'a> Sites<'a> {
         file: &'a LabFile,
         payloads: &'a PayloadPool,
         memory: &'a HostMemory,
-        completion_timeout: Duration,
+        of_host: OfHost,
         tree: &Tree,
         links: &[LinkConfig],
         native: NativeCode,
     ) -> Sites<'a> {
         let (path_mps, path_tcs) = (bridges::path_mps(tree, links), channels::path_tcs(tree, links));
         let ids = tree.slot_ids();
-        Sites { file, payloads, memory, completion_timeout, native, path_mps, path_tcs, ids }
+        Sites { file, payloads, memory, of_host, native, path_mps, path_tcs, ids }
     }
 
     /// Plugs in the device of slot `n` for the run with this context.
@@ -127,7 +143,8 @@ impl<'a> Sites<'a> {
             lenient_completions: lab.lenient_completions,
             id: self.ids.get(n).copied().unwrap_or_default(),
             done_vector: raw_vector(n),
-            completion_timeout: self.completion_timeout,
+            completion_timeout: self.of_host.completion_timeout,
+            digests: self.of_host.digests,
             payloads: self.payloads,
             memory: self.memory,
             folder: &self.file.base,

@@ -124,7 +124,7 @@ impl OneSlot {
         let (path, id) = (tree.slot_paths().swap_remove(0), tree.slot_ids()[0]);
         let root_ports =
             bridges::root_ports(&tree, HostId::FIRST, std::slice::from_ref(&link), self.host.rcb)?;
-        let map = boot::host_map_of(&self.link);
+        let map = boot::host_map_of(&self.link, self.host.ecrc);
         let name = self.name.clone();
         let role = Role::Device(Task::Driver(boxed(driver)));
         let components = vec![Rc::new(Component { name, path, id, role, hot_plug: None })];

@@ -41,4 +41,17 @@ pub const HOSTS: Shelf = Shelf {
         ships!("gem5"),
         ships!("chipyard"),
     ],
+    replaced: &[
+        ("completions.gap_ps", "completions.beat_bytes, expected a power of two from 4 to 64"),
+        (
+            "completions.request_gap_ps",
+            "completions.short_gap_ps, middle_gap_ps and long_gap_ps, expected 0 to 20000",
+        ),
+        ("completions.first_line_alone", "completions.first_line_alone_bytes, expected 0 to 4096"),
+        ("iommu.walkers", "iommu.miss_service_ps, the time between two page walks, expected 0 to 10000000"),
+        (
+            "dram.sleep",
+            "power, states of the root complex, and command_chunk_ps of the device profile, expected 0 to 10000000",
+        ),
+    ],
 };

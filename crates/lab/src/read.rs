@@ -5,7 +5,7 @@
 use crate::bridges::{LONGEST_NON_POSTED, all_links};
 use crate::build::host_memory;
 use crate::links::LinkFault;
-use crate::models::{self, Sites};
+use crate::models::{self, OfHost, Sites};
 use crate::schema::{Hanging, Lab, LinkChange, PortArbitration, Slot, Switch};
 use crate::tree::{self, Tree};
 use crate::{deferrable, faults, host_schema, links, profile, tables, unused};
@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use tlp::{Duration, PayloadPool};
+use tlp::PayloadPool;
 use toml::Spanned;
 
 /// Maximum number of slots: each slot has its own bus, and bridges also need bus numbers.
@@ -299,7 +299,7 @@ fn check_devices(place: &Place<'_>, file: &LabFile, context: &mut RunContext) ->
     let payloads = PayloadPool::new();
     let Ok(tree) = Tree::of(lab) else { return Vec::new() };
     let links = all_links(lab, &tree);
-    let sites = Sites::new(file, &payloads, &memory, Duration::MAX, &tree, &links, NativeCode::NotLoaded);
+    let sites = Sites::new(file, &payloads, &memory, OfHost::UNKNOWN, &tree, &links, NativeCode::NotLoaded);
     let mut errors = Vec::new();
     for (n, own) in lab.hanging().enumerate() {
         let below = match lab.slot.get(n).map(|slot| (slot, sites.plug(n, slot, context))) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Profiles: latencies and rates of hosts and devices, as TOML files in which every figure has a unit and a source.
 
-use crate::file::{FileErrors, Folder, Overrides, Source};
+use crate::file::{FileError, FileErrors, Folder, Overrides, Source, Tree, place_of};
 use crate::values::Gen;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -9,10 +9,12 @@ use serde::{Deserialize, Serialize};
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
 use tlp::Rate;
+use toml::de::DeTable;
 
 /// Maximum size of a profile in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -128,9 +130,26 @@ pub enum ProfileError {
     Wrong {
         /// The file.
         path: PathBuf,
+        /// The key: `TABLE.KEY`, or the key alone. Empty for the file as a whole.
+        key: String,
         /// The illegal value, and the legal values.
         message: String,
     },
+}
+
+impl ProfileError {
+    /// Returns the error of an illegal value of `key` in the file at `path`.
+    pub fn of_key(path: &Path, key: &str, message: String) -> ProfileError {
+        ProfileError::Wrong { path: path.to_owned(), key: key.to_owned(), message }
+    }
+
+    /// Returns the error with its place in `text`, the text of the file.
+    fn placed(self, text: &str) -> ProfileError {
+        let ProfileError::Wrong { path, key, message } = self else { return self };
+        let (root, _) = DeTable::parse_recoverable(text);
+        let found = value_at(&root, &key).map(|span| FileError::at(&path, text, span, &message));
+        FileErrors::from(found.unwrap_or_else(|| FileError::whole(&path, message))).into()
+    }
 }
 
 impl From<ProfileError> for String {
@@ -147,6 +166,8 @@ pub struct Shelf {
     pub extrapolated: &'static str,
     /// The profiles of this kind.
     pub all: &'static [Shipped],
+    /// Keys of earlier versions: `TABLE.KEY`, and the key that replaces it with its legal values.
+    pub replaced: &'static [(&'static str, &'static str)],
 }
 
 /// The descriptive part of a profile.
@@ -211,15 +232,47 @@ impl Shelf {
         self.find(name, folder).map(|(_, text)| text)
     }
 
-    /// Reads the profile `name` as its type. Also returns the path for errors.
+    /// Reads the profile `name` as its type, and checks it by `check`.
     ///
     /// # Errors
     /// If no such profile ships and no file can be read, or if it is invalid.
-    pub fn read<T>(&self, name: &str, folder: &Folder) -> Result<(PathBuf, T), ProfileError>
+    pub fn read<T>(
+        &self,
+        name: &str,
+        folder: &Folder,
+        check: impl FnOnce(&T, &Path) -> Result<(), ProfileError>,
+    ) -> Result<T, ProfileError>
     where
         T: DeserializeOwned + JsonSchema + Clone + Send + 'static,
     {
-        self.made(name, folder, |path, text| Ok(parse(path, text)?))
+        let make = |path: &Path, text: &str| {
+            let file = self.parse(path, text)?;
+            check(&file, path).map_err(|error| error.placed(text))?;
+            Ok(file)
+        };
+        self.made(name, folder, make).map(|(_, file)| file)
+    }
+
+    fn parse<T: DeserializeOwned + JsonSchema + 'static>(
+        &self,
+        path: &Path,
+        text: &str,
+    ) -> Result<T, FileErrors> {
+        let overrides = Overrides::default();
+        let source = Source { path, text, overrides: &overrides };
+        let tree = source.tree()?;
+        let replaced = |(old, new): &(&str, &str)| {
+            let span = value_at(&tree, old)?;
+            let value = text.get(span.clone()).unwrap_or_default();
+            let value = if value.starts_with(['[', '{']) { "" } else { value };
+            let of = if value.is_empty() { String::new() } else { format!(" of {value}") };
+            Some(FileError::at(path, text, span, format!("{old}{of}: replaced by {new}")))
+        };
+        let replaced: Vec<FileError> = self.replaced.iter().filter_map(replaced).collect();
+        if !replaced.is_empty() {
+            return Err(replaced.into_iter().collect());
+        }
+        source.read_within(tree).map_err(|errors| errors.into_iter().collect())
     }
 
     /// Returns the path of the profile `name`, and the result of `make` for its path and text.
@@ -325,10 +378,11 @@ fn head(text: &str) -> Result<Head, ProfileError> {
     Ok(toml::from_str(text)?)
 }
 
-fn parse<T: DeserializeOwned + JsonSchema + 'static>(path: &Path, text: &str) -> Result<T, FileErrors> {
-    let overrides = Overrides::default();
-    let source = Source { path, text, overrides: &overrides };
-    source.read_within(source.tree()?).map_err(|errors| errors.into_iter().collect())
+/// Returns the place of the value of the figure `key`, `TABLE.KEY` or the key alone, or of the whole table of this name.
+fn value_at(tree: &Tree<'_>, key: &str) -> Option<Range<usize>> {
+    let path: Vec<&str> = key.split('.').collect();
+    let of_figure: Vec<&str> = path.iter().copied().chain(["value"]).collect();
+    place_of(tree, &of_figure).or_else(|| place_of(tree, &path))
 }
 
 /// Checks that `value` of `key` in the file at `path` is `min` to `max`.
@@ -339,8 +393,7 @@ pub fn check(path: &Path, key: &str, value: u64, min: u64, max: u64) -> Result<(
     if (min..=max).contains(&value) {
         return Ok(());
     }
-    let message = format!("{key} of {value}, expected {min} to {max}");
-    Err(ProfileError::Wrong { path: path.to_owned(), message })
+    Err(ProfileError::of_key(path, key, format!("{key} of {value}, expected {min} to {max}")))
 }
 
 #[cfg(test)]

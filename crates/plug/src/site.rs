@@ -27,6 +27,8 @@ pub struct Site<'a> {
     pub done_vector: u16,
     /// Time after which the host gives up a request.
     pub completion_timeout: Duration,
+    /// Whether the host's firmware enables ECRC generation in devices, so that their TLPs have a digest.
+    pub digests: bool,
     /// The pool of payloads.
     pub payloads: &'a PayloadPool,
     /// The host's memory.

@@ -19,7 +19,8 @@ pub fn insert(page: &str, name: &str, text: &str) -> Result<String, BenchError> 
     Ok(format!("{before}{begin}{text}{end}{behind}"))
 }
 
-/// Returns a table of scores, with a row for each family and a column for each of `columns`.
+/// Returns tables of scores: for each group one with a row for each family and a column for each of `columns`, then for each of
+/// `columns` one with a row for each server and a column for each family.
 pub fn scores(columns: &[(&str, &[GroupScore])]) -> String {
     let groups: BTreeSet<&str> = columns.iter().flat_map(|(_, s)| s.iter().map(|g| g.group)).collect();
     let mut out = String::new();
@@ -39,9 +40,25 @@ pub fn scores(columns: &[(&str, &[GroupScore])]) -> String {
         line(&mut out, "knees found", found.iter().map(|g| g.as_ref()?.knee_percent));
         line(&mut out, "edges found", found.iter().map(|g| g.as_ref()?.edge_percent));
         line(&mut out, "rank correlation", found.iter().map(|g| g.as_ref()?.rank_percent));
+        line(&mut out, "99.9th percentile of latencies", found.iter().map(|g| g.as_ref()?.p999_percent));
+        line(&mut out, "maximum of latencies", found.iter().map(|g| g.as_ref()?.max_percent));
         out.push('\n');
     }
+    for (name, groups) in columns {
+        by_server(&mut out, name, groups);
+    }
     out
+}
+
+fn by_server(out: &mut String, name: &str, groups: &[GroupScore]) {
+    let families: BTreeSet<&str> = groups.iter().flat_map(|g| g.mape_percent.keys().copied()).collect();
+    let heads: String = families.iter().map(|family| format!(" {family} |")).collect();
+    let lines: String = families.iter().map(|_| "---|").collect();
+    let _ = writeln!(out, "**By server, {name}**\n\n| server |{heads}\n|---|{lines}");
+    for (server, errors) in groups.iter().flat_map(|g| &g.mape_percent_by_server) {
+        line(out, server, families.iter().map(|family| errors.get(family).copied()));
+    }
+    out.push('\n');
 }
 
 /// Returns a table of the effect of each mechanism: the growth of each family's error without the mechanism, in

@@ -11,7 +11,7 @@ pub use markdown::{ablation, insert, scores};
 
 use crate::BenchError;
 use crate::configurations::{CONFIGURATIONS, Configuration};
-use crate::fit::{self, Begun, DATA_SHEET, Input, Parameter, Profile, middle};
+use crate::fit::{self, Begun, Input, Parameter, Profile, middle};
 use crate::predict::{Target, predict};
 use crate::results::{ResultSet, Tables};
 use crate::score::{GroupScore, score};
@@ -48,11 +48,39 @@ pub const MECHANISMS: &[Mechanism] = &[
     host("writes become visible late", &[(&["memory_write_latency_ps"], Some(0))]),
     host("sockets", &[(&["numa"], None)]),
     host("IOMMU", &[(&["iommu"], None)]),
-    host("page walks in batches", &[(&["iommu", "walkers"], Some(64))]),
-    host("splitting and spacing of completions", &[(&["completions"], None)]),
+    host("spacing of page walks", &[(&["iommu", "miss_service_ps"], Some(0))]),
+    host("reads in the IOMMU's lookup", &[(&["iommu", "read_service_ps"], Some(0))]),
+    host("refresh of memory", &[(&["dram", "refresh"], None)]),
+    host("how completions are cut and spaced", &[(&["completions"], None)]),
+    host("beats of completions", &[(&["completions", "beat_bytes"], None)]),
+    host(
+        "partial lines in their own completions",
+        &[(&["completions", "first_line_alone_bytes"], None), (&["completions", "last_line_alone"], None)],
+    ),
+    host(
+        "gaps after requests",
+        &[
+            (&["completions", "short_gap_ps"], None),
+            (&["completions", "middle_gap_ps"], None),
+            (&["completions", "long_gap_ps"], None),
+        ],
+    ),
+    host("gaps after late completions", &[(&["completions", "late_gap_ps"], None)]),
     card("read slots of the card", &[(&["read_slots"], None)]),
     card("pull engine of the card", &[(&["pull_ps"], None), (&["pull_burst_ps"], None)]),
     card("transmit framer of the card", &[(&["frame_beat_ps"], None), (&["frame_read_ps"], None)]),
+    card(
+        "push engine of the card",
+        &[
+            (&["push_ps"], None),
+            (&["push_burst_ps"], None),
+            (&["push_ragged_end_ps"], None),
+            (&["push_ragged_line_ps"], None),
+            (&["push_ragged_request_ps"], None),
+        ],
+    ),
+    card("ragged lines in the push engine", &[(&["push_ragged_line_ps"], None)]),
+    card("ragged requests in the push engine", &[(&["push_ragged_request_ps"], None)]),
     card("channels of the card", &[(&["channels"], Some(0))]),
     card("ticks of the card's clock", &[(&["clock_tick_cycles"], None)]),
 ];
@@ -130,7 +158,7 @@ impl Fidelity<'_> {
             let file = self.work.join(format!("without-{}.toml", configuration.name));
             let mut profile = sister(configuration.profile)?;
             let own = text("host", configuration.profile)?;
-            profile.adopt(&own, &DATA_SHEET)?;
+            profile.adopt_data_sheet(&own)?;
             profile.adopt(&own, &DDIO_SHARE)?;
             let inputs = self.inputs(configuration);
             let of = targets.len();
@@ -232,7 +260,7 @@ const DDIO_SHARE: [(&str, &str); 1] = [("llc", "ddio_ways")];
 /// Returns a profile for `server` that uses only its data sheet, and figures of other servers.
 fn foreign(server: &str) -> Result<Profile, BenchError> {
     let mut profile = sister(server)?;
-    profile.adopt(&text("host", server)?, &DATA_SHEET)?;
+    profile.adopt_data_sheet(&text("host", server)?)?;
     let others: Vec<Profile> = servers()
         .filter(|other| *other != server && other.starts_with(KIND))
         .map(|other| Profile::parse(&text("host", other)?))
@@ -265,7 +293,8 @@ fn servers() -> impl Iterator<Item = &'static str> {
 fn sister(server: &str) -> Result<Profile, BenchError> {
     let (next, two_sockets) = match server {
         "xeon-e5-2620v3" => ("xeon-e5-2637v3", "xeon-e5-2630v4"),
-        "xeon-e5-2620v2" => ("xeon-e5-2620v3", "xeon-e5-2630v4"),
+        "xeon-e5-2620v2" => ("xeon-e5-2630", "xeon-e5-2630v4"),
+        "xeon-e5-2630" => ("xeon-e5-2620v2", "xeon-e5-2630v4"),
         _ => ("xeon-e5-2620v3", "xeon-e5-2620v2"),
     };
     let mut profile = Profile::parse(&text("host", next)?)?;

@@ -2,7 +2,7 @@
 //! Fits the figures of a host profile to measurements in the public pcie-bench format.
 //!
 //! Figures are fitted in order. If the earlier figures are known, some rows depend on only one further figure (see
-//! [`Parameter`]). Nine figures affect latencies, and two more affect bandwidths, if there are any. So no search is
+//! [`Parameter`]). Nine figures affect latencies, and one more affects bandwidths, if there are any. So no search is
 //! needed: those rows are simulated with the current profile, and the figure takes the median difference of a
 //! transfer's time. A second round corrects for the effect of figures on each other. Figures that the rows do not
 //! determine keep the profile's value ([`Evidence`] gives the reason). [`known_range`] returns the range of each figure
@@ -18,7 +18,7 @@ mod text;
 pub use evidence::{Begun, Evidence};
 pub use parameters::Parameter;
 pub use provenance::Provenance;
-pub use text::{DATA_SHEET, Profile};
+pub use text::Profile;
 
 use crate::BenchError;
 use crate::compare::{Comparison, compare};
@@ -177,7 +177,7 @@ fn step(
     for input in inputs {
         let machine = input.machine_on(file);
         for row in input.rows_of(shown) {
-            differences.push(difference(&machine, row, rule)? / parameter.gain(&machine, &row.key));
+            differences.push(difference(&machine, row, rule)? / parameter.gain());
         }
     }
     let rows = differences.len();

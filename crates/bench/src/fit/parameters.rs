@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fitted figures of a server, and the rows of a benchmark that show each. There are eleven: one for each effect on
-//! a latency row, and two for bandwidths, if these were measured.
+//! The fitted figures of a server, and the rows of a benchmark that show each. There are ten: one for each effect on a
+//! latency row, and one for bandwidths, if these were measured.
 
 use crate::configurations::Iommu;
 use crate::experiments::{Cache, Key, Test};
@@ -27,10 +27,8 @@ pub enum Parameter {
     RemoteMemory,
     /// Time until a write that evicts a line of the other socket's memory is visible.
     RemoteEviction,
-    /// Time that the wire is idle after a completion.
-    CompletionGap,
-    /// Time that the wire is idle after the last completion of a request.
-    RequestGap,
+    /// Time that the wire is idle after a read of up to two lines.
+    ShortGap,
 }
 
 /// Cold windows up to this size still hold lines that the device wrote in an earlier experiment.
@@ -42,7 +40,7 @@ const LARGE_BYTES: u64 = 16 << 20;
 
 impl Parameter {
     /// All figures, in the order of the fit. If the earlier figures are known, some rows depend on the next one alone.
-    pub const ALL: [Parameter; 11] = [
+    pub const ALL: [Parameter; 10] = [
         Parameter::RootComplex,
         Parameter::CoreSnoop,
         Parameter::Dram,
@@ -52,8 +50,7 @@ impl Parameter {
         Parameter::RemoteSnoop,
         Parameter::RemoteMemory,
         Parameter::RemoteEviction,
-        Parameter::CompletionGap,
-        Parameter::RequestGap,
+        Parameter::ShortGap,
     ];
 
     /// Returns the place of its value in a profile: table (or none) and key.
@@ -69,8 +66,7 @@ impl Parameter {
             Parameter::RemoteSnoop => (Some("numa"), "remote_snoop_latency_ps"),
             Parameter::RemoteMemory => (Some("numa"), "remote_memory_latency_ps"),
             Parameter::RemoteEviction => (Some("numa"), "remote_eviction_latency_ps"),
-            Parameter::CompletionGap => (Some("completions"), "gap_ps"),
-            Parameter::RequestGap => (Some("completions"), "request_gap_ps"),
+            Parameter::ShortGap => (Some("completions"), "short_gap_ps"),
         }
     }
 
@@ -86,13 +82,13 @@ impl Parameter {
     /// Returns true if bandwidths determine the figure. Latencies determine all others.
     #[must_use]
     pub const fn is_of_bandwidth(self) -> bool {
-        matches!(self, Parameter::CompletionGap | Parameter::RequestGap)
+        matches!(self, Parameter::ShortGap)
     }
 
     /// Returns the largest valid value in picoseconds.
     pub(super) const fn most_ps(self) -> u64 {
         match self {
-            Parameter::CompletionGap | Parameter::RequestGap => 20_000,
+            Parameter::ShortGap => 20_000,
             // One second.
             _ => 1_000_000_000_000,
         }
@@ -100,11 +96,10 @@ impl Parameter {
 
     /// Returns by how many nanoseconds a transfer of the row grows for each nanosecond of the figure.
     #[must_use]
-    pub(super) fn gain(self, machine: &Machine, key: &Key) -> f64 {
+    pub(super) const fn gain(self) -> f64 {
         match self {
             // Once in each direction.
             Parameter::RootComplex => 2.0,
-            Parameter::CompletionGap => f64::from((key.size_bytes / machine.mps_bytes).max(1)),
             _ => 1.0,
         }
     }
@@ -112,13 +107,12 @@ impl Parameter {
     /// Returns the figures that also affect these rows. If these are known, its rows depend on the figure alone.
     pub(super) const fn needs(self) -> &'static [Parameter] {
         match self {
-            Parameter::RootComplex | Parameter::CompletionGap => &[],
+            Parameter::RootComplex | Parameter::ShortGap => &[],
             Parameter::CoreSnoop | Parameter::Dram | Parameter::Write | Parameter::RemoteSnoop => {
                 &[Parameter::RootComplex]
             }
             Parameter::PageWalk | Parameter::RemoteMemory => &[Parameter::RootComplex, Parameter::Dram],
             Parameter::Eviction | Parameter::RemoteEviction => &[Parameter::RootComplex, Parameter::Write],
-            Parameter::RequestGap => &[Parameter::CompletionGap],
         }
     }
 
@@ -148,10 +142,7 @@ impl Parameter {
             Parameter::RemoteEviction => {
                 "LAT_DMA_WRRD of the other socket's memory, cold windows from 16 MiB on"
             }
-            Parameter::CompletionGap => {
-                "BW_DMA_RD of 512 and 2048 B, host-warmed, windows up to 256 KiB, which the wire limits"
-            }
-            Parameter::RequestGap => {
+            Parameter::ShortGap => {
                 "BW_DMA_RD of 128 B, host-warmed, windows up to 256 KiB, with one completion each"
             }
         }
@@ -167,8 +158,7 @@ impl Parameter {
             Parameter::PageWalk => {
                 "riser bench --suite LAT_RD --size 64 --cache cold --window 67108864 --iommu 4k"
             }
-            Parameter::CompletionGap => "riser bench --suite BW_RD --size 512 2048 --cache host-warm",
-            Parameter::RequestGap => "riser bench --suite BW_RD --size 128 --cache host-warm",
+            Parameter::ShortGap => "riser bench --suite BW_RD --size 128 --cache host-warm",
             _ => "riser bench --format pcie-bench; no other form has such rows",
         };
         format!("{}; transfers{size} at offset 0 ({command})", self.shown_by())
@@ -208,8 +198,7 @@ impl Parameter {
                 Parameter::RemoteEviction => {
                     key.test == Test::LatDmaWrRd && large && cold && far_memory && !in_4k
                 }
-                Parameter::CompletionGap => streams && matches!(key.size_bytes, 512 | 2048),
-                Parameter::RequestGap => streams && key.size_bytes == 128,
+                Parameter::ShortGap => streams && key.size_bytes == 128,
             }
     }
 }

@@ -8,8 +8,11 @@ use std::path::Path;
 use toml_edit::{DocumentMut, Item, TableLike, value};
 
 /// Figures from data sheets: table and key.
-pub const DATA_SHEET: [(&str, &str); 3] =
-    [("llc", "capacity_bytes"), ("llc", "ways"), ("iommu", "superpages")];
+const DATA_SHEET: [(&str, &str); 4] =
+    [("llc", "capacity_bytes"), ("llc", "ways"), ("iommu", "superpages"), ("dram", "refresh")];
+
+/// Settings that the records of a server show.
+const RECORDS: [&str; 2] = ["ecrc_root_ports", "ecrc_devices"];
 
 /// A profile that is being fitted or changed.
 #[derive(Clone, Debug)]
@@ -105,6 +108,28 @@ impl Profile {
         Ok(())
     }
 
+    /// Copies the figures of data sheets and records from the profile of text `other`. Walks that do not overlap are a property of
+    /// IOMMUs without superpages, so an IOMMU with superpages loses them.
+    ///
+    /// # Errors `other` is not TOML.
+    pub fn adopt_data_sheet(&mut self, other: &str) -> Result<(), BenchError> {
+        self.adopt(other, &DATA_SHEET)?;
+        let records = Profile::parse(other)?;
+        for key in RECORDS {
+            match records.document.get(key) {
+                Some(figure) => _ = self.document.insert(key, figure.clone()),
+                None => _ = self.document.remove(key),
+            }
+        }
+        let iommu = self.document.get_mut("iommu").and_then(Item::as_table_like_mut);
+        if let Some(iommu) = iommu
+            && iommu.get("superpages").and_then(|figure| figure.get("value")?.as_bool()) == Some(true)
+        {
+            iommu.remove("serial_walks");
+        }
+        Ok(())
+    }
+
     /// Copies whole tables that this profile lacks from the profile of text `other`.
     ///
     /// # Errors
@@ -145,7 +170,7 @@ mod tests {
         assert!(profile.set(Parameter::PageWalk, 1, "fit").is_err());
         profile.edit(&["dram", "latency_ps"], Some(9));
         assert_eq!(profile.get(Parameter::Dram), Some(9));
-        profile.edit(&["iommu", "walkers"], Some(9));
+        profile.edit(&["iommu", "entries"], Some(9));
         profile.edit(&["dram"], None);
         assert_eq!(profile.get(Parameter::Dram), None);
         assert_eq!(profile.text(), TEXT.split("\n[dram]").next().unwrap());

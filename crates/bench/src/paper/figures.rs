@@ -119,6 +119,20 @@ pub(super) struct H2d {
     pub(super) vf_gbps: Figure,
 }
 
+/// Figures of newer machines.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Newer {
+    pub(super) one_way_gbytes: Figure,
+    pub(super) both_ways_gbytes: Figure,
+    pub(super) uplink_gbytes: Figure,
+    pub(super) behind_switch_gbytes: Figure,
+    pub(super) redirected_gbytes: Figure,
+    pub(super) switch_ns: Figure,
+    pub(super) lines_in_flight: Figure,
+    pub(super) line_ns: Figure,
+}
+
 /// Figures of SIGCOMM'18, pcie-bench.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -149,6 +163,11 @@ pub(super) struct RoundTrip {
 
 fn parse<T: for<'de> Deserialize<'de>>(name: &str, text: &str) -> Result<T, PaperError> {
     toml::from_str(text).map_err(|e| PaperError::Lab(format!("data/papers/{name}: {e}")))
+}
+
+/// Returns the figures of newer machines.
+pub(super) fn newer() -> Result<Newer, PaperError> {
+    parse("newer.toml", include_str!("../../data/papers/newer.toml"))
 }
 
 /// Returns the figures of IISWC'18.

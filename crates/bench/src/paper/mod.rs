@@ -6,6 +6,7 @@
 //! - [`chipyard`]: Chipyard's PCIe study of 2022: read latency, bandwidth, and a NIC that waits for control;
 //! - [`pcie_bench`]: SIGCOMM'18: the three NICs of Figure 1, the round trip of Figure 2, and transfers in flight;
 //! - [`dma_engine`]: ReConFig'15: transfers of the DMA engine over their size;
+//! - [`beyond`]: figures of newer machines, which none of the papers could have;
 //! - [`nvme`]: without a paper: an NVMe controller over the depth of its queue;
 //! - [`figures`]: the papers' figures, from `data/papers`, each with its place in the paper;
 //! - [`setup`]: a lab with varied settings; [`table`]: the results.
@@ -13,6 +14,7 @@
 //! If a paper's figure includes effects outside the interconnect, or does not follow from the paper's own mechanism,
 //! the result notes it. This module does not print.
 
+mod beyond;
 mod chipyard;
 mod dma_engine;
 mod figures;
@@ -229,6 +231,13 @@ pub const EXPERIMENTS: &[Experiment] = &[
         source: "pcie-bench (SIGCOMM'18), §2 and §7",
         hosts: &["xeon-e5-2637v3"],
         run: pcie_bench::in_flight,
+    },
+    Experiment {
+        name: "beyond",
+        title: "published figures of newer machines: peer-to-peer over Gen5, and lines in flight",
+        source: "reports of 2024 and 2026, named in the table",
+        hosts: &["ideal"],
+        run: beyond::newer,
     },
     Experiment {
         name: "nvme-queue-depth",

@@ -10,6 +10,7 @@ use fabric::{HostProfile, Stop};
 use lab::{BuildOptions, Folder, LabFile};
 use plug::Report as DeviceFigures;
 use session::Session;
+use session::report::LinkReport;
 use std::fmt;
 use std::path::Path;
 use toml::{Table, Value};
@@ -110,6 +111,11 @@ impl Setup {
         let device = session.report_of::<R>().ok_or_else(|| self.failed("no device with such a report"))?;
         let figures = device.get().clone();
         Ok((figures, session, report))
+    }
+
+    /// Builds the lab and runs it to its end. Returns the reports of its links.
+    pub(super) fn links(&self) -> Result<Vec<LinkReport>, PaperError> {
+        self.run().map(|(_, report)| report.links)
     }
 
     /// Builds the lab and runs it to its end.

@@ -4,7 +4,7 @@
 use riser_bench::configurations::{Iommu, Sockets};
 use riser_bench::experiments::{Cache, Experiment, Key, Test};
 use riser_bench::fit::task::warnings;
-use riser_bench::fit::{Begun, DATA_SHEET, Evidence, Input, Parameter, Profile, fit, known_range};
+use riser_bench::fit::{Begun, Evidence, Input, Parameter, Profile, fit, known_range};
 use riser_bench::results::{Figures, ResultRow, Tables};
 use riser_bench::suite::{Machine, Rule, measure_row};
 use std::path::Path;
@@ -50,7 +50,7 @@ fn fit_finds_the_figures_of_another_server() {
     ];
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fit.toml");
     let mut profile = Profile::parse(text("xeon-e5-2620v2")).unwrap();
-    profile.adopt(text("xeon-e5-2630v4"), &DATA_SHEET).unwrap();
+    profile.adopt_data_sheet(text("xeon-e5-2630v4")).unwrap();
     let fitted = fit(&inputs, &mut profile, Begun::Another, &rule(), &file, |_| Ok(())).unwrap();
     let truth = Profile::parse(text("xeon-e5-2630v4")).unwrap();
     for figure in &fitted {
@@ -65,14 +65,15 @@ fn fit_finds_the_figures_of_another_server() {
             continue;
         }
         assert!(figure.rows > 0, "{figure:?}");
-        assert!(is.abs_diff(was) <= 4_000, "{:?}: {is} ps, and it is {was}", figure.parameter);
+        // Reads that wait for a refresh scatter the means of a few hundred samples.
+        assert!(is.abs_diff(was) <= 8_000, "{:?}: {is} ps, and it is {was}", figure.parameter);
     }
     assert!(profile.text().contains("fit: "), "sources are recorded");
 }
 
-/// If bandwidths of reads are given, the gaps after completions and requests are fitted to them, and only to them.
+/// If bandwidths of reads are given, the gap after short requests is fitted to them, and only to them.
 #[test]
-fn fit_finds_gaps_in_bandwidths() {
+fn fit_finds_the_gap_in_bandwidths() {
     let machine = Machine { mrrs_bytes: 4096, ..Machine::profile("xeon-e5-2630v4", "nfp6000") };
     let keys = Experiment::named("bw_dma_sz_sweep").unwrap().rows();
     let rows = keys.into_iter().filter(|key| [128, 512, 2048].contains(&key.size_bytes));
@@ -82,16 +83,15 @@ fn fit_finds_gaps_in_bandwidths() {
     let inputs = [Input { machine, tables, cmd_path_valid: true }];
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fit-gaps.toml");
     let mut profile = Profile::parse(text("xeon-e5-2630v4")).unwrap();
-    let gaps = [Parameter::CompletionGap, Parameter::RequestGap];
-    let truth = gaps.map(|gap| profile.get(gap).unwrap());
-    for gap in gaps {
-        profile.set(gap, 0, "none").unwrap();
-    }
+    let truth = profile.get(Parameter::ShortGap).unwrap();
+    profile.set(Parameter::ShortGap, 0, "none").unwrap();
     let fitted = fit(&inputs, &mut profile, Begun::Own, &rule(), &file, |_| Ok(())).unwrap();
     for figure in fitted {
-        match gaps.iter().position(|gap| *gap == figure.parameter) {
-            None => assert_eq!(figure.rows, 0, "{figure:?}"),
-            Some(at) => assert!(figure.value_ps.abs_diff(truth[at]) <= 150, "{figure:?} for {}", truth[at]),
+        match figure.parameter {
+            Parameter::ShortGap => {
+                assert!(figure.value_ps.abs_diff(truth) <= 150, "{figure:?} for {truth}");
+            }
+            _ => assert_eq!(figure.rows, 0, "{figure:?}"),
         }
     }
 }

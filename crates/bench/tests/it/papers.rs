@@ -188,6 +188,23 @@ fn finds_experiments_by_name_with_complete_rows() {
     assert_eq!((report.experiment, report.source), ("gem5-mmio", "IISWC'18, Table II"));
 }
 
+/// Peer-to-peer writes over Gen5 and lines in flight: the wire and flow control give an upper limit, or one a few percent lower.
+/// Only the switch loses more than the wire does.
+#[test]
+fn wire_and_credits_are_close_to_newer_machines() {
+    let report = run("beyond");
+    let table = &report.tables[0];
+    let differences = column(table, "difference_percent");
+    // Percent: one way, both ways, a shared uplink, one switch, lines in flight.
+    let ranges = [(1.0, 2.0), (2.0, 3.0), (1.5, 3.0), (10.0, 12.0), (-5.0, -2.0)];
+    assert_eq!(differences.len(), ranges.len());
+    for (difference, (least, most)) in differences.iter().zip(ranges) {
+        assert!((least..=most).contains(difference), "{difference}: {}", text(&report));
+    }
+    let verdicts = text(&report).lines().filter(|line| line.contains("| predicted |")).count();
+    assert_eq!(verdicts, differences.iter().filter(|percent| percent.abs() <= 2.0).count());
+}
+
 /// Figure 1: with a host that takes no time, only the wire is left, which the closed form counts. A real host is never faster, and an Ethernet
 /// of 40 Gb/s is never exceeded.
 #[test]

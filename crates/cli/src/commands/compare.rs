@@ -29,7 +29,7 @@ of A, and a row that B lacks counts as an error of 100 %.
 --json prints one object: reference_basis and other_basis (how well the profile figures behind the results are known, if the results say so), experiments: [{configuration, experiment, family, quantity, rows, missing, mean_absolute_error_percent, \
 mean_error_percent, worst: {test, pattern, cache, host_offset_bytes, device_offset_bytes, window_bytes, size_bytes, \
 reference, other, error_percent}}], families, missing and additional (configurations, experiments, rows), and score: \
-[{group, rows, mape_percent, mape_percent_by_configuration, knee_percent, edge_percent, rank_percent}], and scored: {rows, \
+[{group, rows, mape_percent, mape_percent_by_configuration, mape_percent_by_server, knee_percent, edge_percent, rank_percent, p999_percent, max_percent}], and scored: {rows, \
 reference_rows, missing_rows_count}.";
 
 /// Compare two sets of results row by row
@@ -239,7 +239,9 @@ fn scores(comparison: &Comparison) -> Table {
             [("knee", group.knee_percent), ("edge", group.edge_percent), ("rank", group.rank_percent)];
         let shapes = shapes.into_iter().filter_map(|(name, value)| Some((name, "right", value?)));
         let errors = group.mape_percent.iter().map(|(family, value)| (*family, "error", *value));
-        for (name, what, value) in errors.chain(shapes) {
+        let tails = [("99.9th percentile", group.p999_percent), ("maximum", group.max_percent)];
+        let tails = tails.into_iter().filter_map(|(name, value)| Some((name, "error", value?)));
+        for (name, what, value) in errors.chain(shapes).chain(tails) {
             rows.push(vec![group.group.to_owned(), name.to_owned(), what.to_owned(), percent(value)]);
         }
     }

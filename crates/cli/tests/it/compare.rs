@@ -288,7 +288,7 @@ fn page_draws_both_sets() {
     let rows = browser.eval(
         "[...document.querySelectorAll('#tables section')].map((s) => s.querySelectorAll('tbody tr').length)",
     );
-    assert_eq!(rows, json!([4, 2, 2, 1]));
+    assert_eq!(rows, json!([6, 2, 2, 1]));
     // Missing items are counted above, and listed in a folded table.
     let notes = browser.eval("riser.app.report.notes.slice(1)");
     assert_eq!(notes, json!([format!("{b} lacks 1 experiment: see the last table.")]));

@@ -10,6 +10,7 @@ use plug::transfers::Test;
 use plug::values::{Gen, Picoseconds};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::path::Path;
 use tlp::Duration;
 
 /// A profile that ships with riser.
@@ -24,6 +25,13 @@ pub const CARDS: Shelf = Shelf {
     kind: "device",
     extrapolated: "times of its stages, and how many transfers and requests are under way",
     all: &[ships!("ideal"), ships!("nfp6000"), ships!("netfpga-sume"), ships!("h100")],
+    replaced: &[
+        ("push_word_ps", "push_burst_ps, the time of a burst, expected 0 to 10000000"),
+        ("push_partial_ps", "push_ragged_line_ps, expected 0 to 10000000"),
+        ("push_partial_floor_ps", "push_burst_ps: whole bursts, expected 0 to 10000000"),
+        ("push_shifted_ps", "push_ragged_line_ps and push_ragged_request_ps, expected 0 to 10000000"),
+        ("push_shifted_burst_ps", "push_burst_ps, expected 0 to 10000000"),
+    ],
 };
 
 /// Legal multiples at which TLPs end; 0 means none. [`CardCosts::check`] refuses others.
@@ -58,10 +66,16 @@ pub struct DeviceFile {
     pub loop_ps: Option<Figure<Picoseconds>>,
     /// Variation of that time, uniform from 0 up to this value, added to `loop_ps`.
     pub loop_spread_ps: Option<Figure<Picoseconds>>,
+    /// Command interface: additional such time per byte written.
+    #[schemars(extend("minimum" = 0, "maximum" = MAX_STAGE_PS))]
+    pub loop_written_byte_ps: Option<Figure<Picoseconds>>,
     /// DMA interface: time from the start of a transfer until its descriptor is served.
     pub dma_issue_ps: Option<Figure<Picoseconds>>,
     /// DMA interface: time from the end of the last stage to the notice of the end.
     pub dma_done_ps: Option<Figure<Picoseconds>>,
+    /// Command interface: additional time before a transfer whose address is in another 4 MiB than that before.
+    #[schemars(extend("minimum" = 0, "maximum" = MAX_STAGE_PS))]
+    pub command_chunk_ps: Option<Figure<Picoseconds>>,
     /// Command interface: time from the start of a transfer to its first TLP.
     pub command_issue_ps: Option<Figure<Picoseconds>>,
     /// Command interface: time from the last TLP of a transfer to the notice.
@@ -72,7 +86,7 @@ pub struct DeviceFile {
     pub pull_ps: Option<Figure<Picoseconds>>,
     /// Pull engine: service time per burst.
     pub pull_burst_ps: Option<Figure<Picoseconds>>,
-    /// Size of a burst in bytes, for pulls and shifted pushes.
+    /// Size of a burst in bytes, for pulls and pushes.
     #[schemars(extend("minimum" = 0, "maximum" = 4096))]
     pub burst_bytes: Option<Figure<u32>>,
     /// Write TLPs end at host addresses that are multiples of this, in bytes.
@@ -95,23 +109,36 @@ pub struct DeviceFile {
     pub frame_chunk_beats: Option<Figure<u32>>,
     /// Transmit framer: service time of a read request, which goes between the chunks of writes.
     pub frame_read_ps: Option<Figure<Picoseconds>>,
-    /// Maximum number of outstanding read requests.
+    /// Maximum number of outstanding read requests. A transfer has its slots from its first request until the notice of its end.
     pub read_slots: Option<Figure<u16>>,
     /// Read requests end at host addresses that are multiples of this, in bytes, or of Max_Read_Request_Size if that is less.
     #[schemars(extend("enum" = [0, 512, 1024, 2048, 4096]))]
     pub read_request_bytes: Option<Figure<u32>>,
     /// Push engine, which stores the data of a read after all have arrived: service time per transfer.
+    #[schemars(extend("minimum" = 0, "maximum" = MAX_STAGE_PS))]
     pub push_ps: Option<Figure<Picoseconds>>,
-    /// Push engine: service time per 8 bytes or part of them.
-    pub push_word_ps: Option<Figure<Picoseconds>>,
-    /// Push engine: additional time if exactly one end of the data in the card's memory is not a multiple of 8 bytes.
-    pub push_partial_ps: Option<Figure<Picoseconds>>,
-    /// Push engine: minimum total time, if exactly one end is not a multiple of 8 bytes.
-    pub push_partial_floor_ps: Option<Figure<Picoseconds>>,
-    /// Push engine, if neither end is a multiple of 8 bytes, instead of the above: service time per transfer.
-    pub push_shifted_ps: Option<Figure<Picoseconds>>,
-    /// Push engine, if neither end is a multiple of 8 bytes: service time per burst.
-    pub push_shifted_burst_ps: Option<Figure<Picoseconds>>,
+    /// Push engine: service time per burst. Data whose ends in the card's memory are both at multiples of 8 bytes take it in
+    /// proportion; others take whole bursts for their whole words of 8 bytes, and one more if both ends are within words.
+    #[schemars(extend("minimum" = 0, "maximum" = MAX_STAGE_PS))]
+    pub push_burst_ps: Option<Figure<Picoseconds>>,
+    /// Push engine: additional latency for each end within a word.
+    #[schemars(extend("minimum" = 0, "maximum" = MAX_STAGE_PS))]
+    pub push_ragged_end_ps: Option<Figure<Picoseconds>>,
+    /// Push engine, transfers of up to 256 bytes with such ends: additional service time per cache line, for at most three lines
+    /// if both ends are within words, for one otherwise.
+    #[schemars(extend("minimum" = 0, "maximum" = MAX_STAGE_PS))]
+    pub push_ragged_line_ps: Option<Figure<Picoseconds>>,
+    /// Push engine, transfers of less than 512 bytes with such ends: additional service time for each read request after the
+    /// first.
+    #[schemars(extend("minimum" = 0, "maximum" = MAX_STAGE_PS))]
+    pub push_ragged_request_ps: Option<Figure<Picoseconds>>,
+    /// Bytes of the buffer for data of which both ends are within words, up to 65536. They have it from their request until
+    /// `push_buffer_release_ps` after their push. 0: no limit.
+    #[schemars(extend("minimum" = 0, "maximum" = 65_536))]
+    pub push_buffer_bytes: Option<Figure<u32>>,
+    /// From the end of such a push until its part of the buffer is free.
+    #[schemars(extend("minimum" = 0, "maximum" = MAX_STAGE_PS))]
+    pub push_buffer_release_ps: Option<Figure<Picoseconds>>,
     /// Channels between the link and the card's memory, 0 to 8. Each channel serves one write or read at a time. 0:
     /// writes and reads share no channels.
     #[schemars(extend("minimum" = 0, "maximum" = ChannelCosts::MOST))]
@@ -141,9 +168,12 @@ const COMMAND: [&str; 3] = ["command_issue_ps", "command_done_ps", "command_word
 /// Figures that determine a latency by the DMA interface.
 const DMA: [&str; 3] = ["dma_issue_ps", "dma_done_ps", "push_ps"];
 /// Figures that determine the rate of reads.
-const READ_RATE: [&str; 4] = ["read_slots", "push_ps", "push_word_ps", "frame_read_ps"];
+const READ_RATE: [&str; 4] = ["read_slots", "push_ps", "push_burst_ps", "frame_read_ps"];
 /// Figures that determine the rate of writes.
 const WRITE_RATE: [&str; 4] = ["write_boundary_bytes", "pull_ps", "pull_burst_ps", "frame_beat_bytes"];
+
+/// Maximum time of a stage in picoseconds: 10 us.
+const MAX_STAGE_PS: u64 = 10_000_000;
 
 /// The kind of a device profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
@@ -154,13 +184,19 @@ pub enum DeviceKind {
 }
 
 impl DeviceFile {
+    fn check(&self, path: &Path) -> Result<(), ProfileError> {
+        self.costs().check(1, 4096).map_err(|e| ProfileError::of_key(path, "", e.to_string()))
+    }
+
     /// Returns the figures in the form that the card uses.
     pub fn costs(&self) -> CardCosts {
         CardCosts {
             loop_time: ps(&self.loop_ps),
             loop_spread: ps(&self.loop_spread_ps),
+            loop_written_byte: ps(&self.loop_written_byte_ps),
             dma_issue: ps(&self.dma_issue_ps),
             dma_done: ps(&self.dma_done_ps),
+            command_chunk: ps(&self.command_chunk_ps),
             command_issue: ps(&self.command_issue_ps),
             command_done: ps(&self.command_done_ps),
             command_word: ps(&self.command_word_ps),
@@ -181,11 +217,12 @@ impl DeviceFile {
                 slots: number(&self.read_slots),
                 request_bytes: number(&self.read_request_bytes),
                 push: ps(&self.push_ps),
-                push_word: ps(&self.push_word_ps),
-                partial: ps(&self.push_partial_ps),
-                partial_floor: ps(&self.push_partial_floor_ps),
-                shifted: ps(&self.push_shifted_ps),
-                shifted_burst: ps(&self.push_shifted_burst_ps),
+                push_burst: ps(&self.push_burst_ps),
+                ragged_end: ps(&self.push_ragged_end_ps),
+                ragged_line: ps(&self.push_ragged_line_ps),
+                ragged_request: ps(&self.push_ragged_request_ps),
+                buffer_bytes: number(&self.push_buffer_bytes),
+                buffer_release: ps(&self.push_buffer_release_ps),
             },
             channels: ChannelCosts {
                 count: number(&self.channels),
@@ -209,7 +246,5 @@ fn number<T: Copy + Default>(figure: &Option<Figure<T>>) -> T {
 /// # Errors
 /// If there is no such profile, or it is invalid.
 pub fn card(name: &str, folder: &Folder) -> Result<DeviceFile, ProfileError> {
-    let (path, file): (_, DeviceFile) = CARDS.read(name, folder)?;
-    file.costs().check(1, 4096).map_err(|e| ProfileError::Wrong { path, message: e.to_string() })?;
-    Ok(file)
+    CARDS.read(name, folder, DeviceFile::check)
 }

@@ -171,6 +171,7 @@ impl Bench {
             carry: self.carry,
             max_payload_bytes: site.pcie.mps_supported.bytes(),
             max_read_request_bytes: site.mrrs.bytes(),
+            digests: site.digests,
             costs: card.costs(),
             seed: site.seed,
         })

@@ -53,6 +53,8 @@ pub struct Settings {
     pub max_payload_bytes: u32,
     /// Max_Read_Request_Size that the firmware will set, the maximum size of the card's read requests.
     pub max_read_request_bytes: u32,
+    /// Whether the card's TLPs have a digest, which its framer adds.
+    pub digests: bool,
     /// Costs of the card in addition to the wire.
     pub costs: CardCosts,
     /// Seed of random units.
@@ -78,6 +80,7 @@ impl Default for Settings {
             carry: false,
             max_payload_bytes: 256,
             max_read_request_bytes: 512,
+            digests: false,
             costs: CardCosts::default(),
             seed: 1,
         }

@@ -30,6 +30,11 @@ impl Slots {
         Slots { free: Cell::new(free), waiting: RefCell::default(), next_ticket: Cell::new(0) }
     }
 
+    /// Returns true if the number of slots is limited.
+    pub(super) fn is_limited(&self) -> bool {
+        self.free.get().is_some()
+    }
+
     /// Takes `count` slots together. Waits until this number is free. The total number of slots must be at least this
     /// large.
     pub(super) async fn take(&self, count: u32) {

@@ -17,6 +17,10 @@ pub struct Flows {
     /// Its flows, served round robin.
     #[schemars(length(min = 1, max = 64))]
     pub flow: Vec<FlowSettings>,
+    /// Time from the start of the link to the first request in picoseconds. A flow to another function's BAR must wait until
+    /// enumeration has assigned the BAR.
+    #[serde(default)]
+    pub start_ps: u64,
 }
 
 /// A flow: requests of one kind, one TLP each.
@@ -64,6 +68,10 @@ pub struct FlowSettings {
     /// Memory for the window.
     #[serde(default = "default_memory")]
     pub memory: MemoryKind,
+    /// Address of the window, a multiple of 4096, for example of another function's BAR. Default: in host memory.
+    #[serde(default)]
+    #[schemars(range(max = 9_223_372_036_854_771_712_u64), extend("multipleOf" = 4096))]
+    pub address: Option<u64>,
 }
 
 fn default_size() -> u32 {
@@ -92,7 +100,8 @@ impl Model for Flows {
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let flow = |(n, flow): (usize, &FlowSettings)| flow.at(n, site);
         let flows = self.flow.iter().enumerate().map(flow).collect::<Result<_, _>>()?;
-        let settings = Settings { id: site.id, flows, done_vector: Some(site.done_vector) };
+        let delay = Duration::from_ps(self.start_ps);
+        let settings = Settings { id: site.id, flows, delay, done_vector: Some(site.done_vector) };
         let report = Shared::default();
         let (pool, told) = (site.payloads.clone(), report.clone());
         let make = move || Traffic::new(&settings, &pool, &told);
@@ -133,9 +142,12 @@ impl FlowSettings {
             return Err(Fault::at(&format!("flow.{n}.size_bytes"), message));
         }
         self.check_tc(n, site.tcs)?;
-        let address = self.memory.alloc(site.memory, *window_bytes, 4096).map_err(|e| {
-            Fault::at(&format!("flow.{n}.window_bytes"), format!("flow `{name}`: window: {e}"))
-        })?;
+        let allocated = || {
+            self.memory.alloc(site.memory, *window_bytes, 4096).map_err(|e| {
+                Fault::at(&format!("flow.{n}.window_bytes"), format!("flow `{name}`: window: {e}"))
+            })
+        };
+        let address = self.address.map_or_else(allocated, Ok)?;
         let mut attr = Attributes::empty();
         attr.set(Attributes::RELAXED_ORDERING, self.relaxed_ordering);
         attr.set(Attributes::ID_BASED_ORDERING, self.id_based_ordering);

@@ -59,6 +59,8 @@ pub struct Settings {
     pub id: Bdf,
     /// Its flows.
     pub flows: Vec<Flow>,
+    /// From the start of its link to its first request.
+    pub delay: Duration,
     /// Data of the interrupt message that signals the end of all flows; `None` to send none.
     pub done_vector: Option<u16>,
 }

@@ -140,7 +140,7 @@ fn run_without_warm_up_is_measured_from_the_start() {
 fn card_costs_are_added_to_latency() {
     let ns = Duration::from_ns;
     let write = WriteCosts { pull: ns(40), ..WriteCosts::default() };
-    let read = ReadCosts { push: ns(7), push_word: ns(1), ..ReadCosts::default() };
+    let read = ReadCosts { push: ns(7), push_burst: ns(8), ..ReadCosts::default() };
     let rows = [
         (CardCosts { dma_issue: ns(100), ..CardCosts::default() }, CardPath::Dma, 600, 700),
         (CardCosts { dma_issue: ns(100), dma_done: ns(50), ..CardCosts::default() }, CardPath::Dma, 650, 800),
@@ -171,12 +171,52 @@ fn stages_limit_the_bandwidth() {
         (CardCosts { write: WriteCosts { pull: ns(100), ..none.write }, ..none }, Test::BwWr, 100),
         (CardCosts { read: ReadCosts { push: ns(100), ..none.read }, ..none }, Test::BwRd, 100),
         (CardCosts { read: ReadCosts { slots: 4, ..none.read }, ..none }, Test::BwRd, 125),
+        // A slot is held until the notice.
+        (CardCosts { dma_done: ns(100), read: ReadCosts { slots: 4, ..none.read }, ..none }, Test::BwRd, 150),
     ];
     for (costs, test, between) in rows {
         let (_, results, host) = run(&Settings { costs, outstanding: 32, ..settings(test) });
         assert_eq!(results.elapsed(), ns(between) * 200, "{costs:?}");
         assert!(costs.read.slots == 0 || host.most_reads == 4, "{}", host.most_reads);
     }
+}
+
+/// Data with both ends within words have their room in the buffer until some time after their push: two transfers of 64 B at
+/// offset 1 share 128 bytes.
+#[test]
+fn ragged_reads_wait_for_room_in_the_buffer() {
+    let ns = Duration::from_ns;
+    let read = ReadCosts { buffer_bytes: 128, buffer_release: ns(60), ..ReadCosts::default() };
+    let costs = CardCosts { read, ..CardCosts::default() };
+    for (device_offset_bytes, between, most) in [(0, None, 32), (1, Some(280), 2)] {
+        let (outcome, results, host) =
+            run(&Settings { costs, device_offset_bytes, outstanding: 32, ..settings(Test::BwRd) });
+        assert_eq!((outcome, host.most_reads), (Ok(()), most));
+        if let Some(between) = between {
+            assert_eq!(results.elapsed(), ns(between) * 200);
+        }
+    }
+}
+
+/// Commands wait for another 4 MiB, and longer for each byte written. Rows: window, test, ns for 200 transfers in order.
+#[test]
+fn commands_pause_between_chunks_and_for_written_bytes() {
+    let ns = Duration::from_ns;
+    let costs = CardCosts {
+        command_chunk: ns(133),
+        loop_time: ns(190),
+        loop_written_byte: ns(1),
+        ..CardCosts::default()
+    };
+    let elapsed = |test, path| {
+        let pattern = Pattern::Sequential;
+        run(&Settings { costs, path, pattern, ..settings(test) }).1.elapsed()
+    };
+    let reads = elapsed(Test::LatRd, CardPath::Command);
+    assert_eq!(reads, elapsed(Test::LatRd, CardPath::Dma), "one chunk");
+    let pauses =
+        elapsed(Test::LatWrRd, CardPath::Command).as_ps() - elapsed(Test::LatWrRd, CardPath::Dma).as_ps();
+    assert_eq!(pauses, 64_000 * 200, "64 ns after each of 200 writes of 64 B");
 }
 
 /// A read of four requests takes four slots and returns each one: six slots allow one read at a time.

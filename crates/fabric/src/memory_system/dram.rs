@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory below the caches: a latency, and banks that serve one line at a time. This model holds no data.
+//! Memory below the caches: a latency, banks whose lines take turns, and refresh. It holds no data.
 
-use super::draw::Power;
-use crate::profile::{DramBanks, DramProfile};
+use crate::profile::{DramBanks, DramProfile, RefreshProfile};
+use rand_core::RngCore;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tlp::{Duration, Time};
 
 pub(super) struct Dram {
     latency: Duration,
     banks: Option<Banks>,
-    power: Option<Power>,
+    refresh: Option<RefreshProfile>,
 }
 
 struct Banks {
@@ -24,21 +24,16 @@ impl Dram {
         Dram {
             latency: profile.latency,
             banks: profile.banks.as_ref().map(Banks::new),
-            power: profile.sleep.as_ref().map(|sleep| Power::new(std::slice::from_ref(sleep))),
+            refresh: profile.refresh,
         }
     }
 
-    /// Returns the time that memory takes to wake for a request at `asked`.
-    pub(super) fn wake(&mut self, asked: Time, rng: &mut Xoshiro256PlusPlus) -> Duration {
-        let Some(power) = &mut self.power else { return Duration::ZERO };
-        power.wake(asked, rng).0.since(asked)
-    }
-
-    /// The root complex has woken memory, which stays awake until `until`.
-    pub(super) fn stay_awake(&mut self, until: Time) {
-        if let Some(power) = &mut self.power {
-            power.stay_awake(until);
-        }
+    /// Returns how long a read waits for a refresh: it finds one with a probability of cycle / interval, and then any part of it
+    /// is left.
+    pub(super) fn refresh(&self, rng: &mut Xoshiro256PlusPlus) -> Duration {
+        let Some(RefreshProfile { interval, cycle }) = self.refresh else { return Duration::ZERO };
+        let since = ((u128::from(interval.as_ps()) * u128::from(rng.next_u32())) >> 32) as u64;
+        Duration::from_ps(cycle.as_ps().saturating_sub(since))
     }
 
     /// Returns the extra time for the line at `address`, requested at `asked`, over one from the cache. A bank serves
@@ -82,12 +77,30 @@ impl Banks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand_core::SeedableRng;
+
+    /// 4 Gb chips of the Haswell servers: 260 ns each 7.8 us, so 3.33 % of the reads wait, evenly up to 260 ns: 128 in a million
+    /// for each nanosecond.
+    #[test]
+    fn reads_wait_evenly_for_refresh() {
+        let refresh = RefreshProfile { interval: Duration::from_ns(7_800), cycle: Duration::from_ns(260) };
+        let dram =
+            Dram::new(&DramProfile { latency: Duration::from_ns(69), banks: None, refresh: Some(refresh) });
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let waits: Vec<u64> = (0..1_000_000).map(|_| dram.refresh(&mut rng).as_ps()).collect();
+        let beyond = |ns: u64| waits.iter().filter(|ps| **ps > ns * 1000).count() as f64;
+        for (ns, per_million) in [(0, 33_333.0), (65, 25_000.0), (130, 16_667.0), (195, 8_333.0)] {
+            let found = beyond(ns);
+            assert!((found / per_million - 1.0_f64).abs() < 0.03, "{found} in a million beyond {ns} ns");
+        }
+        assert_eq!(beyond(260), 0.0);
+    }
 
     #[test]
     fn lines_of_a_bank_are_served_one_by_one() {
         let ns = Duration::from_ns;
         let banks = DramBanks { count: 2, row_bytes: 4096, line_service: ns(20), speculative_reads: true };
-        let mut dram = Dram::new(&DramProfile { latency: ns(80), banks: Some(banks), sleep: None });
+        let mut dram = Dram::new(&DramProfile { latency: ns(80), banks: Some(banks), refresh: None });
         let at = |n| Time::ZERO + ns(n);
         // Rows: address, time, extra time.
         let rows =
@@ -96,7 +109,7 @@ mod tests {
             assert_eq!(dram.read_line(address, at(when)), ns(expected), "{address} at {when} ns");
         }
         assert_eq!(dram.snooped_line(0, at(70)), ns(10));
-        let mut plain = Dram::new(&DramProfile { latency: ns(80), banks: None, sleep: None });
+        let mut plain = Dram::new(&DramProfile { latency: ns(80), banks: None, refresh: None });
         assert_eq!([plain.read_line(0, at(0)), plain.read_line(0, at(0))], [ns(80); 2]);
         assert_eq!(plain.snooped_line(0, at(0)), Duration::ZERO);
     }

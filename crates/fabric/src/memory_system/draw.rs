@@ -24,17 +24,6 @@ pub(super) fn draw(table: &[WeightedLatency], rng: &mut Xoshiro256PlusPlus) -> D
     Duration::ZERO
 }
 
-/// The sleep state of a part when a request came.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Slept {
-    /// Awake.
-    No,
-    /// Asleep, but not in the deepest state.
-    Lightly,
-    /// Asleep in the deepest state.
-    Deeply,
-}
-
 /// The sleep of an idle root complex.
 pub(super) struct Power {
     /// Sleep states, from the lightest to the deepest.
@@ -48,21 +37,15 @@ impl Power {
         Power { depths: depths.to_vec(), busy_until: Time::ZERO, awake_at: Time::ZERO }
     }
 
-    /// Returns the time at which the root complex is awake for a request that arrives at `at`, and the sleep state that
-    /// it left.
-    pub(super) fn wake(&mut self, at: Time, rng: &mut Xoshiro256PlusPlus) -> (Time, Slept) {
+    /// Returns when a request that arrives at `at` finds the root complex awake, and whether it slept.
+    pub(super) fn wake(&mut self, at: Time, rng: &mut Xoshiro256PlusPlus) -> (Time, bool) {
         let busy_until = self.busy_until.max(self.awake_at);
         let depth = self.depths.iter().rposition(|depth| at >= busy_until + depth.idle);
         if let Some(depth) = depth {
             self.awake_at = at + draw(&self.depths[depth].wake, rng);
         }
-        let slept = match depth {
-            None => Slept::No,
-            Some(depth) if depth + 1 == self.depths.len() => Slept::Deeply,
-            Some(_) => Slept::Lightly,
-        };
         self.busy_until = self.busy_until.max(self.awake_at).max(at);
-        (at.max(self.awake_at), slept)
+        (at.max(self.awake_at), depth.is_some())
     }
 
     /// Keeps the part awake until `until`, because there is work.
@@ -98,10 +81,10 @@ mod tests {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
         let wake = vec![row(1_000_000_000, 600)];
         let mut power = Power::new(&[PowerProfile { idle: Duration::from_ns(100), wake }]);
-        assert_eq!(power.wake(at(1000), &mut rng), (at(1600), Slept::Deeply));
-        assert_eq!(power.wake(at(1200), &mut rng), (at(1600), Slept::No), "it is on its way");
+        assert_eq!(power.wake(at(1000), &mut rng), (at(1600), true));
+        assert_eq!(power.wake(at(1200), &mut rng), (at(1600), false), "it is on its way");
         power.stay_awake(at(1700));
-        assert_eq!(power.wake(at(1799), &mut rng), (at(1799), Slept::No));
-        assert_eq!(power.wake(at(1899), &mut rng), (at(2499), Slept::Deeply));
+        assert_eq!(power.wake(at(1799), &mut rng), (at(1799), false));
+        assert_eq!(power.wake(at(1899), &mut rng), (at(2499), true));
     }
 }

@@ -4,25 +4,23 @@
 //! ```text
 //!  root port: requests in order ──▶ [ look up, wait ] ──▶ memory, in order
 //!                                      │       ▲
-//!                                    IOTLB ── miss ──▶ walkers, a batch at a time
+//!                                    IOTLB ── miss ──▶ page walks, overlapping
 //! ```
 //!
-//! The IOMMU looks up a request after the earlier requests of its root port. On a miss, the request waits for a running
-//! walk of its page, or occupies a walker. If all walkers are busy, the request and all later ones wait until every
-//! running walk has ended, and every request looked up by then has been served. So walks run in batches. A request
-//! leaves when its translation is available and all earlier requests have left. A page has its entry from the start of
-//! its walk, so that it is walked only once.
+//! A request is looked up after the earlier ones of its root port. Reads occupy the lookup for a while, misses for longer,
+//! whatever their walk takes: a walk is a delay, and several run at a time. A request leaves when its translation is there
+//! and all earlier requests of its root port have left. A page has its entry from the start of its walk, so that it is
+//! walked only once.
 //!
-//! Batches follow the measured IOMMUs (pcie-bench data, `bw_dma_win_sweep_*` with 4 KiB pages): if every request
-//! misses, six writes of any size take one walk; six reads take one walk and the time of their lines, one after
-//! another. So reads of 256 B cost 9 ns more than reads of 64 B, although the wire limits neither.
+//! Some IOMMUs walk the same page table only once at a time ([`SerialWalks`]). One walk may wait for that; a second one
+//! stops all lookups until the first has started.
 //!
 //! All addresses are mapped one to one. A requester may have a window: a request outside the window is a fault.
 //! Interrupts are not translated (VT-d excludes 0xfee0_0000 to 0xfeef_ffff).
 
 use super::iotlb::Iotlb;
 use super::{Access, MemoryCounters};
-use crate::profile::{IommuProfile, PageSize, PageWalkCache, Replacement};
+use crate::profile::{IommuProfile, PageSize, PageWalkCache, Replacement, SerialWalks};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
 use tlp::{Bdf, Duration, Time};
@@ -31,14 +29,18 @@ pub(super) struct Iommu {
     page_shift: u32,
     hit_latency: Duration,
     page_walk_latency: Duration,
+    read_service: Duration,
     /// One table, or one for each root port.
     tables: Vec<Iotlb>,
     ports: Vec<InOrder>,
-    walks: Batch,
+    walks: Walks,
     walk_cache: Option<WalkCache>,
     /// First address and bytes, by Requester ID, of requesters that may not reach all of memory.
     windows: BTreeMap<u16, (u64, u64)>,
 }
+
+/// Bytes of a read that occupy the lookup together.
+const READ_UNIT_BYTES: u32 = 128;
 
 /// The state of a root port, whose requests keep their order.
 #[derive(Clone, Copy, Default)]
@@ -49,14 +51,24 @@ struct InOrder {
     left_at: Time,
 }
 
-/// Walks that run as one batch.
-struct Batch {
-    /// Number of walkers.
-    most: u32,
-    begun: u32,
-    begins_at: Time,
-    /// When all requests looked up since the batch began have been served.
-    ends_at: Time,
+/// The page walks of all root ports.
+struct Walks {
+    /// Time that a miss occupies the lookup.
+    service: Duration,
+    /// When the next miss may begin.
+    free_at: Time,
+    serial: Option<Serial>,
+}
+
+/// Walks of an IOMMU that walks each region only once at a time.
+struct Serial {
+    region_shift: u32,
+    restart: Duration,
+    /// Regions that may not be walked yet, with the end of their last walk. Their number is limited, because only one walk
+    /// waits.
+    busy: Vec<(u64, Time)>,
+    /// When the walk that waits for its region starts.
+    waits_until: Time,
 }
 
 struct WalkCache {
@@ -75,13 +87,13 @@ impl Iommu {
             page_shift: page_size.shift(),
             hit_latency: profile.hit_latency,
             page_walk_latency: profile.page_walk_latency,
+            read_service: profile.read_service,
             tables: (0..tables).map(|_| table()).collect(),
             ports: vec![InOrder::default(); ports],
-            walks: Batch {
-                most: profile.walkers.max(1),
-                begun: 0,
-                begins_at: Time::ZERO,
-                ends_at: Time::ZERO,
+            walks: Walks {
+                service: profile.miss_service,
+                free_at: Time::ZERO,
+                serial: profile.serial_walks.as_ref().map(Serial::new),
             },
             walk_cache: profile.page_walk_cache.as_ref().map(|cache| WalkCache::new(cache, profile)),
             windows: BTreeMap::new(),
@@ -103,42 +115,38 @@ impl Iommu {
         offset < bytes && u64::from(len) <= bytes - offset
     }
 
-    /// Returns when a request that arrives through root port `port` at `at` is translated. The request must lie within
-    /// one page.
+    /// Returns when a request that arrives at `at` is translated. `reads` is true if it needs data. It must lie within one
+    /// page.
     pub(super) fn translate(
         &mut self,
         access: &Access,
+        reads: bool,
         at: Time,
         rng: &mut Xoshiro256PlusPlus,
         counters: &mut MemoryCounters,
     ) -> Time {
-        let Access { port, requester, address, .. } = *access;
+        let Access { port, requester, address, len } = *access;
         let asked = at.max(self.ports[port].open_at);
         let (page, key) = self.page(requester, address);
         let table = if self.tables.len() == 1 { 0 } else { port };
-        let done = match self.tables[table].look(key, page) {
+        let (done, open_at) = match self.tables[table].look(key, page) {
             Some(valid_at) => {
                 counters.iotlb_hits += 1;
-                asked.max(valid_at) + self.hit_latency
+                (asked.max(valid_at) + self.hit_latency, asked)
             }
             None => {
                 counters.iotlb_misses += 1;
-                let begin = self.walks.begin(asked);
-                self.ports[port].open_at = begin;
-                let done = begin + self.walk(key, page, rng);
-                self.tables[table].insert(key, page, done, rng);
-                done
+                let latency = self.walk(key, page, rng);
+                let (begin, open_at) = self.walks.begin(asked, address, latency);
+                self.tables[table].insert(key, page, begin + latency, rng);
+                (begin + latency, open_at)
             }
         };
+        let service =
+            if reads { self.read_service * u64::from(len.div_ceil(READ_UNIT_BYTES)) } else { Duration::ZERO };
         let left_at = done.max(self.ports[port].left_at);
-        self.ports[port].left_at = left_at;
-        self.served(left_at);
+        self.ports[port] = InOrder { open_at: open_at + service, left_at };
         left_at
-    }
-
-    /// Notes that memory serves the latest translated request until `at`. The batch of walks ends no earlier.
-    pub(super) fn served(&mut self, at: Time) {
-        self.walks.ends_at = self.walks.ends_at.max(at);
     }
 
     /// Uses the page of `address`, in no simulated time.
@@ -163,17 +171,46 @@ impl Iommu {
     }
 }
 
-impl Batch {
-    /// Returns when a walk requested at `asked` begins: immediately if the batch has a free walker or is over,
-    /// otherwise with the next batch.
-    fn begin(&mut self, asked: Time) -> Time {
-        let earliest = if self.begun < self.most { self.begins_at } else { self.ends_at };
-        let begin = asked.max(earliest);
-        if begin >= self.ends_at {
-            (self.begun, self.begins_at) = (0, begin);
+impl Walks {
+    /// Begins a walk of `latency` for a request that was looked up at `asked`. Returns its start, and when the next
+    /// request may be looked up.
+    fn begin(&mut self, asked: Time, address: u64, latency: Duration) -> (Time, Time) {
+        let asked = asked.max(self.free_at);
+        let (begin, goes_on_at) = match &mut self.serial {
+            None => (asked, asked),
+            Some(serial) => serial.begin(asked, address, latency),
+        };
+        self.free_at = goes_on_at + self.service;
+        (begin, self.free_at)
+    }
+}
+
+impl Serial {
+    fn new(walks: &SerialWalks) -> Serial {
+        Serial {
+            region_shift: walks.region_bytes.max(1).ilog2(),
+            restart: walks.restart,
+            busy: Vec::new(),
+            waits_until: Time::ZERO,
         }
-        self.begun += 1;
-        begin
+    }
+
+    /// Returns the start of a walk, and when the lookup goes on: at once, unless another walk is waiting already.
+    fn begin(&mut self, asked: Time, address: u64, latency: Duration) -> (Time, Time) {
+        let region = address >> self.region_shift;
+        self.busy.retain(|&(_, ends_at)| ends_at + self.restart > asked);
+        let last = self.busy.iter_mut().find(|(busy, _)| *busy == region);
+        let begin = last.as_ref().map_or(asked, |(_, ends_at)| *ends_at + self.restart);
+        match last {
+            Some((_, ends_at)) => *ends_at = begin + latency,
+            None => self.busy.push((region, begin + latency)),
+        }
+        if begin == asked {
+            return (begin, asked);
+        }
+        let goes_on_at = asked.max(self.waits_until);
+        self.waits_until = self.waits_until.max(begin);
+        (begin, goes_on_at)
     }
 }
 

@@ -21,7 +21,7 @@ mod prepare;
 
 use crate::profile::{HostProfile, LINE_BYTES, LlcProfile, NumaProfile, WeightedLatency};
 use dram::Dram;
-use draw::{Power, Slept, draw};
+use draw::{Power, draw};
 use iommu::Iommu;
 use llc::{Llc, Writer};
 use rand_core::SeedableRng;
@@ -162,21 +162,17 @@ impl MemorySystem {
         mapped
     }
 
-    /// When a request that reaches the memory system at `at` is translated; the root complex is awake.
-    pub(crate) fn translate(&mut self, access: &Access, at: Time) -> Time {
+    /// When a request that reaches the memory system at `at` is translated; the root complex is awake. `reads` is true if
+    /// it needs data.
+    pub(crate) fn translate(&mut self, access: &Access, reads: bool, at: Time) -> Time {
         let mut at = at;
         if let Some(power) = &mut self.power {
             let (awake, slept) = power.wake(at, &mut self.rng);
-            self.counters.wake_ups += u64::from(slept != Slept::No);
-            if slept == Slept::Deeply
-                && let Some(dram) = &mut self.dram
-            {
-                dram.stay_awake(awake);
-            }
+            self.counters.wake_ups += u64::from(slept);
             at = awake;
         }
         let Some(iommu) = &mut self.iommu else { return at };
-        iommu.translate(access, at, &mut self.rng, &mut self.counters)
+        iommu.translate(access, reads, at, &mut self.rng, &mut self.counters)
     }
 
     /// Stays awake until `until`, since there is work.
@@ -195,24 +191,14 @@ impl MemorySystem {
     pub(crate) fn take_read(&mut self, port: usize, at: Time, service: Duration) -> Time {
         let free_at = &mut self.turns[port].read_free_at;
         *free_at = at.max(*free_at) + service;
-        let served = *free_at;
-        self.served(served)
+        *free_at
     }
 
     /// Serves a write through `port` from `at` on, after the earlier ones; returns when it has been served.
     pub(crate) fn take_write(&mut self, port: usize, at: Time, service: Duration) -> Time {
         let free_at = &mut self.turns[port].write_free_at;
         *free_at = at.max(*free_at) + service;
-        let served = *free_at;
-        self.served(served)
-    }
-
-    /// Notes when the latest request will have been served, which the IOMMU needs.
-    fn served(&mut self, at: Time) -> Time {
-        if let Some(iommu) = &mut self.iommu {
-            iommu.served(at);
-        }
-        at
+        *free_at
     }
 
     /// Returns the time when a write through `port` becomes visible: `at`, or later if an earlier write of the port becomes visible later.
@@ -225,8 +211,14 @@ impl MemorySystem {
     /// Returns the extra time of a read that came at `asked`, compared with a read of lines that a device has written.
     pub(crate) fn read(&mut self, access: &Access, asked: Time) -> Duration {
         let mut latency = Duration::ZERO;
+        let missed = self.counters.read_lines_missed;
         for line in lines(access) {
             latency = latency.max(self.read_line(line, asked));
+        }
+        if self.counters.read_lines_missed > missed
+            && let Some(dram) = &self.dram
+        {
+            latency += dram.refresh(&mut self.rng);
         }
         if self.noise.is_empty() { latency } else { latency + draw(&self.noise, &mut self.rng) }
     }
@@ -294,7 +286,7 @@ impl MemorySystem {
     fn fetch(&mut self, line: u64, asked: Time) -> Duration {
         match (&self.numa, &mut self.dram) {
             (Some(Numa { figures, memory: true, .. }), _) => figures.remote_memory_latency,
-            (_, Some(dram)) => dram.read_line(line, asked) + dram.wake(asked, &mut self.rng),
+            (_, Some(dram)) => dram.read_line(line, asked),
             (_, None) => Duration::ZERO,
         }
     }

@@ -2,7 +2,9 @@
 //! Tests of single accesses, part by part, and of their dependence on seed and order alone.
 
 use super::*;
-use crate::profile::{DramProfile, HostSettings, IommuProfile, PageSize, PowerProfile, Replacement};
+use crate::profile::{
+    DramProfile, HostSettings, IommuProfile, PageSize, PowerProfile, RefreshProfile, Replacement,
+};
 use host::caches::CachePreparation;
 use proptest::prelude::*;
 
@@ -31,7 +33,7 @@ fn profile(settings: HostSettings) -> HostProfile {
             read_allocate: false,
             eviction_latency: ns(26),
         }),
-        dram: Some(DramProfile { latency: ns(80), banks: None, sleep: None }),
+        dram: Some(DramProfile { latency: ns(80), banks: None, refresh: None }),
         numa: Some(NumaProfile {
             remote_snoop_latency: ns(94),
             remote_memory_latency: ns(120),
@@ -45,7 +47,9 @@ fn profile(settings: HostSettings) -> HostProfile {
             superpages: false,
             hit_latency: ns(3),
             page_walk_latency: ns(260),
-            walkers: 1,
+            miss_service: ns(40),
+            read_service: ns(2),
+            serial_walks: None,
             page_walk_cache: None,
         }),
         settings,
@@ -183,7 +187,7 @@ fn writes_become_visible_in_order_per_port() {
 fn preparation_fills_the_iotlb_too() {
     let mut system = system(HostSettings { iommu: Some(PageSize::Gib1), ..sockets(0, 0, 0) });
     let translate = |system: &mut MemorySystem, page: u64, when| {
-        system.translate(&access(page << 12, 64), at(when)).as_ps() / 1000 - when
+        system.translate(&access(page << 12, 64), true, at(when)).as_ps() / 1000 - when
     };
     assert_eq!([translate(&mut system, 1, 0), translate(&mut system, 1, 1000)], [260, 3]);
     let requester = device();
@@ -202,10 +206,10 @@ fn sleeping_root_complex_is_woken_once() {
     let power = vec![PowerProfile { idle: ns(100), wake }];
     let profile = HostProfile { power, ..HostProfile::ideal() };
     let mut system = seeded(&profile, 1, 1);
-    assert_eq!(system.translate(&access(0, 64), at(1000)), at(1650));
-    assert_eq!(system.translate(&access(0, 64), at(1010)), at(1650));
+    assert_eq!(system.translate(&access(0, 64), true, at(1000)), at(1650));
+    assert_eq!(system.translate(&access(0, 64), true, at(1010)), at(1650));
     system.stay_awake(at(2000));
-    assert_eq!(system.translate(&access(0, 64), at(2050)), at(2050));
+    assert_eq!(system.translate(&access(0, 64), true, at(2050)), at(2050));
     assert_eq!(system.counters().wake_ups, 1);
 }
 
@@ -233,7 +237,7 @@ proptest! {
         for (n, (line, is_write)) in (0..).zip(accesses) {
             let access = access(line * 64, 64);
             let costs = systems.each_mut().map(|system| {
-                let translated = system.translate(&access, at(n * 50));
+                let translated = system.translate(&access, !is_write, at(n * 50));
                 let latency = if is_write { system.write(&access, at(n * 50)) } else { system.read(&access, at(n * 50)) };
                 (translated, latency, *system.counters())
             });
@@ -248,28 +252,38 @@ proptest! {
     }
 }
 
-/// A client chip: what devices read stays in the cache, and memory sleeps unless the root complex has just been woken.
+/// A client chip: what devices read stays in the cache.
 #[test]
-fn memory_sleeps_and_read_lines_stay_in_the_cache() {
-    let always = |ns_| vec![WeightedLatency { parts_per_billion: 1_000_000_000, latency: ns(ns_) }];
+fn read_lines_stay_in_the_cache() {
     let mut profile = profile(sockets(0, 0, 0));
     profile.llc.as_mut().unwrap().read_allocate = true;
-    profile.dram.as_mut().unwrap().sleep = Some(PowerProfile { idle: ns(100), wake: always(650) });
     let mut system = seeded(&profile, 1, 1);
-    assert_eq!(system.read(&access(0, 64), at(1000)), ns(80 + 650), "memory sleeps");
-    assert_eq!(
-        system.read(&access(0, 64), at(5000)),
-        Duration::ZERO,
-        "the line has stayed, because a device wrote it"
-    );
-    assert_eq!(system.read(&access(64, 64), at(5050)), ns(80 + 650));
-    assert_eq!(system.read(&access(128, 64), at(5780)), ns(80), "the memory has just been woken");
+    assert_eq!(system.read(&access(0, 64), at(1000)), ns(80));
+    assert_eq!(system.read(&access(0, 64), at(5000)), Duration::ZERO, "as one written by a device");
+}
 
+#[test]
+fn root_complex_is_woken_from_the_deepest_sleep_that_it_reached() {
+    let always = |wake| vec![WeightedLatency { parts_per_billion: 1_000_000_000, latency: ns(wake) }];
     let depth = |idle: u64, wake: u64| PowerProfile { idle: ns(idle), wake: always(wake) };
-    profile.power = vec![depth(100, 60), depth(600, 640)];
+    let profile = HostProfile { power: vec![depth(100, 60), depth(600, 640)], ..HostProfile::ideal() };
     let mut system = seeded(&profile, 1, 1);
-    assert_eq!(system.translate(&access(0, 64), at(1000)), at(1640), "the deepest sleep that it reached");
-    assert_eq!(system.read(&access(0, 64), at(1640)), ns(80), "this wakes memory too");
-    assert_eq!(system.translate(&access(0, 64), at(1800)), at(1860), "lightly");
-    assert_eq!(system.read(&access(640, 64), at(5000)), ns(80 + 650), "which does not");
+    assert_eq!(system.translate(&access(0, 64), true, at(1000)), at(1640));
+    assert_eq!(system.translate(&access(0, 64), true, at(1800)), at(1860), "lightly");
+}
+
+/// Reads that miss meet refreshes; hits and writes do not.
+#[test]
+fn only_reads_from_memory_meet_refreshes() {
+    let mut profile = profile(sockets(0, 0, 0));
+    let refresh = RefreshProfile { interval: ns(1000), cycle: ns(500) };
+    profile.dram = Some(DramProfile { latency: ns(80), banks: None, refresh: Some(refresh) });
+    let mut system = seeded(&profile, 1, 1);
+    let late = |costs: Vec<Duration>| costs.iter().filter(|cost| **cost > ns(80)).count();
+    let missed: Vec<Duration> = (0..400).map(|line| system.read(&access(line * 64, 64), at(0))).collect();
+    assert!(missed.iter().all(|cost| (ns(80)..=ns(580)).contains(cost)));
+    let count = late(missed);
+    assert!((160..240).contains(&count), "{count} of 400: one half is expected");
+    system.write(&access(0, 64), at(0));
+    assert_eq!(late((0..400).map(|_| system.read(&access(0, 64), at(0))).collect()), 0);
 }

@@ -2,7 +2,7 @@
 //! Optional parts of a host's profile besides the root complex: caches, DRAM, sockets, IOMMU, splitting of completions,
 //! noise, power states. These are figures; `memory_system` uses them.
 
-use super::LINE_BYTES;
+use super::{LINE_BYTES, LONG_READ_LINES, lines};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tlp::split::completion_piece;
@@ -34,9 +34,18 @@ pub struct DramProfile {
     pub latency: Duration,
     /// Banks, if they are modelled. A bank serves one line at a time.
     pub banks: Option<DramBanks>,
-    /// Sleep of memory by itself (self-refresh), while the root complex is awake. Waking the root complex from its deepest sleep
-    /// wakes memory too.
-    pub sleep: Option<PowerProfile>,
+    /// Refresh, if it is modelled.
+    pub refresh: Option<RefreshProfile>,
+}
+
+/// Refresh of memory. A read that meets one waits until it ends (JESD79-3, JESD79-4: tREFI and tRFC). Ranks are refreshed at
+/// different times, so each read meets one by chance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefreshProfile {
+    /// Time between two refreshes of a rank (tREFI).
+    pub interval: Duration,
+    /// Time of a refresh (tRFC), at most the interval.
+    pub cycle: Duration,
 }
 
 /// Banks of memory.
@@ -81,11 +90,23 @@ pub struct IommuProfile {
     pub hit_latency: Duration,
     /// Latency of a page walk.
     pub page_walk_latency: Duration,
-    /// Maximum number of walks in a batch, 1 to 64. If all are busy, the next walk and all later requests of its root
-    /// port wait until the running walks have ended and all requests translated by then have been served.
-    pub walkers: u32,
+    /// Time that a miss occupies the lookup, so that page walks start no closer together.
+    pub miss_service: Duration,
+    /// Time that a read occupies the lookup for each 128 B or part of them.
+    pub read_service: Duration,
+    /// Walks into the same page table that follow one another; `None`: they overlap.
+    pub serial_walks: Option<SerialWalks>,
     /// A cache of upper levels of page tables.
     pub page_walk_cache: Option<PageWalkCache>,
+}
+
+/// Page walks that share a page table and do not overlap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SerialWalks {
+    /// Bytes of I/O addresses whose walks share a table: a power of two.
+    pub region_bytes: u64,
+    /// From the end of such a walk to the start of the next.
+    pub restart: Duration,
 }
 
 /// A cache of upper levels of page tables, fully associative, with LRU replacement.
@@ -142,35 +163,72 @@ pub struct CompletionProfile {
     pub streaming: bool,
     /// Reads of at least this many bytes always get completions of Max_Payload_Size.
     pub whole_from_bytes: Option<u32>,
-    /// A read that begins within a line gets that part in its own completion. Lines have 64 B, or the length of the
-    /// Read Completion Boundary if that is longer, because completions of a read end only there (`PCIe 5.0 §2.3.1.1`).
-    pub first_line_alone: bool,
+    /// Reads of up to this many bytes get the part before the first line boundary in its own completion. Lines have 64 B, or
+    /// the length of the Read Completion Boundary if that is longer, because completions of a read end only there
+    /// (`PCIe 5.0 §2.3.1.1`).
+    pub first_line_alone_bytes: u32,
     /// A read that ends within a line gets that line's part in its own completion if more than a line is left for the
     /// last one. Lines as above.
     pub last_line_alone: bool,
-    /// Idle time of the wire after each completion with a line of data or more.
-    pub gap: Duration,
-    /// Additional idle time after the last completion of a request whose completions are split to `unit_bytes`.
-    pub request_gap: Duration,
+    /// Bytes of a beat of the root complex. Completions with data occupy the wire in whole beats; 0: they have any length.
+    pub beat_bytes: u32,
+    /// Idle time of the wire after the last completion of a read, by its length.
+    pub request_gaps: RequestGaps,
     /// Additional idle time after each completion of a read whose lines took a microsecond longer than a hit in the
     /// cache, in proportion, if completions are split to `unit_bytes`. Shorter completions make the link wait sooner
     /// for the next one.
     pub late_gap: Duration,
 }
 
+/// Idle time of the wire after a read, by its length. A read of less than a line leaves none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct RequestGaps {
+    /// After reads of up to two lines.
+    pub short: Duration,
+    /// After reads of three to seven lines.
+    pub middle: Duration,
+    /// After longer reads, and after reads whose completions have Max_Payload_Size instead of `unit_bytes`.
+    pub long: Duration,
+}
+
+/// A read as its completions depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReadShape {
+    pub(crate) address: u64,
+    pub(crate) bytes: u32,
+    /// Maximum number of bytes of a completion, if less than Max_Payload_Size.
+    pub(crate) unit: Option<Mps>,
+    /// Extra time that its lines took over a hit in the cache.
+    pub(crate) late: Duration,
+}
+
 impl CompletionProfile {
-    /// Returns the idle time, in picoseconds, after a completion of `bytes` from `address` on. `last` is true for the
-    /// last completion of its read, `cut` if the read is split to `unit_bytes`. Its lines took `late` longer than a
-    /// hit.
-    pub(crate) fn rest_ps(&self, address: u64, bytes: u32, last: bool, cut: bool, late: Duration) -> u16 {
-        let dws = ((address % 4) as u32 + bytes).div_ceil(4);
-        // The idle time of a shorter completion passes while the next one is gathered.
-        let mut ps = if u64::from(dws * 4) < LINE_BYTES { 0 } else { self.gap.as_ps() };
-        if cut {
-            ps += late.as_ps() * self.late_gap.as_ps() / 1_000_000;
-            ps += if last { self.request_gap.as_ps() } else { 0 };
+    /// Returns the idle time, in picoseconds, after a completion that has `wire_bytes` with its framing and ends `read` if
+    /// it is the `last`. The wire takes `line_time` for 64 B.
+    #[inline]
+    pub(crate) fn rest_ps(&self, read: &ReadShape, wire_bytes: u32, last: bool, line_time: Duration) -> u16 {
+        let mut ps = 0;
+        if self.beat_bytes > 0 {
+            let padding = wire_bytes.next_multiple_of(self.beat_bytes) - wire_bytes;
+            ps = line_time.as_ps() * u64::from(padding) / LINE_BYTES;
+        }
+        if read.unit.is_some() {
+            ps += read.late.as_ps() * self.late_gap.as_ps() / 1_000_000;
+        }
+        if last && u64::from(read.bytes) >= LINE_BYTES {
+            ps += self.request_gap(read).as_ps();
         }
         u16::try_from(ps).unwrap_or(u16::MAX)
+    }
+
+    fn request_gap(&self, read: &ReadShape) -> Duration {
+        let is_whole = self.unit_bytes.is_some() && read.unit.is_none();
+        match lines(read.address, read.bytes) {
+            _ if is_whole => self.request_gaps.long,
+            0..=2 => self.request_gaps.short,
+            lines if lines < LONG_READ_LINES => self.request_gaps.middle,
+            _ => self.request_gaps.long,
+        }
     }
 
     /// Returns the bytes of the next completion of a read, from `address` on, after `sent` bytes have been sent and `left`
@@ -179,7 +237,7 @@ impl CompletionProfile {
         let usual = completion_piece(address, left, mps, rcb);
         let line = rcb.bytes();
         let into_line = address as u32 & (line - 1);
-        if self.first_line_alone && sent == 0 && into_line > 0 {
+        if sent == 0 && left <= self.first_line_alone_bytes && into_line > 0 {
             return usual.min(line - into_line);
         }
         let beyond = (address as u32).wrapping_add(left) & (line - 1);
@@ -199,7 +257,7 @@ pub struct WeightedLatency {
     pub latency: Duration,
 }
 
-/// A sleep state of a root complex or of memory.
+/// A sleep state of a root complex.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PowerProfile {
     /// Idle time after which the part sleeps.
@@ -236,18 +294,58 @@ mod tests {
         out
     }
 
+    /// Beats of 16 B and gaps of the E5-2637 v3 on a wire of 7.877 B/ns (rules for bw_dma_off_rd.csv). Rows: address, bytes of
+    /// the read and of the completion, unit, lateness in ns, whether it is the last completion, idle time in ps.
+    #[test]
+    fn completions_rest_until_the_next_beat_and_request() {
+        let ps = Duration::from_ps;
+        let profile = CompletionProfile {
+            unit_bytes: Mps::new(128).ok(),
+            beat_bytes: 16,
+            request_gaps: RequestGaps { short: ps(3_000), middle: ps(2_000), long: ps(350) },
+            late_gap: ps(8_000),
+            ..CompletionProfile::default()
+        };
+        let unit = profile.unit_bytes;
+        let rows = [
+            // 20 + 64 B end 12 B before a beat does, 20 + 12 B with it.
+            (0, 64, 84, unit, 0, true, 1_523 + 3_000),
+            (0, 12, 32, unit, 0, true, 0),
+            (0, 128, 148, unit, 0, true, 1_523 + 3_000),
+            // With a digest, offset 8 is the fast one.
+            (0, 128, 152, unit, 0, true, 1_015 + 3_000),
+            (0, 256, 148, unit, 0, false, 1_523),
+            (0, 256, 148, unit, 100, false, 1_523 + 800),
+            (0, 256, 148, unit, 100, true, 1_523 + 800 + 2_000),
+            (0, 512, 276, None, 100, true, 1_523 + 350),
+            (0, 512, 148, unit, 0, true, 1_523 + 350),
+            (0, 320, 276, None, 0, true, 1_523 + 350),
+        ];
+        for (address, bytes, wire_bytes, unit, late, last, expected) in rows {
+            let read = ReadShape { address, bytes, unit, late: Duration::from_ns(late) };
+            let rest = profile.rest_ps(&read, wire_bytes, last, ps(8_125));
+            assert_eq!(rest, expected, "{bytes} B, {wire_bytes} on the wire, {late} ns late");
+        }
+        let plain = CompletionProfile::default();
+        let read = ReadShape { address: 1, bytes: 100, unit: None, late: Duration::ZERO };
+        assert_eq!(plain.rest_ps(&read, 123, true, ps(8_125)), 0);
+    }
+
     /// 128 B at offset 1, by which bw_dma_off_rd.csv distinguishes Haswell and Ivy Bridge; aligned reads do not change.
     #[test]
     fn partial_lines_get_their_own_completion() {
         let usual = CompletionProfile::default();
-        let first = CompletionProfile { first_line_alone: true, ..usual.clone() };
+        let first = CompletionProfile { first_line_alone_bytes: 4096, ..usual.clone() };
+        let one_line = CompletionProfile { first_line_alone_bytes: 64, ..usual.clone() };
         let both = CompletionProfile { last_line_alone: true, ..first.clone() };
-        let rows: [(&CompletionProfile, u64, u32, &[u32]); 8] = [
+        let rows: [(&CompletionProfile, u64, u32, &[u32]); 10] = [
             (&usual, 1, 128, &[127, 1]),
             (&first, 1, 128, &[63, 65]),
             (&both, 1, 128, &[63, 64, 1]),
             (&first, 1, 63, &[63]),
             (&first, 1, 64, &[63, 1]),
+            (&one_line, 1, 64, &[63, 1]),
+            (&one_line, 1, 128, &[127, 1]),
             (&both, 0, 256, &[128, 128]),
             (&both, 0, 200, &[128, 64, 8]),
             (&both, 60, 4, &[4]),
@@ -264,8 +362,9 @@ mod tests {
         for (boundary, first_line_alone, last_line_alone) in
             [64, 128].into_iter().flat_map(|b| [(b, true, false), (b, true, true), (b, false, true)])
         {
+            let first_line_alone_bytes = if first_line_alone { 4096 } else { 0 };
             let profile =
-                CompletionProfile { first_line_alone, last_line_alone, ..CompletionProfile::default() };
+                CompletionProfile { first_line_alone_bytes, last_line_alone, ..CompletionProfile::default() };
             let rcb = Rcb::new(boundary).unwrap();
             for address in 0..256 {
                 for bytes in 1..=520 {
@@ -279,7 +378,7 @@ mod tests {
             }
         }
         let both = CompletionProfile {
-            first_line_alone: true,
+            first_line_alone_bytes: 4096,
             last_line_alone: true,
             ..CompletionProfile::default()
         };

@@ -6,14 +6,19 @@ use super::{Base, PortSettings, Ready};
 use crate::effects::Effect;
 use crate::ledger::Turn;
 use crate::memory_system::Access;
-use crate::profile::{LONG_READ_LINES, lines};
+use crate::profile::{LONG_READ_LINES, ReadShape, lines};
 use crate::stages::Stage;
 use config::{Side, Uncorrectable};
+use link::TLP_FRAMING_BYTES;
 use tlp::rules::reasons::{poisoned, request_type, unclaimed};
 use tlp::{
     Account, Asked, AtomicOp, AtomicRequest, Attributes, Awaited, Bdf, Body, Data, Duration, MemoryOp,
     MemoryRequest, Mps, OperandSize, Repr, RuleId, Span, Status, TcSet, Time, Tlp, TrafficClass, Violation,
 };
+
+/// Bytes of a completion on the wire in addition to its data: header of three DW, framing and LCRC (`PCIe 5.0 §2.2.9,
+/// §4.2.2.2`).
+const COMPLETION_OVERHEAD_BYTES: u32 = 12 + TLP_FRAMING_BYTES;
 
 /// Interval between polls of memory that is elsewhere.
 const ASK_AGAIN: Duration = Duration::from_us(1);
@@ -348,7 +353,13 @@ impl Completer {
         let repr = Repr { td: ecrc, ..job.completion(completer, piece, completion_attributes) };
         let data = if with_data { job.data.slice(job.sent as usize, piece as usize) } else { Data::NONE };
         let rest_ps = match with_data {
-            true => base.profile.completions.rest_ps(at, piece, piece == left, job.unit.is_some(), job.late),
+            true => {
+                let Job { address, byte_count: bytes, unit, late, .. } = *job;
+                let dws = ((at % 4) as u32 + piece).div_ceil(4);
+                let wire_bytes = COMPLETION_OVERHEAD_BYTES + 4 * (dws + u32::from(ecrc));
+                let read = ReadShape { address, bytes, unit, late };
+                base.profile.completions.rest_ps(&read, wire_bytes, piece == left, base.ports[port].line_time)
+            }
             false => 0,
         };
         job.sent += piece;

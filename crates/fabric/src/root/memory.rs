@@ -47,7 +47,7 @@ pub(super) struct Served {
     pub(super) answered: Time,
     /// When the answer is back at the root port.
     pub(super) ready: Time,
-    /// Extra time that its lines took over a hit in the cache.
+    /// Extra time that its translation and its lines took over hits in IOTLB and cache.
     pub(super) late: Duration,
 }
 
@@ -224,7 +224,7 @@ impl Memory {
         let asked = now + p.root_complex_latency;
         let service = p.write_service(access.address, access.len);
         let Some(system) = &mut self.system else { return asked };
-        let translated = system.translate(access, asked);
+        let translated = system.translate(access, false, asked);
         self.write_free_at = self.write_free_at.max(asked) + service;
         let taken = system.take_write(access.port, translated, service).max(self.write_free_at);
         let latency = p.memory_write_latency + system.write(access, asked);
@@ -272,16 +272,17 @@ impl Memory {
         let Some(system) = &mut self.system else {
             return Served { asked, answered: asked, ready: asked, late: Duration::ZERO };
         };
-        let translated = system.translate(access, asked);
+        let translated = system.translate(access, service.read.is_some(), asked);
         let mut taken = translated.max(system.visible_at(access.port));
         let (mut answered, mut late) = (taken, Duration::ZERO);
         if let Some(service) = service.read {
             self.read_free_at = self.read_free_at.max(asked) + service;
             taken = system.take_read(access.port, taken, service).max(self.read_free_at);
-            late = system.read(access, asked);
+            let extra = system.read(access, asked);
+            late = extra + translated.since(asked);
             let hidden = p.hidden_service(access.address, access.len, request.line_time);
             let first_there = Time::from_ps(taken.as_ps() - hidden.as_ps());
-            answered = first_there + p.memory_read_latency + late;
+            answered = first_there + p.memory_read_latency + extra;
         }
         if let Some(service) = service.write {
             self.write_free_at = self.write_free_at.max(asked) + service;

@@ -8,7 +8,7 @@ use host::caches::CachePreparation;
 use proptest::prelude::*;
 use riser_fabric::profile::{
     CompletionProfile, DramProfile, HostSettings, IommuProfile, LlcProfile, NumaProfile, PageSize,
-    PowerProfile, Replacement, WeightedLatency,
+    PowerProfile, Replacement, RequestGaps, WeightedLatency,
 };
 use riser_fabric::{
     Fabric, HostProfile, Limits, LinkId, MemoryCounters, PortId, Side, Stop, Transaction, TransactionTap,
@@ -43,7 +43,9 @@ fn iommu() -> IommuProfile {
         superpages: true,
         hit_latency: Duration::ZERO,
         page_walk_latency: ns(260),
-        walkers: 1,
+        miss_service: ns(40),
+        read_service: ns(2),
+        serial_walks: None,
         page_walk_cache: None,
     }
 }
@@ -59,7 +61,7 @@ fn modelled(settings: HostSettings) -> HostProfile {
             read_allocate: false,
             eviction_latency: ns(26),
         }),
-        dram: Some(DramProfile { latency: ns(80), banks: None, sleep: None }),
+        dram: Some(DramProfile { latency: ns(80), banks: None, refresh: None }),
         numa: Some(NumaProfile {
             remote_snoop_latency: ns(94),
             remote_memory_latency: ns(120),
@@ -257,8 +259,8 @@ fn page_walk_delays_its_request_and_later_ones() {
     let counters = *fabric.root().memory_counters().unwrap();
     assert_eq!((counters.iotlb_hits, counters.iotlb_misses), (2, 3), "each requester has its own context");
     let hidden = HostProfile { llc: None, dram: None, numa: None, ..host };
-    // The second walk begins when the only walker is free.
-    assert_eq!(excess(hidden, &[], &asks), [260, 0, 260, 519, 0]);
+    // The second walk begins 40 ns after the first, 1 ns before.
+    assert_eq!(excess(hidden, &[], &asks), [260, 0, 260, 299, 0]);
 }
 
 /// Only the given range is mapped. A request outside is refused and counted, as by VT-d.
@@ -359,38 +361,55 @@ fn completions_are_split_by_the_profile() {
     }
 }
 
-/// During a gap the wire is idle: bytes and busy time are the same, but the last completion ends 4 x 20 ns later. The
-/// gap after it does not count, because no TLP waits for it.
+/// Beats of 16 B show as an idle wire: 148 B occupy 160 ns. The bytes are the same, and the last of four completions ends
+/// 3 x 12 ns later.
 #[test]
-fn gap_after_completions_leaves_the_wire_idle() {
-    let host = |gap| HostProfile {
-        completions: CompletionProfile { unit_bytes: unit(Some(128)), gap, ..CompletionProfile::default() },
+fn completions_occupy_whole_beats() {
+    let host = |beat_bytes| HostProfile {
+        completions: CompletionProfile {
+            unit_bytes: unit(Some(128)),
+            beat_bytes,
+            ..CompletionProfile::default()
+        },
         ..plain()
     };
     let asks = [(0, 50_000, MemoryOp::Read, BUFFER, 512)];
-    let run = |gap| {
-        let (all, fabric) = run(host(gap), &[], &asks);
+    let run = |beat_bytes| {
+        let (all, fabric) = run(host(beat_bytes), &[], &asks);
         let counters = fabric.port_counters(PortId::new(LinkId(0), Side::Root));
         (all[0].latency().as_ps() / 1000, counters.tlps, counters.payload_bytes)
     };
-    let (without, with) = (run(Duration::ZERO), run(ns(20)));
-    assert_eq!(with, (without.0 + 60, without.1, without.2));
+    let (without, with) = (run(0), run(16));
+    assert_eq!(with, (without.0 + 36, without.1, without.2));
+    assert_eq!(run(4), without, "148 B are whole beats of 4 B");
 }
 
-/// After the last completion of a request the gap is longer, if completions are shorter than Max_Payload_Size.
+/// The gap after a request depends on its length, and on whether its completions are split at `unit_bytes`.
 #[test]
-fn request_gap_follows_each_request() {
-    let second = |unit_bytes, request_gap| {
+fn requests_are_followed_by_the_gap_of_their_length() {
+    let second = |unit_bytes, request_gaps, len| {
         let completions =
-            CompletionProfile { unit_bytes: unit(unit_bytes), request_gap, ..CompletionProfile::default() };
-        let read = |n: u64| (0, 50_000, MemoryOp::Read, BUFFER + n * 512, 128);
+            CompletionProfile { unit_bytes: unit(unit_bytes), request_gaps, ..CompletionProfile::default() };
+        let completions = CompletionProfile { whole_from_bytes: Some(400), ..completions };
+        let read = |n: u64| (0, 50_000, MemoryOp::Read, BUFFER + n * 1024, len);
         let (all, _) = run(HostProfile { completions, ..plain() }, &[], &[read(0), read(1)]);
         all[1].latency().as_ps() / 1000
     };
-    // While the wire is idle, DLLPs of 8 B become due that go before the second: at most two.
-    let later = second(Some(128), ns(20)) - second(Some(128), Duration::ZERO);
-    assert!((20..=36).contains(&later), "{later} ns");
-    assert_eq!(second(None, ns(20)), second(None, Duration::ZERO));
+    let gaps = RequestGaps { short: ns(17), middle: ns(37), long: ns(7) };
+    let rows = [
+        (Some(128), 63, 0),
+        (Some(128), 128, 17),
+        (Some(128), 256, 37),
+        (Some(128), 416, 7),
+        (Some(128), 512, 7),
+        (None, 128, 17),
+        (None, 512, 7),
+    ];
+    for (unit, len, gap) in rows {
+        let later = second(unit, gaps, len) - second(unit, RequestGaps::default(), len);
+        // While the wire is idle, DLLPs of 8 B become due that go before the second: at most two.
+        assert!((gap..=gap + 16).contains(&later), "{later} ns after {len} B");
+    }
 }
 
 /// From a certain length on, reads get completions of Max_Payload_Size after any earlier reads (as on Broadwell,
@@ -475,8 +494,12 @@ proptest! {
         let free = HostProfile {
             llc: Some(llc),
             dram: Some(DramProfile::default()),
-            // A batch that is never full. Otherwise the next batch would wait until this one has been served.
-            iommu: Some(IommuProfile { page_walk_latency: none, walkers: 64, ..iommu() }),
+            iommu: Some(IommuProfile {
+                page_walk_latency: none,
+                miss_service: none,
+                read_service: none,
+                ..iommu()
+            }),
             settings,
             ..plain.clone()
         };

@@ -69,6 +69,7 @@ impl Default for HostMap {
 /// | Completion Timeout, LTR, IDO | unchanged after reset |
 /// | error reporting | Device Control's four enables, SERR# Enable of Command and Bridge Control, Root Error Command |
 /// | ACS | off, or redirection in every port that has it |
+/// | ECRC Generation Enable | in root ports, in devices, in both or in none: see [`EcrcPolicy`] |
 /// | interrupts | MSI-X with all vectors of its table, otherwise MSI with all requested vectors, otherwise INTx |
 /// | Memory, I/O Space, Bus Master Enable | in every function with BARs or windows of the kind; Bus Master in all |
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -95,6 +96,8 @@ pub struct Policy {
     pub error_reporting: bool,
     /// Access Control Services.
     pub acs: AcsPolicy,
+    /// Functions whose TLPs have an ECRC.
+    pub ecrc: EcrcPolicy,
     /// Prefers MSI-X to MSI.
     pub msix: bool,
     /// Prefers MSI to INTx.
@@ -145,6 +148,7 @@ impl Default for Policy {
             no_snoop: true,
             error_reporting: true,
             acs: AcsPolicy::Off,
+            ecrc: EcrcPolicy::default(),
             msix: true,
             msi: true,
             vfs: VfPolicy::Off,
@@ -181,6 +185,16 @@ pub enum AcsPolicy {
     /// Source Validation, P2P Request and Completion Redirect and Upstream Forwarding, if a port has them. All peer
     /// traffic goes through the root complex, as an IOMMU needs it.
     Redirect,
+}
+
+/// Functions in which ECRC Generation Enable is set, so that their TLPs have a digest (`PCIe 5.0 §2.7.1`), if they are
+/// capable of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EcrcPolicy {
+    /// Root ports.
+    pub root_ports: bool,
+    /// Functions of devices, but not switch ports.
+    pub devices: bool,
 }
 
 /// Virtual functions to enable.

@@ -10,6 +10,7 @@ use crate::cpu::Cpu;
 use config::PortType;
 use config::cap::pcie;
 use config::cap::pcie::{device_control, device_control_2, link_control};
+use config::ext::aer;
 use config::header;
 use config::register::put;
 use std::collections::BTreeMap;
@@ -136,7 +137,8 @@ pub(super) async fn apply(
     if policy.error_reporting {
         config.report_errors(function).await?;
     }
-    config.access_control(policy, function).await
+    config.access_control(policy, function).await?;
+    config.digests(policy, function).await
 }
 
 /// True if requests of this function may have 10-bit tags up to the root complex, and completions on the way back
@@ -191,6 +193,18 @@ impl Config<'_> {
         let is_root = function.port_type() == Some(PortType::RootPort);
         let Some(at) = function.extended_capability(extended::AER).filter(|_| is_root) else { return Ok(()) };
         self.write(at + extended::ROOT_ERROR_COMMAND, ALL_BYTES, extended::ROOT_ERROR_ENABLES).await
+    }
+
+    /// Sets ECRC Generation Enable by the policy. A function without the capability ignores it.
+    async fn digests(&self, policy: &Policy, function: &Function) -> Result<(), FirmwareError> {
+        let wanted = match function.port_type() {
+            Some(PortType::RootPort) => policy.ecrc.root_ports,
+            _ => policy.ecrc.devices && function.bridge.is_none(),
+        };
+        match function.extended_capability(extended::AER).filter(|_| wanted) {
+            Some(at) => self.change(at + aer::CONTROL, 0, aer::control::ECRC_GENERATION).await,
+            None => Ok(()),
+        }
     }
 
     async fn access_control(&self, policy: &Policy, function: &Function) -> Result<(), FirmwareError> {

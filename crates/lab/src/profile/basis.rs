@@ -43,17 +43,22 @@ const WRITE_LATENCY: [Place; 5] = [
     ("", "write_line_service_ps"),
     ("llc", "eviction_latency_ps"),
 ];
-const READ_RATE: [Place; 4] = [
+const READ_RATE: [Place; 5] = [
     ("", "read_request_service_ps"),
     ("", "read_line_service_ps"),
-    ("completions", "gap_ps"),
-    ("completions", "request_gap_ps"),
+    ("completions", "short_gap_ps"),
+    ("completions", "middle_gap_ps"),
+    ("completions", "long_gap_ps"),
 ];
 const WRITE_RATE: [Place; 2] = [("", "write_request_service_ps"), ("", "write_line_service_ps")];
 const INTERRUPT: [Place; 2] = [ROOT_COMPLEX, ("", "interrupt_latency_ps")];
 /// Figures of the IOMMU, for labs in which it is on.
-const IOMMU: [Place; 3] =
-    [("iommu", "hit_latency_ps"), ("iommu", "page_walk_latency_ps"), ("iommu", "walkers")];
+const IOMMU: [Place; 4] = [
+    ("iommu", "hit_latency_ps"),
+    ("iommu", "page_walk_latency_ps"),
+    ("iommu", "miss_service_ps"),
+    ("iommu", "read_service_ps"),
+];
 /// Figures of the other socket, for labs that use it.
 const NUMA: [Place; 3] = [
     ("numa", "remote_snoop_latency_ps"),
@@ -143,9 +148,9 @@ mod tests {
             ("xeon-e5-2637v3", IommuPages::Off, Aspect::ReadLatency, Fitted),
             ("xeon-e5-2637v3", IommuPages::Off, Aspect::ReadRate, Fitted),
             ("xeon-e5-2637v3", IommuPages::Off, Aspect::Interrupt, Assumed),
-            // Its gaps are from other servers.
             ("xeon-e5-2620v3", IommuPages::Off, Aspect::ReadLatency, Fitted),
-            ("xeon-e5-2620v3", IommuPages::Off, Aspect::ReadRate, Assumed),
+            // Its gaps are those of all E5 servers.
+            ("xeon-e5-2620v3", IommuPages::Off, Aspect::ReadRate, Fitted),
             // Its page walk is a guess.
             ("xeon-e3-1226v3", IommuPages::Off, Aspect::ReadLatency, Fitted),
             ("xeon-e3-1226v3", IommuPages::Kib4, Aspect::ReadLatency, Assumed),

@@ -3,10 +3,11 @@
 
 use super::HOSTS;
 use super::host_parts::{
-    CompletionsTable, DramTable, IommuTable, LatencyRow, LlcTable, NumaTable, PowerTable,
+    CompletionsTable, DramTable, IommuTable, LatencyRow, LlcTable, NumaTable, PowerTable, RefreshTable,
 };
 use crate::schema::Link;
 use fabric::HostProfile;
+use host::firmware::EcrcPolicy;
 use plug::file::Folder;
 use plug::profile::{Figure, ProfileError};
 use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes, Picoseconds, RcbBytes};
@@ -71,6 +72,11 @@ pub struct HostFile {
     /// Maximum number of outstanding non-posted requests of the host at a root port.
     #[schemars(extend("minimum" = 1, "maximum" = 256))]
     pub max_host_requests_per_port: Figure<u16>,
+    /// The firmware enables ECRC generation in root ports, so that their TLPs have a digest of 4 B (lspci: `ECRCGenEn+`). Default:
+    /// false.
+    pub ecrc_root_ports: Option<Figure<bool>>,
+    /// The same in devices. Default: false.
+    pub ecrc_devices: Option<Figure<bool>>,
     /// The last-level cache.
     pub llc: Option<LlcTable>,
     /// Memory below the cache.
@@ -132,9 +138,7 @@ fn file_in(name: &str, base: &Folder) -> Result<Arc<HostFile>, ProfileError> {
     if let Some(file) = known().get(name) {
         return Ok(Arc::clone(file));
     }
-    let (path, file): (_, HostFile) = HOSTS.read(name, base)?;
-    file.check(&path)?;
-    let file = Arc::new(file);
+    let file = Arc::new(HOSTS.read(name, base, HostFile::check)?);
     if let Some(shipped) = HOSTS.get(name) {
         known().insert(shipped.name, Arc::clone(&file));
     }
@@ -144,8 +148,8 @@ fn file_in(name: &str, base: &Folder) -> Result<Arc<HostFile>, ProfileError> {
 impl HostFile {
     fn check(&self, path: &Path) -> Result<(), ProfileError> {
         self.llc.as_ref().map_or(Ok(()), |llc| llc.check(path))?;
-        let sleep = self.dram.as_ref().and_then(|dram| dram.sleep.as_ref());
-        PowerTable::check_all(path, "dram.sleep", sleep.map_or(&[], std::slice::from_ref))?;
+        let refresh = self.dram.as_ref().and_then(|dram| dram.refresh.as_ref());
+        refresh.map_or(Ok(()), |refresh: &RefreshTable| refresh.check(path))?;
         self.iommu.as_ref().map_or(Ok(()), |iommu| iommu.check(path))?;
         LatencyRow::check_all(path, "noise", &self.noise)?;
         PowerTable::check_all(path, "power", &self.power)
@@ -174,6 +178,10 @@ impl HostFile {
             completions: self.completions.as_ref().map(CompletionsTable::profile).unwrap_or_default(),
             noise: LatencyRow::profiles(&self.noise),
             power: self.power.iter().map(PowerTable::profile).collect(),
+            ecrc: EcrcPolicy {
+                root_ports: self.ecrc_root_ports.as_ref().is_some_and(|figure| figure.value),
+                devices: self.ecrc_devices.as_ref().is_some_and(|figure| figure.value),
+            },
             settings: fabric::profile::HostSettings::default(),
         }
     }

@@ -4,7 +4,7 @@
 
 use fabric::profile::{
     CompletionProfile, DramBanks, DramProfile, IommuProfile, LlcProfile, NumaProfile, PageWalkCache,
-    PowerProfile, Replacement, WeightedLatency,
+    PowerProfile, RefreshProfile, Replacement, RequestGaps, SerialWalks, WeightedLatency,
 };
 use plug::profile::{Figure, ProfileError, check};
 use plug::values::Picoseconds;
@@ -45,9 +45,20 @@ pub struct DramTable {
     pub latency_ps: Figure<Picoseconds>,
     /// Banks, if lines of one bank are served one after another.
     pub banks: Option<BanksTable>,
-    /// Sleep state of memory while the root complex is awake. Waking the root complex from its deepest sleep also wakes
-    /// memory.
-    pub sleep: Option<PowerTable>,
+    /// Refresh, which delays some reads.
+    pub refresh: Option<RefreshTable>,
+}
+
+/// Refresh of memory: a read that meets one waits until it ends.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RefreshTable {
+    /// Time between two refreshes of a rank (tREFI): 1 to 100 us.
+    #[schemars(extend("minimum" = 1_000_000, "maximum" = 100_000_000))]
+    pub interval_ps: Figure<Picoseconds>,
+    /// Time of a refresh (tRFC), by the size of the chips: 1 ns up to the interval.
+    #[schemars(extend("minimum" = 1_000, "maximum" = 100_000_000))]
+    pub cycle_ps: Figure<Picoseconds>,
 }
 
 /// Banks of memory.
@@ -99,13 +110,29 @@ pub struct IommuTable {
     pub hit_latency_ps: Figure<Picoseconds>,
     /// Latency of a page walk.
     pub page_walk_latency_ps: Figure<Picoseconds>,
-    /// Number of concurrent page walks, 1 to 64. If all walkers are busy, the next walk and all later requests of its
-    /// root port wait. Such requests wait until these walks have ended, and until memory has served the requests that
-    /// were translated by then.
-    #[schemars(extend("minimum" = 1, "maximum" = 64))]
-    pub walkers: Figure<u32>,
+    /// Time that a miss occupies the lookup, up to 10 us: page walks start at least this far apart, and overlap.
+    #[schemars(extend("minimum" = 0, "maximum" = 10_000_000))]
+    pub miss_service_ps: Figure<Picoseconds>,
+    /// Time that a read occupies the lookup for each 128 B or part of them, up to 1 us.
+    #[schemars(extend("minimum" = 0, "maximum" = 1_000_000))]
+    pub read_service_ps: Figure<Picoseconds>,
+    /// Page walks into the same table that do not overlap.
+    pub serial_walks: Option<SerialWalksTable>,
     /// A cache of upper levels of page tables.
     pub page_walk_cache: Option<PageWalkCacheTable>,
+}
+
+/// Page walks into the same table follow one another. One walk may wait for that; a second one stops all lookups until the first
+/// has started.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SerialWalksTable {
+    /// Bytes of I/O addresses whose walks share a table: a power of two, 4096 to 2^39.
+    #[schemars(extend("minimum" = 4096, "maximum" = 549_755_813_888_u64, "powerOfTwo" = true))]
+    pub region_bytes: Figure<u64>,
+    /// From the end of such a walk to the start of the next, up to 10 us.
+    #[schemars(extend("minimum" = 0, "maximum" = 10_000_000))]
+    pub restart_ps: Figure<Picoseconds>,
 }
 
 /// A cache of upper levels of page tables, fully associative, with least-recently-used replacement.
@@ -136,22 +163,30 @@ pub struct CompletionsTable {
     /// such rule.
     #[schemars(extend("minimum" = 1, "maximum" = 4096))]
     pub whole_from_bytes: Option<Figure<u32>>,
-    /// A read that starts within a line gets the rest of that line in a separate completion. Default: false.
-    pub first_line_alone: Option<Figure<bool>>,
+    /// A read of at most this many bytes, 0 to 4096, that starts within a line gets the rest of that line in a separate
+    /// completion. Default: 0.
+    #[schemars(extend("minimum" = 0, "maximum" = 4096))]
+    pub first_line_alone_bytes: Option<Figure<u32>>,
     /// A read that ends within a line gets the start of that line in a separate completion, if its last completion would be
     /// longer than a line. Default: false.
     pub last_line_alone: Option<Figure<bool>>,
-    /// Idle time of the wire after each completion with at least a line of data.
+    /// Bytes of a beat of the root complex: a power of two, 4 to 64. A completion occupies the wire in whole beats. Default: it
+    /// ends anywhere.
+    #[schemars(extend("minimum" = 4, "maximum" = 64, "powerOfTwo" = true))]
+    pub beat_bytes: Option<Figure<u32>>,
+    /// Idle time of the wire after a read of 64 B to two lines, up to 20 ns. Default: 0.
     #[schemars(extend("minimum" = 0, "maximum" = 20_000))]
-    pub gap_ps: Figure<Picoseconds>,
-    /// Additional idle time after the last completion of a request whose completions are split at `unit_bytes`.
-    /// Default: 0.
+    pub short_gap_ps: Option<Figure<Picoseconds>>,
+    /// The same after a read of three to seven lines. Default: 0.
     #[schemars(extend("minimum" = 0, "maximum" = 20_000))]
-    pub request_gap_ps: Option<Figure<Picoseconds>>,
+    pub middle_gap_ps: Option<Figure<Picoseconds>>,
+    /// The same after a longer read, or one that gets completions of Max_Payload_Size instead of `unit_bytes`. Default: 0.
+    #[schemars(extend("minimum" = 0, "maximum" = 20_000))]
+    pub long_gap_ps: Option<Figure<Picoseconds>>,
     /// Additional idle time after each completion of a read whose lines took a microsecond longer than a cache hit, otherwise
-    /// in proportion. Applies if completions are split at `unit_bytes`. Default: 0. The three gaps after one
-    /// completion add up to at most 65 ns.
-    #[schemars(extend("minimum" = 0, "maximum" = 50_000))]
+    /// in proportion. Applies if completions are split at `unit_bytes`; up to 40 ns. Default: 0. The idle time after one
+    /// completion is at most 65 ns.
+    #[schemars(extend("minimum" = 0, "maximum" = 40_000))]
     pub late_gap_ps: Option<Figure<Picoseconds>>,
 }
 
@@ -208,8 +243,18 @@ impl DramTable {
         DramProfile {
             latency: ps(&self.latency_ps),
             banks: self.banks.as_ref().map(BanksTable::profile),
-            sleep: self.sleep.as_ref().map(PowerTable::profile),
+            refresh: self.refresh.as_ref().map(RefreshTable::profile),
         }
+    }
+}
+
+impl RefreshTable {
+    pub(super) fn check(&self, path: &Path) -> Result<(), ProfileError> {
+        check(path, "dram.refresh.cycle_ps", self.cycle_ps.value.0, 1_000, self.interval_ps.value.0)
+    }
+
+    fn profile(&self) -> RefreshProfile {
+        RefreshProfile { interval: ps(&self.interval_ps), cycle: ps(&self.cycle_ps) }
     }
 }
 
@@ -251,7 +296,9 @@ impl IommuTable {
             superpages: self.superpages.value,
             hit_latency: ps(&self.hit_latency_ps),
             page_walk_latency: ps(&self.page_walk_latency_ps),
-            walkers: self.walkers.value,
+            miss_service: ps(&self.miss_service_ps),
+            read_service: ps(&self.read_service_ps),
+            serial_walks: self.serial_walks.as_ref().map(SerialWalksTable::profile),
             page_walk_cache: self.page_walk_cache.as_ref().map(|cache| PageWalkCache {
                 entries: cache.entries.value,
                 pages_per_entry: cache.pages_per_entry.value,
@@ -261,18 +308,29 @@ impl IommuTable {
     }
 }
 
+impl SerialWalksTable {
+    fn profile(&self) -> SerialWalks {
+        SerialWalks { region_bytes: self.region_bytes.value, restart: ps(&self.restart_ps) }
+    }
+}
+
 impl CompletionsTable {
     pub(super) fn profile(&self) -> CompletionProfile {
+        let gap = |figure: &Option<Figure<Picoseconds>>| figure.as_ref().map_or(Duration::ZERO, ps);
         CompletionProfile {
             // Checked earlier.
             unit_bytes: self.unit_bytes.as_ref().and_then(|unit| Mps::new(unit.value).ok()),
             streaming: self.streaming.value,
             whole_from_bytes: self.whole_from_bytes.as_ref().map(|bytes| bytes.value),
-            first_line_alone: is_set(self.first_line_alone.as_ref()),
+            first_line_alone_bytes: self.first_line_alone_bytes.as_ref().map_or(0, |bytes| bytes.value),
             last_line_alone: is_set(self.last_line_alone.as_ref()),
-            gap: ps(&self.gap_ps),
-            request_gap: self.request_gap_ps.as_ref().map_or(Duration::ZERO, ps),
-            late_gap: self.late_gap_ps.as_ref().map_or(Duration::ZERO, ps),
+            beat_bytes: self.beat_bytes.as_ref().map_or(0, |bytes| bytes.value),
+            request_gaps: RequestGaps {
+                short: gap(&self.short_gap_ps),
+                middle: gap(&self.middle_gap_ps),
+                long: gap(&self.long_gap_ps),
+            },
+            late_gap: gap(&self.late_gap_ps),
         }
     }
 }
@@ -299,7 +357,7 @@ impl PowerTable {
         if let Some(pair) = depths.windows(2).find(|pair| idle(&pair[0]) >= idle(&pair[1])) {
             let (one, next) = (idle(&pair[0]), idle(&pair[1]));
             let message = format!("{key}.idle_ps of {next} after {one}, expected rising values");
-            return Err(ProfileError::Wrong { path: path.to_owned(), message });
+            return Err(ProfileError::of_key(path, &format!("{key}.idle_ps"), message));
         }
         depths.iter().try_for_each(|depth| LatencyRow::check_all(path, &format!("{key}.wake"), &depth.wake))
     }

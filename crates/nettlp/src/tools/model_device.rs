@@ -81,6 +81,7 @@ impl ModelFunction {
             lenient_completions: limits.lenient_completions,
             id: Bdf::default(),
             done_vector: 0,
+            digests: false,
             completion_timeout: limits.completion_timeout,
             payloads: &pool,
             memory: &memory,
