@@ -336,7 +336,9 @@ fn check_slots(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
     }
     let mut errors = check_names(lab);
     errors.extend(lab.hanging().flat_map(|own| check_link(place, lab, &own)));
-    errors.extend(lab.switch.iter().flat_map(|s| found([check_arbitration(s), check_weights(lab, s), check_places(s)])));
+    errors.extend(
+        lab.switch.iter().flat_map(|s| found([check_arbitration(s), check_weights(lab, s), check_places(s)])),
+    );
     errors.extend(check_tree(lab).err());
     let unused = unused::of_all(&lab.link, lab.slot.iter().map(|s| &s.link));
     if let (Some(fault), Some(slot)) = (unused, lab.slot.first()) {

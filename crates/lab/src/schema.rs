@@ -5,7 +5,9 @@ pub use crate::fault_schema::{
     Fault, FaultDirection, FaultFrames, FaultKind, FaultStatus, Outage, OutageKind,
 };
 pub use crate::host_schema::{IommuPages, IommuWindow};
-pub use crate::link_schema::{Arbitration, FlowControl, LinkChange, ReplayCursor, ReplayTimer, VirtualChannel};
+pub use crate::link_schema::{
+    Arbitration, FlowControl, LinkChange, ReplayCursor, ReplayTimer, VirtualChannel,
+};
 pub use crate::switch_schema::{PortArbitration, Switch};
 pub use fabric::{Forwarding, PeerToPeer, PlaceUntil, TlpType};
 use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes, Probability, RcbBytes};

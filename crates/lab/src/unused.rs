@@ -99,7 +99,9 @@ fn with_credits(said: &Link, found: &mut Vec<Unused>) {
 fn ack_formula(link: &Link, said: &Link, found: &mut Vec<Unused>) {
     match (link.ack_latency_symbols, said.ack_line_bytes) {
         (Some(symbols), Some(bytes)) => {
-            let message = format!("ack_line_bytes of {bytes}: legal only without ack_latency_symbols, which is {symbols}");
+            let message = format!(
+                "ack_line_bytes of {bytes}: legal only without ack_latency_symbols, which is {symbols}"
+            );
             found.push(("ack_line_bytes", message));
         }
         _ if link.ack_line_bytes.is_some() => {}

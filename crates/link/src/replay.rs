@@ -364,7 +364,10 @@ mod tests {
         assert_eq!(buffer.deadline(), Time::ZERO + Duration::from_ns(160));
         buffer.acknowledge_by_position(at, Sequence::from_bits(3), &mut store);
         assert_eq!(buffer.deadline(), Time::MAX, "no TLP remains");
-        assert_eq!(buffer.acknowledge_by_position(at, Sequence::from_bits(3), &mut store), Acknowledged::Nothing);
+        assert_eq!(
+            buffer.acknowledge_by_position(at, Sequence::from_bits(3), &mut store),
+            Acknowledged::Nothing
+        );
         assert_eq!(buffer.deadline(), Time::MAX);
     }
 }

@@ -77,13 +77,14 @@ pub(super) fn mmio(effort: &Effort) -> Result<Report, PaperError> {
 
 /// Compares the latencies and the slopes of their straight lines. The paper states no error for Table II.
 fn verdict(theirs: &[(f64, f64)], riser: &[(f64, f64)]) -> Verdict {
-    let compared = |what, unit, paper, riser| Compared { what, unit, paper, riser, limit: Limit::Percent(10.0) };
+    let compared =
+        |what, unit, paper, riser| Compared { what, unit, paper, riser, limit: Limit::Percent(10.0) };
     let latency = |(theirs, riser): (&(f64, f64), &(f64, f64))| {
         compared(format!("register read, root complex {} ns", theirs.0), "ns", theirs.1, riser.1)
     };
     let slopes = fit(theirs).zip(fit(riser));
-    let slope =
-        slopes.map(|(theirs, riser)| compared("traversals of the root complex".into(), "", theirs.0, riser.0));
+    let slope = slopes
+        .map(|(theirs, riser)| compared("traversals of the root complex".into(), "", theirs.0, riser.0));
     let falling: Vec<f64> = riser.iter().rev().map(|(_, ns)| *ns).collect();
     let shape = Shape::order("latency rises with each step of the root complex", &falling);
     Verdict::of(vec![shape], slope.into_iter().chain(theirs.iter().zip(riser).map(latency)).collect())

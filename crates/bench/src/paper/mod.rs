@@ -279,7 +279,9 @@ pub fn by_paper() -> Vec<(&'static str, Vec<&'static Experiment>)> {
 /// The known names, by paper.
 pub fn experiment(name: &str) -> Result<&'static Experiment, BenchError> {
     let names = |of: Vec<&Experiment>| of.iter().map(|e| e.name).collect::<Vec<_>>().join(", ");
-    let known = || by_paper().into_iter().map(|(paper, of)| format!("\n  {paper}: {}", names(of))).collect::<String>();
+    let known = || {
+        by_paper().into_iter().map(|(paper, of)| format!("\n  {paper}: {}", names(of))).collect::<String>()
+    };
     EXPERIMENTS
         .iter()
         .find(|e| e.name.eq_ignore_ascii_case(name))

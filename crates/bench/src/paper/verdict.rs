@@ -115,10 +115,11 @@ impl Verdict {
             self.shapes.iter().filter(|shape| !shape.reproduced).map(|shape| shape.paper.as_str()).collect();
         let within = self.numbers.iter().filter(|number| number.is_within()).count();
         let numbers = format!("{within} of {} numbers within their limits", self.numbers.len());
+        let shapes = format!("{0} of {0} shapes", self.shapes.len());
         match self.outcome {
-            Outcome::Reproduced => Some(format!("reproduced: {} shapes, {numbers}", self.shapes.len())),
+            Outcome::Reproduced => Some(format!("reproduced: {shapes}, {numbers}")),
             Outcome::ShapeReproduced => {
-                Some(format!("shape reproduced, not all numbers: {} shapes, {numbers}", self.shapes.len()))
+                Some(format!("shape reproduced, not all numbers: {shapes}, {numbers}"))
             }
             Outcome::NotReproduced => Some(format!("NOT REPRODUCED: {}; {numbers}", missed.join("; "))),
             Outcome::NotRun => Some("not run here, and not reproduced".into()),

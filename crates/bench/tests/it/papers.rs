@@ -3,7 +3,9 @@
 
 use insta::assert_snapshot;
 use lab::profile::Basis;
-use riser_bench::paper::{Cell, EXPERIMENTS, Effort, Outcome, PaperError, Report, Table, by_paper, experiment};
+use riser_bench::paper::{
+    Cell, EXPERIMENTS, Effort, Outcome, PaperError, Report, Table, by_paper, experiment,
+};
 use std::path::Path;
 
 fn run(name: &str) -> Report {
@@ -127,6 +129,7 @@ fn wide_links_overflow_the_switch() {
     let gbps = column(&report.tables[0], "sector_gbps");
     assert!(gbps[0] < gbps[1] && gbps[1] < gbps[2] && gbps[3] < gbps[2], "{gbps:?}");
     assert_eq!((missed(&report), report.verdict.outcome), (vec![], Outcome::Reproduced));
+    assert!(report.notes.iter().any(|note| note.starts_with("With replays by sequence number")));
     assert_snapshot!(text(&report));
 }
 
@@ -141,7 +144,11 @@ fn switch_latency_slows_only_non_posted_writes() {
     // Less than the wire carries in requests of 148 B.
     assert!(gbps.iter().all(|g| *g < 4.0 * 128.0 / 148.0));
     assert!(missed(&report).is_empty());
-    assert!(report.notes.iter().any(|note| note.contains("80 to 90 % of a physical SSD")), "{:?}", report.notes);
+    assert!(
+        report.notes.iter().any(|note| note.contains("80 to 90 % of a physical SSD")),
+        "{:?}",
+        report.notes
+    );
     assert_snapshot!(text(&report));
 }
 
@@ -208,7 +215,10 @@ fn distant_nic_waits_for_control() {
 fn finds_experiments_by_name_with_complete_rows() {
     let unknown = experiment("gem5-table-3").err().unwrap().to_string();
     assert!(unknown.starts_with("no experiment `gem5-table-3`; known experiments:"), "{unknown}");
-    assert!(unknown.contains("\n  gem5 (IISWC'18): gem5-mmio, gem5-switch-latency, gem5-width,"), "{unknown}");
+    assert!(
+        unknown.contains("\n  gem5 (IISWC'18): gem5-mmio, gem5-switch-latency, gem5-width,"),
+        "{unknown}"
+    );
     assert!(unknown.contains("\n  Chipyard PCIe (2022): chipyard-latency,"), "{unknown}");
     assert_eq!(unknown.lines().count(), 1 + by_paper().len());
     assert_eq!(by_paper().iter().map(|(_, of)| of.len()).sum::<usize>(), EXPERIMENTS.len());

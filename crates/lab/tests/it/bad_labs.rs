@@ -664,7 +664,10 @@ fn rejects_stage_of_places_that_are_not_kept() {
         )
     };
     let error = refused(&text(false)).to_string();
-    assert!(error.contains("bad.toml:9:21: keep_places_until of switch `s`: legal only with keep_places = true"), "{error}");
+    assert!(
+        error.contains("bad.toml:9:21: keep_places_until of switch `s`: legal only with keep_places = true"),
+        "{error}"
+    );
     parse(&models(), Path::new("good.toml"), &text(true)).unwrap_or_else(|e| panic!("{e}"));
 }
 

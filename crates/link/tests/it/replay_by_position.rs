@@ -111,7 +111,9 @@ fn replay_without_a_tlp_left_ends() {
 /// gem5's links have no error reporting.
 #[test]
 fn timeout_is_an_error_only_by_sequence_number() {
-    for (cursor, notice) in [(ReplayCursor::Position, None), (ReplayCursor::Sequence, Some(Notice::ReplayTimeout))] {
+    for (cursor, notice) in
+        [(ReplayCursor::Position, None), (ReplayCursor::Sequence, Some(Notice::ReplayTimeout))]
+    {
         let mut port = started(cursor);
         time_out(&mut port);
         assert_eq!((port.poll_notice(), port.counters().replay_timeouts), (notice, 1));
@@ -144,6 +146,9 @@ fn tlps_after_a_refused_one_draw_acks_only_by_position() {
 fn rejects_replay_by_position_with_credits() {
     let config = PortConfig { flow_control: FlowControlMode::Credits, ..config(ReplayCursor::Position) };
     let error = config.validate().unwrap_err().to_string();
-    assert_eq!(error, "replay by position with credits; expected flow control `none`, or a replay by sequence number");
+    assert_eq!(
+        error,
+        "replay by position with credits; expected flow control `none`, or a replay by sequence number"
+    );
     assert_eq!(self::config(ReplayCursor::Position).validate(), Ok(()));
 }
