@@ -175,6 +175,18 @@ mod tests {
         );
     }
 
+    /// gem5's bridges: the place is free when the completion has left, not when it has arrived.
+    #[test]
+    fn place_is_freed_at_the_set_stage_of_the_answer() {
+        for (until, other) in [(Received, Sent), (Sent, Received)] {
+            let mut places = Places::default();
+            places.keep_all(until, TIMEOUT);
+            assert_eq!(places.left(&read(1), place(2), 0, at(0)), None);
+            assert_eq!(places.answered(&answer(1), other), None, "{until:?}");
+            assert_eq!(places.answered(&answer(1), until), Some(place(2)), "{until:?}");
+        }
+    }
+
     #[test]
     fn unanswered_place_is_freed_by_the_timeout() {
         let mut places = Places::default();
