@@ -60,8 +60,8 @@ pub use progress::{Limits, Stop};
 pub use root::{PeerToPeer, RootComplex, RootCounters, RootFunctionCounters, RootPortConfig};
 pub use stages::{Parts, Stage, Transaction, TransactionKind, TransactionTap};
 pub use switch::{
-    Forwarding, PortArbitration, Switch, SwitchConfig, SwitchCounters, SwitchError, SwitchPortConfig,
-    SwitchTiming,
+    Forwarding, PlaceUntil, PortArbitration, Switch, SwitchConfig, SwitchCounters, SwitchError,
+    SwitchPortConfig, SwitchTiming,
 };
 pub use tap::{Direction, Tap, TapRecord};
 pub use topology::{AddressMap, HostId, LinkChange, LinkConfig, LinkEvent, LinkId, PortId, Side, Window};

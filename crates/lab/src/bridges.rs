@@ -110,7 +110,9 @@ pub(crate) fn switches(
         let config = switch_config(switch, n, tree, below, &link, payloads);
         let mut built = Switch::new(config?).map_err(|e| format!("switch `{name}`: {e}"))?;
         if switch.keep_places {
-            built.keep_places(place_timeout);
+            let until =
+                switch.keep_places_until.as_ref().map_or_else(Default::default, |until| *until.get_ref());
+            built.keep_places(until, place_timeout);
         }
         Ok(SwitchSlot { link, above: tree.switches[n], switch: built })
     };

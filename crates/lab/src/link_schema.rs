@@ -54,6 +54,20 @@ pub enum FlowControl {
     None,
 }
 
+/// How a port finds the next TLP of a replay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplayCursor {
+    /// By its sequence number, as in the specification: a replay resends every unacknowledged TLP.
+    #[default]
+    Sequence,
+    /// By its position in the replay buffer, as in gem5's links (IISWC'18, §V-C). An Ack shortens the buffer and leaves the
+    /// position, so each TLP that it removes makes the replay skip one; so does each Ack that the port itself sends. The receiver
+    /// drops the TLPs after a skipped one. A TLP out of sequence draws another Ack, every Ack restarts REPLAY_TIMER, and a
+    /// timeout is not reported as an error.
+    Position,
+}
+
 /// The rule for REPLAY_TIMER (`PCIe 5.0 §3.6.2.1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -3,7 +3,7 @@
 
 use crate::channels;
 use crate::link_schema::VirtualChannel;
-use crate::schema::{Credits, FlowControl, Link, ReplayTimer};
+use crate::schema::{Credits, FlowControl, Link, ReplayCursor, ReplayTimer};
 use config::PcieLayout;
 use fabric::LinkConfig;
 use link::{ConfigError, CreditLimit, FlowControlMode, PortConfig, ReplayTimerRule};
@@ -34,6 +34,8 @@ pub fn merge(common: &Link, own: &Link) -> Link {
         replay_buffer_tlps: own.replay_buffer_tlps.or(common.replay_buffer_tlps),
         replay_buffer_bytes: own.replay_buffer_bytes.or(common.replay_buffer_bytes),
         ack_latency_symbols: own.ack_latency_symbols.or(common.ack_latency_symbols),
+        ack_line_bytes: own.ack_line_bytes.or(common.ack_line_bytes),
+        ack_factor: own.ack_factor.or(common.ack_factor),
         update_fc_symbols: own.update_fc_symbols.or(common.update_fc_symbols),
         vc: own.vc.clone().or(common.vc.clone()),
         vc_arbitration: own.vc_arbitration.or(common.vc_arbitration),
@@ -41,6 +43,7 @@ pub fn merge(common: &Link, own: &Link) -> Link {
         scaled_flow_control: own.scaled_flow_control.or(common.scaled_flow_control),
         flow_control: own.flow_control.or(common.flow_control),
         port_buffer_tlps: own.port_buffer_tlps.or(common.port_buffer_tlps),
+        replay_cursor: own.replay_cursor.or(common.replay_cursor),
         replay_timer: own.replay_timer.or(common.replay_timer),
         replay_timer_symbols: own.replay_timer_symbols.or(common.replay_timer_symbols),
         retrain_ns: own.retrain_ns.or(common.retrain_ns),
@@ -72,6 +75,13 @@ pub fn check(common: &Link, own: &Link) -> Vec<LinkFault> {
     for (key, given, most) in bounded {
         let beyond = given.filter(|given| *given > most);
         faults.extend(beyond.map(|n| LinkFault::new(key, format!("{key} of {n}, expected 0 to {most}"))));
+    }
+    if let Some(bytes) = link.ack_line_bytes.filter(|bytes| !(1..=4096).contains(bytes)) {
+        let message = format!("ack_line_bytes of {bytes}, expected 1 to 4096");
+        faults.push(LinkFault::new("ack_line_bytes", message));
+    }
+    if let Some(factor) = link.ack_factor.filter(|factor| !(0.1..=100.0).contains(factor)) {
+        faults.push(LinkFault::new("ack_factor", format!("ack_factor of {factor}, expected 0.1 to 100")));
     }
     if let Err(message) = channels::of(&link) {
         let key = if message.starts_with("low_priority_vc") { "low_priority_vc" } else { "vc" };
@@ -117,7 +127,9 @@ pub(crate) fn keys_of(error: &ConfigError, end: &str, link: &Link) -> Vec<Vec<St
         ConfigError::ReplayBytes { .. } => "replay_buffer_bytes",
         ConfigError::ReplayTimer(_) => "replay_timer_symbols",
         ConfigError::ReplayTimerRate(_) => "replay_timer",
+        ConfigError::Latency { what: "Ack", .. } if link.ack_latency_symbols.is_none() => "ack_line_bytes",
         ConfigError::Latency { what: "Ack", .. } => "ack_latency_symbols",
+        ConfigError::ReplayCursor => "replay_cursor",
         ConfigError::Latency { .. } => "update_fc_symbols",
         _ => return Vec::new(),
     };
@@ -211,9 +223,24 @@ fn port(
     if let Some(bytes) = link.replay_buffer_bytes {
         config.replay_buffer_bytes = bytes;
     }
-    config.ack_latency_symbols = link.ack_latency_symbols;
+    config.ack_latency_symbols = link.ack_latency_symbols.or_else(|| ack_by_formula(link, width));
     config.update_fc_symbols = link.update_fc_symbols;
     config
+}
+
+/// Returns the Ack latency that `ack_line_bytes` gives, in symbol times: the formula of `PCIe 5.0 §3.6.3.1` without internal
+/// delay.
+fn ack_by_formula(link: &Link, width: Width) -> Option<u32> {
+    /// Header and framing of a request with three DW of header (IISWC'18, Table I).
+    const OVERHEAD: f64 = 20.0;
+    let lanes = width.lanes();
+    let factor = link.ack_factor.unwrap_or(match lanes {
+        0..=4 => 1.4,
+        5..=8 => 2.5,
+        _ => 3.0,
+    });
+    let bytes = f64::from(link.ack_line_bytes?) + OVERHEAD;
+    Some((bytes * factor / f64::from(lanes)) as u32)
 }
 
 fn set_protocol(config: &mut PortConfig, link: &Link) {
@@ -223,6 +250,9 @@ fn set_protocol(config: &mut PortConfig, link: &Link) {
         // The REPLAY_TIMER of this link follows from the Ack latency limit, for any rule that the lab's other links
         // use.
         config.flow_control = FlowControlMode::None { buffer_tlps };
+        if link.replay_cursor == Some(ReplayCursor::Position) {
+            config.replay_cursor = link::ReplayCursor::Position;
+        }
     } else if link.replay_timer == Some(ReplayTimer::Rev3) {
         config.replay_timer = ReplayTimerRule::Rev3;
     } else if let Some(symbols) = link.replay_timer_symbols {

@@ -336,7 +336,9 @@ fn check_slots(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
     }
     let mut errors = check_names(lab);
     errors.extend(lab.hanging().flat_map(|own| check_link(place, lab, &own)));
-    errors.extend(lab.switch.iter().flat_map(|s| found([check_arbitration(s), check_weights(lab, s)])));
+    errors.extend(
+        lab.switch.iter().flat_map(|s| found([check_arbitration(s), check_weights(lab, s), check_places(s)])),
+    );
     errors.extend(check_tree(lab).err());
     let unused = unused::of_all(&lab.link, lab.slot.iter().map(|s| &s.link));
     if let (Some(fault), Some(slot)) = (unused, lab.slot.first()) {
@@ -416,6 +418,17 @@ fn check_arbitration(switch: &Switch) -> Checked {
 }
 
 /// Checks that a switch has a nonzero weight for each port. Errors of the tree are reported elsewhere.
+fn check_places(switch: &Switch) -> Checked {
+    match &switch.keep_places_until {
+        Some(until) if !switch.keep_places => {
+            let name = switch.name.get_ref();
+            let message = format!("keep_places_until of switch `{name}`: legal only with keep_places = true");
+            wrong(until.span(), message)
+        }
+        _ => Ok(()),
+    }
+}
+
 fn check_weights(lab: &Lab, switch: &Switch) -> Checked {
     let (Some(weights), Ok(tree)) = (&switch.weights, Tree::of(lab)) else { return Ok(()) };
     let name = switch.name.get_ref();

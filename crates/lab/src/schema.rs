@@ -5,9 +5,11 @@ pub use crate::fault_schema::{
     Fault, FaultDirection, FaultFrames, FaultKind, FaultStatus, Outage, OutageKind,
 };
 pub use crate::host_schema::{IommuPages, IommuWindow};
-pub use crate::link_schema::{Arbitration, FlowControl, LinkChange, ReplayTimer, VirtualChannel};
+pub use crate::link_schema::{
+    Arbitration, FlowControl, LinkChange, ReplayCursor, ReplayTimer, VirtualChannel,
+};
 pub use crate::switch_schema::{PortArbitration, Switch};
-pub use fabric::{Forwarding, PeerToPeer, TlpType};
+pub use fabric::{Forwarding, PeerToPeer, PlaceUntil, TlpType};
 use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes, Probability, RcbBytes};
 use plug::{Model, Needs, Plan};
 use schemars::JsonSchema;
@@ -281,6 +283,14 @@ pub struct Link {
     /// Longest time until a received TLP is acknowledged, in symbol times. Default: the table of `PCIe 5.0 §3.6.3.1`.
     #[schemars(range(min = 1, max = 23_999))]
     pub ack_latency_symbols: Option<u32>,
+    /// Instead of `ack_latency_symbols`: the payload for which the lab computes the Ack latency by the formula of `PCIe 5.0
+    /// §3.6.3.1`, without internal delay: (payload + 20 B) x `ack_factor` / lanes, rounded down. gem5's links use their cache line
+    /// (IISWC'18, §V-C).
+    #[schemars(range(min = 1, max = 4096))]
+    pub ack_line_bytes: Option<u32>,
+    /// With `ack_line_bytes`: AckFactor of the formula. Default: the specification's for 128 B: 1.4 up to x4, 2.5 at x8, 3.0 above.
+    #[schemars(range(min = 0.1, max = 100.0))]
+    pub ack_factor: Option<f64>,
     /// Longest time until freed credits are returned, in symbol times. Default: the table of `PCIe 5.0 §2.6.1.2`.
     #[schemars(range(min = 1, max = 23_999))]
     pub update_fc_symbols: Option<u32>,
@@ -301,6 +311,8 @@ pub struct Link {
     /// Only with `flow_control = "none"`: TLPs that a receiver holds.
     #[schemars(range(min = 1, max = 65_535), extend("default" = 16))]
     pub port_buffer_tlps: Option<u16>,
+    /// How a replay finds its next TLP. `position` is legal only with `flow_control = "none"`. Default: `sequence`.
+    pub replay_cursor: Option<ReplayCursor>,
     /// The rule for REPLAY_TIMER if there are credits. Default: `rev4`.
     pub replay_timer: Option<ReplayTimer>,
     /// REPLAY_TIMER in symbol times, only with `replay_timer = "rev4"`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The switch keys of a lab file. Plain data like [`schema`](crate::schema), which has the other keys.
 
-use crate::schema::{Forwarding, Link};
+use crate::schema::{Forwarding, Link, PlaceUntil};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
@@ -46,11 +46,14 @@ pub struct Switch {
     #[schemars(with = "Option<Vec<u16>>")]
     pub weights: Option<Spanned<Vec<u16>>>,
     /// Whether a non-posted request keeps its place in the receive buffer, and its credits, until its last completion
-    /// has passed the switch. The bridges of gem5 (IISWC'18, §V-A) reserve room for the response of every request that
+    /// is in the switch (see `keep_places_until`). The bridges of gem5 (IISWC'18, §V-A) reserve room for the response of every request that
     /// they accept. Without a response, the place becomes free when the egress link of the request goes down, or after
     /// the completion timeout of the host's profile (the longest, if there are several). Default: false.
     #[serde(default)]
     pub keep_places: bool,
+    /// Only with `keep_places = true`: the stage of the last completion at which the place becomes free.
+    #[schemars(with = "Option<PlaceUntil>", extend("default" = "received"))]
+    pub keep_places_until: Option<Spanned<PlaceUntil>>,
     /// Settings of the upstream link. The receive buffers of downstream ports are the `root_credits` of the links below them.
     #[serde(default)]
     pub link: Link,

@@ -4,7 +4,7 @@
 
 use crate::link_schema::Arbitration;
 use crate::links::{LinkFault, merge};
-use crate::schema::{FlowControl, Link, ReplayTimer};
+use crate::schema::{FlowControl, Link, ReplayCursor, ReplayTimer};
 
 /// The first key of the slot's `own` table that has no effect in combination with `common`, and the condition that this
 /// key needs.
@@ -36,6 +36,9 @@ fn inherited(common: &Link, own: &Link) -> Link {
     link.replay_timer = link.replay_timer.filter(|_| own.replay_timer.is_none());
     link.replay_timer_symbols = link.replay_timer_symbols.filter(|_| own.replay_timer_symbols.is_none());
     link.scaled_flow_control = link.scaled_flow_control.filter(|_| own.scaled_flow_control.is_none());
+    link.replay_cursor = link.replay_cursor.filter(|_| own.replay_cursor.is_none());
+    link.ack_line_bytes = link.ack_line_bytes.filter(|_| own.ack_line_bytes.is_none());
+    link.ack_factor = link.ack_factor.filter(|_| own.ack_factor.is_none());
     link.update_fc_symbols = link.update_fc_symbols.filter(|_| own.update_fc_symbols.is_none());
     link
 }
@@ -49,10 +52,10 @@ fn all(link: &Link, said: &Link) -> Vec<Unused> {
     phases(link, said, &mut found);
     if link.flow_control == Some(FlowControl::None) {
         without_flow_control(said, &mut found);
-    } else if let Some(tlps) = said.port_buffer_tlps {
-        let message = format!("port_buffer_tlps of {tlps}: legal only with flow_control = \"none\"");
-        found.push(("port_buffer_tlps", message));
+    } else {
+        with_credits(said, &mut found);
     }
+    ack_formula(link, said, &mut found);
     if let Some(symbols) = said.replay_timer_symbols.filter(|_| link.replay_timer == Some(ReplayTimer::Rev3))
     {
         let message = format!("replay_timer_symbols of {symbols}: legal only with replay_timer = \"rev4\"");
@@ -76,6 +79,35 @@ fn phases(link: &Link, said: &Link, found: &mut Vec<Unused>) {
                 vc.id
             );
             found.push(("phases above", message));
+        }
+    }
+}
+
+/// Keys of a link without flow control.
+fn with_credits(said: &Link, found: &mut Vec<Unused>) {
+    if let Some(tlps) = said.port_buffer_tlps {
+        let message = format!("port_buffer_tlps of {tlps}: legal only with flow_control = \"none\"");
+        found.push(("port_buffer_tlps", message));
+    }
+    if said.replay_cursor == Some(ReplayCursor::Position) {
+        let message = "replay_cursor = \"position\": legal only with flow_control = \"none\"; with credits, \"sequence\" is legal";
+        found.push(("replay_cursor", message.to_owned()));
+    }
+}
+
+/// Keys of the formula for the Ack latency.
+fn ack_formula(link: &Link, said: &Link, found: &mut Vec<Unused>) {
+    match (link.ack_latency_symbols, said.ack_line_bytes) {
+        (Some(symbols), Some(bytes)) => {
+            let message = format!(
+                "ack_line_bytes of {bytes}: legal only without ack_latency_symbols, which is {symbols}"
+            );
+            found.push(("ack_line_bytes", message));
+        }
+        _ if link.ack_line_bytes.is_some() => {}
+        _ => {
+            let message = |factor| format!("ack_factor of {factor}: legal only with ack_line_bytes");
+            found.extend(said.ack_factor.map(|factor| ("ack_factor", message(factor))));
         }
     }
 }

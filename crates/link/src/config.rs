@@ -74,6 +74,22 @@ pub enum FlowControlMode {
     },
 }
 
+/// How a port finds the next TLP of a replay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReplayCursor {
+    /// By its sequence number, as in the specification: a replay resends every unacknowledged TLP.
+    #[default]
+    Sequence,
+    /// By its position in the replay buffer, as in gem5's model of a link (IISWC'18, §V-C). An Ack shortens the buffer
+    /// and leaves the position, so each TLP that it removes makes the replay skip one. The position also advances each
+    /// time the port sends an Ack of its own. The receiver drops the TLPs after a skipped one.
+    ///
+    /// Acks follow the same model. A TLP out of sequence draws an Ack at the next expiry of the Ack timer. Every Ack
+    /// restarts REPLAY_TIMER, even one that acknowledges no further TLP. A timeout restarts it as well, and is not
+    /// reported as an error. Only without flow control.
+    Position,
+}
+
 /// The settings of a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortConfig {
@@ -109,6 +125,8 @@ pub struct PortConfig {
     pub update_fc_symbols: Option<u32>,
     /// How REPLAY_TIMER is set.
     pub replay_timer: ReplayTimerRule,
+    /// How a replay finds its next TLP.
+    pub replay_cursor: ReplayCursor,
     /// SKP interval: symbol times at 8b/10b (1180 to 1538), blocks at 128b/130b (370 to 375).
     pub skp_interval: u32,
     /// How long the wire is silent when REPLAY_NUM rolls over and the link retrains. The specification has no figure,
@@ -155,6 +173,9 @@ pub enum ConfigError {
     /// Several channels were set up without flow control.
     #[error("{0} channels without flow control; expected only VC0")]
     UncreditedVcs(usize),
+    /// A replay by position on a link with flow control.
+    #[error("replay by position with credits; expected flow control `none`, or a replay by sequence number")]
+    ReplayCursor,
     /// A receiver without flow control has no room.
     #[error("receive buffer of 0 TLPs; expected at least 1")]
     NoBuffer,
@@ -245,6 +266,7 @@ impl PortConfig {
             ack_latency_symbols: None,
             update_fc_symbols: None,
             replay_timer: ReplayTimerRule::Rev4 { symbols: 24_000 },
+            replay_cursor: ReplayCursor::Sequence,
             skp_interval: longest_skp_interval(rate),
             retrain: Duration::from_us(4),
         }
@@ -287,6 +309,9 @@ impl PortConfig {
                 (_, 1) => Ok(()),
                 _ => Err(ConfigError::UncreditedVcs(channels)),
             };
+        }
+        if self.replay_cursor == ReplayCursor::Position {
+            return Err(ConfigError::ReplayCursor);
         }
         let in_use = |vc: &Vc| self.tc_vc.channels().any(|v| v == *vc);
         if let Some(vc) = self.vc_buffers.keys().find(|vc| !in_use(vc)) {

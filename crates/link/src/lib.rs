@@ -49,7 +49,7 @@ mod update;
 mod wire_form;
 
 pub use arbiter::{PhaseError, PhaseTable, VcArbitration, VcScheme};
-pub use config::{ConfigError, CreditLimit, FlowControlMode, PortConfig, ReplayTimerRule};
+pub use config::{ConfigError, CreditLimit, FlowControlMode, PortConfig, ReplayCursor, ReplayTimerRule};
 pub use counters::{Counters, DllpCounters, VcCounters};
 pub use credit::UnusedCredits;
 pub use frame::{DLLP_WIRE_BYTES, Damage, Frame, QueueWait, Sent, SentFrame, TLP_FRAMING_BYTES};

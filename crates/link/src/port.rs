@@ -15,7 +15,7 @@ pub use fast::SentTlp;
 
 use crate::arbiter::Arbiter;
 use crate::channel::Channel;
-use crate::config::{FlowControlMode, PortConfig};
+use crate::config::{FlowControlMode, PortConfig, ReplayCursor};
 use crate::counters::Counters;
 use crate::credit::UnusedCredits;
 use crate::frame::{Damage, Frame, Sent, SentFrame};
@@ -81,6 +81,8 @@ pub struct Port {
     /// Bytes of data for which the other end has room in a TLP of any class on any channel.
     admits: u16,
     replay: ReplayBuffer,
+    /// Acks sent when the current replay by position last moved.
+    replay_acks: u64,
     receiver: Receiver,
     /// The receive buffer of a link without credits.
     buffer: Option<PortBuffer>,
@@ -143,6 +145,7 @@ impl Port {
             open_classes: ALL_CLASSES,
             admits: u16::MAX,
             replay: ReplayBuffer::new(tlps, bytes, timers.replay, buffer.is_none()),
+            replay_acks: 0,
             receiver: receiver(&config, timers.ack),
             buffer,
             updates: UpdateSchedule::new(&config, timers.update),
@@ -407,13 +410,21 @@ impl Port {
         }
         if self.replay.deadline() <= now {
             self.counters.replay_timeouts += 1;
-            self.notices.error(Notice::ReplayTimeout);
+            if !self.replays_by_position() {
+                self.notices.error(Notice::ReplayTimeout);
+            }
             self.start_replay(now);
         }
         self.pending |= u64::from(self.updates.timeout(now)) << pending::UPDATE_FC_SHIFT;
         if self.init_at <= now {
             self.init_timeout(now);
         }
+    }
+
+    /// Whether this port replays by [position](ReplayCursor::Position).
+    #[cold]
+    fn replays_by_position(&self) -> bool {
+        self.config.replay_cursor == ReplayCursor::Position
     }
 
     fn init_timeout(&mut self, now: Time) {

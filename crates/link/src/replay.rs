@@ -171,6 +171,41 @@ impl ReplayBuffer {
         self.counts && self.replay_num == 0
     }
 
+    /// Like [`acknowledge`](Self::acknowledge), for a replay by [position](crate::ReplayCursor::Position): the position
+    /// stays, so the replay skips as many TLPs as the Ack removes, and every Ack restarts REPLAY_TIMER.
+    pub(crate) fn acknowledge_by_position(
+        &mut self,
+        now: Time,
+        up_to: Sequence,
+        store: &mut TlpStore,
+    ) -> Acknowledged {
+        let (len, next) = (self.len(), self.replay_next);
+        let acknowledged = self.acknowledge(now, up_to, store);
+        match acknowledged {
+            Acknowledged::Progress => {
+                self.replay_next = next;
+                self.skip(len - self.len());
+            }
+            Acknowledged::Nothing if !self.is_empty() => self.deadline = now + self.timeout,
+            Acknowledged::Nothing | Acknowledged::ProtocolError => {}
+        }
+        acknowledged
+    }
+
+    /// Starts REPLAY_TIMER with the replay, not with its first TLP.
+    pub(crate) fn start_timer(&mut self, now: Time) {
+        if !self.is_empty() {
+            self.deadline = now + self.timeout;
+            self.restart_timer = false;
+        }
+    }
+
+    /// Makes the current replay skip the next `count` TLPs, or all that are left.
+    pub(crate) fn skip(&mut self, count: u16) {
+        let left = self.next_transmit_seq.since(self.replay_next);
+        self.replay_next = Sequence::from_bits(self.replay_next.bits() + count.min(left));
+    }
+
     /// Holds REPLAY_TIMER while the link retrains from `now` until `until` (`PCIe 5.0 §3.6.2.1`); then it continues for
     /// its remaining time.
     pub(crate) fn hold(&mut self, now: Time, until: Time) {
@@ -266,5 +301,73 @@ mod tests {
             assert_eq!(buffer.acknowledge(Time::ZERO, back(2048), &mut store), Acknowledged::Nothing);
             assert_eq!(buffer.acknowledge(Time::ZERO, back(2049), &mut store), Acknowledged::ProtocolError);
         }
+    }
+
+    /// A buffer of four sent TLPs, whose replay starts at time zero.
+    fn four_sent() -> ReplayBuffer {
+        let mut buffer = ReplayBuffer::new(4, u32::MAX, Duration::from_ns(100), false);
+        for number in 0..4 {
+            assert_eq!(buffer.push(Lengths::default(), Handle::default()), number);
+        }
+        buffer.sent(Time::ZERO);
+        assert!(!buffer.start_replay());
+        buffer.start_timer(Time::ZERO);
+        buffer
+    }
+
+    fn replayed(buffer: &mut ReplayBuffer) -> Vec<u16> {
+        std::iter::from_fn(|| buffer.replay()).map(|(sequence, _)| sequence).collect()
+    }
+
+    #[test]
+    fn replay_by_position_skips_as_many_tlps_as_an_ack_removes() {
+        let mut store = TlpStore::new(1);
+        let acked = |up_to: u16, store: &mut TlpStore| {
+            let mut buffer = four_sent();
+            let first = buffer.replay().unwrap().0;
+            let got = buffer.acknowledge_by_position(Time::ZERO, Sequence::from_bits(up_to), store);
+            assert_eq!((first, got), (0, Acknowledged::Progress));
+            replayed(&mut buffer)
+        };
+        assert_eq!(acked(0, &mut store), [2, 3], "TLP 1 is skipped");
+        assert_eq!(acked(1, &mut store), [3], "TLPs 1 and 2 are gone or skipped");
+        assert_eq!(acked(2, &mut store), [0; 0], "the position is beyond the last TLP");
+        // By sequence number, the same Ack skips nothing.
+        let mut buffer = four_sent();
+        buffer.replay();
+        buffer.acknowledge(Time::ZERO, Sequence::from_bits(0), &mut store);
+        assert_eq!(replayed(&mut buffer), [1, 2, 3]);
+    }
+
+    #[test]
+    fn replay_by_position_skips_up_to_the_last_tlp() {
+        let mut buffer = four_sent();
+        buffer.skip(2);
+        assert_eq!(replayed(&mut buffer), [2, 3]);
+        buffer.start_replay();
+        buffer.skip(9);
+        assert!(!buffer.is_replaying() && buffer.replay().is_none());
+        assert_eq!(buffer.len(), 4, "skipped TLPs stay in the buffer");
+    }
+
+    /// Every Ack restarts REPLAY_TIMER while TLPs remain. By sequence number, only an Ack that acknowledges a TLP does.
+    #[test]
+    fn repeated_ack_restarts_the_timer_of_a_replay_by_position() {
+        let mut store = TlpStore::new(1);
+        let at = Time::ZERO + Duration::from_ns(60);
+        let before_first = Sequence::BEFORE_ZERO;
+        let mut buffer = four_sent();
+        assert_eq!(buffer.deadline(), Time::ZERO + Duration::from_ns(100));
+        assert_eq!(buffer.acknowledge(at, before_first, &mut store), Acknowledged::Nothing);
+        assert_eq!(buffer.deadline(), Time::ZERO + Duration::from_ns(100));
+        assert_eq!(buffer.acknowledge_by_position(at, before_first, &mut store), Acknowledged::Nothing);
+        assert_eq!(buffer.deadline(), Time::ZERO + Duration::from_ns(160));
+        buffer.acknowledge_by_position(at, Sequence::from_bits(3), &mut store);
+        assert_eq!(buffer.deadline(), Time::MAX, "no TLP remains");
+        assert_eq!(
+            buffer.acknowledge_by_position(at, Sequence::from_bits(3), &mut store),
+            Acknowledged::Nothing
+        );
+        assert_eq!(buffer.deadline(), Time::MAX);
     }
 }

@@ -41,6 +41,13 @@ impl Receiver {
         Receiver { ack_free_at: Some(Time::ZERO), ..self }
     }
 
+    /// Schedules an Ack of all TLPs that have arrived, for a timer that runs from the last Ack.
+    pub(crate) fn repeat_ack(&mut self, now: Time) {
+        if self.ack_at == Time::MAX {
+            self.ack_at = self.ack_free_at.map_or(now, |free| free.max(now));
+        }
+    }
+
     /// Sets the Ack latency limit after a change of rate or width.
     pub(crate) fn set_ack_limit(&mut self, ack_limit: Duration) {
         self.ack_limit = ack_limit;
@@ -172,6 +179,22 @@ mod tests {
         assert_eq!(rx.deadline(), at(110));
         assert!(!rx.ack_due(at(109)) && rx.ack_due(at(110)));
         rx.receive(at(300), Sequence::from_bits(2));
+        assert_eq!(rx.deadline(), at(300));
+    }
+
+    /// A TLP out of sequence draws an Ack when the timer from the last Ack has expired.
+    #[test]
+    fn repeated_ack_waits_for_the_timer_from_the_last_ack() {
+        let mut rx = Receiver::new(Duration::from_ps(100)).acks_at_once();
+        rx.receive(at(10), Sequence::from_bits(0));
+        assert!(rx.ack_due(at(10)));
+        assert_eq!(rx.acknowledge(), 0);
+        rx.repeat_ack(at(50));
+        assert_eq!(rx.deadline(), at(110));
+        rx.repeat_ack(at(60));
+        assert!(!rx.ack_due(at(109)) && rx.ack_due(at(110)));
+        assert_eq!(rx.acknowledge(), 0);
+        rx.repeat_ack(at(300));
         assert_eq!(rx.deadline(), at(300));
     }
 }

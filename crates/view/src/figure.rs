@@ -88,16 +88,25 @@ pub struct LineChart {
     pub series: Vec<Series>,
 }
 
-/// A page with a chart, notes below it, and its values as a table.
+/// A page with a chart, notes below it, and its values as tables.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FigurePage {
+    /// A paragraph above the chart; `None` for no paragraph.
+    pub lead: Option<String>,
     /// The chart.
     pub chart: LineChart,
     /// Notes on the chart, one paragraph each.
     pub notes: Vec<String>,
-    /// Headings of the table's columns.
+    /// The tables, below the notes.
+    pub tables: Vec<PageTable>,
+}
+
+/// A table of a [`FigurePage`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct PageTable {
+    /// Headings of the columns.
     pub columns: Vec<String>,
-    /// Rows of the table, with one cell per column.
+    /// Rows, with one cell per column.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -217,18 +226,27 @@ impl FigurePage {
         let svg = self.chart.svg()?;
         let mut html = format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
-             <style>\n{PAGE_STYLE}\n</style>\n</head>\n<body>\n{svg}\n"
+             <style>\n{PAGE_STYLE}\n</style>\n</head>\n<body>\n"
         );
+        if let Some(lead) = &self.lead {
+            let _ = writeln!(html, "<p><strong>{}</strong></p>", escaped(lead));
+        }
+        let _ = writeln!(html, "{svg}");
         for note in &self.notes {
             let _ = writeln!(html, "<p>{}</p>", escaped(note));
         }
-        html += "<table>\n<thead>\n";
-        html += &row("th", &self.columns);
-        html += "</thead>\n<tbody>\n";
-        for cells in &self.rows {
-            html += &row("td", cells);
+        for table in &self.tables {
+            html += &table.html();
         }
-        Ok(html + "</tbody>\n</table>\n</body>\n</html>\n")
+        Ok(html + "</body>\n</html>\n")
+    }
+}
+
+impl PageTable {
+    fn html(&self) -> String {
+        let head = row("th", &self.columns);
+        let body: String = self.rows.iter().map(|cells| row("td", cells)).collect();
+        format!("<table>\n<thead>\n{head}</thead>\n<tbody>\n{body}</tbody>\n</table>\n")
     }
 }
 
@@ -324,11 +342,15 @@ mod tests {
     fn page_loads_nothing() {
         let page = FigurePage {
             chart: chart(),
+            lead: Some("c < d".to_owned()),
             notes: vec!["a < b".to_owned()],
-            columns: vec!["size B".to_owned(), "Gb/s".to_owned()],
-            rows: vec![vec!["64".to_owned(), "1.5".to_owned()]],
+            tables: vec![PageTable {
+                columns: vec!["size B".to_owned(), "Gb/s".to_owned()],
+                rows: vec![vec!["64".to_owned(), "1.5".to_owned()]],
+            }],
         };
         let html = page.html().unwrap();
+        assert!(html.contains("<strong>c &lt; d</strong>"), "{html}");
         assert!(html.contains("<p>a &lt; b</p>") && html.contains("<td>64</td><td>1.5</td>"));
         let foreign = html.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
         for word in ["http:", "https:", "src=", "href=", "@import", "url(", "<script"] {

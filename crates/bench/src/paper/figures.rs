@@ -20,7 +20,7 @@ pub(super) struct Gem5 {
     pub(super) disk: Disk,
     pub(super) width: Width,
     pub(super) replay_buffer: Timeouts,
-    pub(super) port_buffer: Timeouts,
+    pub(super) port_buffer: PortBuffer,
 }
 
 /// Table II.
@@ -36,6 +36,10 @@ pub(super) struct Mmio {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Disk {
+    pub(super) error_percent: Figure,
+    pub(super) physical_gbps: Figure,
+    /// From this to that share of the SSD's throughput.
+    pub(super) of_physical_percent: [f64; 2],
     pub(super) x1_sector_gbps: Figure,
     pub(super) switch_latency_gain_percent: Figure,
     pub(super) x2_over_x1: Figure,
@@ -57,6 +61,16 @@ pub(super) struct Timeouts {
     pub(super) source: String,
     pub(super) tlps: Vec<u16>,
     pub(super) timeout_percent: Vec<f64>,
+}
+
+/// Timeouts and throughput by buffer size of the ports.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PortBuffer {
+    pub(super) source: String,
+    pub(super) tlps: Vec<u16>,
+    pub(super) timeout_percent: Vec<f64>,
+    pub(super) saturated_gbps: Figure,
 }
 
 /// Figures of the Chipyard study.

@@ -9,6 +9,7 @@ pub(super) use disk::{port_buffer, replay_buffer, switch_latency, width};
 use super::figures;
 use super::setup::Setup;
 use super::table::{Cell, Chart, Column, Line, Report, Table, fit};
+use super::verdict::{Compared, Limit, Shape, Verdict};
 use super::{Effort, PaperError};
 use tlp::Duration;
 
@@ -55,6 +56,7 @@ pub(super) fn mmio(effort: &Effort) -> Result<Report, PaperError> {
         vec![Cell::Text(name.into()), Cell::maybe(slope, 3), Cell::maybe(zero, 1)]
     };
     Ok(Report {
+        verdict: verdict(&theirs, &riser),
         labs: vec![LAB],
         tables: vec![
             Table { title: "4 B register read".into(), columns: COLUMNS, rows },
@@ -71,6 +73,21 @@ pub(super) fn mmio(effort: &Effort) -> Result<Report, PaperError> {
         }),
         ..Report::default()
     })
+}
+
+/// Compares the latencies and the slopes of their straight lines. The paper states no error for Table II.
+fn verdict(theirs: &[(f64, f64)], riser: &[(f64, f64)]) -> Verdict {
+    let compared =
+        |what, unit, paper, riser| Compared { what, unit, paper, riser, limit: Limit::Percent(10.0) };
+    let latency = |(theirs, riser): (&(f64, f64), &(f64, f64))| {
+        compared(format!("register read, root complex {} ns", theirs.0), "ns", theirs.1, riser.1)
+    };
+    let slopes = fit(theirs).zip(fit(riser));
+    let slope = slopes
+        .map(|(theirs, riser)| compared("traversals of the root complex".into(), "", theirs.0, riser.0));
+    let falling: Vec<f64> = riser.iter().rev().map(|(_, ns)| *ns).collect();
+    let shape = Shape::order("latency rises with each step of the root complex", &falling);
+    Verdict::of(vec![shape], slope.into_iter().chain(theirs.iter().zip(riser).map(latency)).collect())
 }
 
 /// Returns the mean latency of the reads, in nanoseconds.

@@ -9,7 +9,7 @@
 //! - [`beyond`]: figures of newer machines, which none of the papers could have;
 //! - [`nvme`]: without a paper: an NVMe controller over the depth of its queue;
 //! - [`figures`]: the papers' figures, from `data/papers`, each with its place in the paper;
-//! - [`setup`]: a lab with varied settings; [`table`]: the results.
+//! - [`setup`]: a lab with varied settings; [`table`]: the results; [`verdict`]: the comparison with the paper.
 //!
 //! If a paper's figure includes effects outside the interconnect, or does not follow from the paper's own mechanism,
 //! the result notes it. This module does not print.
@@ -23,6 +23,9 @@ mod nvme;
 mod pcie_bench;
 mod setup;
 mod table;
+mod verdict;
+
+pub use verdict::{Compared, Kind, Limit, Outcome, Shape, Verdict};
 
 pub use table::{Cell, Chart, Column, Line, Report, Table};
 
@@ -125,10 +128,29 @@ impl Experiment {
     /// # Errors
     /// A lab that cannot be built or does not finish.
     pub fn run(&self, effort: &Effort) -> Result<Report, PaperError> {
-        let mut report = (self.run)(effort)?;
-        (report.experiment, report.title, report.source) = (self.name, self.title, self.source);
-        report.basis = self.hosts.iter().map(|host| basis::of_both_ways(host)).max();
-        Ok(report)
+        let report = (self.run)(effort)?;
+        let basis = self.hosts.iter().map(|host| basis::of_both_ways(host)).max();
+        Ok(Report { basis, ..self.named(report) })
+    }
+
+    /// Returns the report of an experiment that has no result, with the reason.
+    pub fn not_run(&self, why: &PaperError) -> Report {
+        let notes = vec![format!("Not run: {why}.")];
+        self.named(Report { verdict: Verdict::not_run(), notes, ..Report::default() })
+    }
+
+    fn named(&self, report: Report) -> Report {
+        Report { experiment: self.name, title: self.title, source: self.source, ..report }
+    }
+
+    /// Returns the place in the paper: the part of `source` after the paper.
+    pub fn place(&self) -> &'static str {
+        self.source[self.paper().len()..].trim_start_matches([',', ':', ' '])
+    }
+
+    /// Returns the paper: the part of `source` before the place in it.
+    pub fn paper(&self) -> &'static str {
+        self.source.split([',', ':']).next().unwrap_or(self.source)
     }
 }
 
@@ -137,35 +159,35 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "gem5-mmio",
         title: "register read latency by root complex latency",
-        source: "IISWC'18, Table II",
+        source: "gem5 (IISWC'18), Table II",
         hosts: &["gem5"],
         run: gem5::mmio,
     },
     Experiment {
         name: "gem5-switch-latency",
         title: "disk throughput by switch latency",
-        source: "IISWC'18, Figure 9(a), at the device",
+        source: "gem5 (IISWC'18), Figure 9(a), at the device",
         hosts: &["gem5"],
         run: gem5::switch_latency,
     },
     Experiment {
         name: "gem5-width",
         title: "disk throughput by link width",
-        source: "IISWC'18, Figure 9(b), at the device",
+        source: "gem5 (IISWC'18), Figure 9(b), at the device",
         hosts: &["gem5"],
         run: gem5::width,
     },
     Experiment {
         name: "gem5-replay-buffer",
         title: "timeouts by size of replay buffers",
-        source: "IISWC'18, Figure 9(c), at the device",
+        source: "gem5 (IISWC'18), Figure 9(c), at the device",
         hosts: &["gem5"],
         run: gem5::replay_buffer,
     },
     Experiment {
         name: "gem5-port-buffer",
         title: "timeouts by size of port buffers",
-        source: "IISWC'18, Figure 9(d), at the device",
+        source: "gem5 (IISWC'18), Figure 9(d), at the device",
         hosts: &["gem5"],
         run: gem5::port_buffer,
     },
@@ -248,14 +270,29 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
+/// Returns all experiments, by paper: each paper and its experiments, in the order of [`EXPERIMENTS`].
+pub fn by_paper() -> Vec<(&'static str, Vec<&'static Experiment>)> {
+    let mut papers: Vec<(&str, Vec<&Experiment>)> = Vec::new();
+    for experiment in EXPERIMENTS {
+        match papers.iter_mut().find(|(paper, _)| *paper == experiment.paper()) {
+            Some((_, of)) => of.push(experiment),
+            None => papers.push((experiment.paper(), vec![experiment])),
+        }
+    }
+    papers
+}
+
 /// Returns the experiment `name`.
 ///
 /// # Errors
-/// The known names.
+/// The known names, by paper.
 pub fn experiment(name: &str) -> Result<&'static Experiment, BenchError> {
-    let names = || EXPERIMENTS.iter().map(|e| e.name).collect::<Vec<_>>().join(", ");
+    let names = |of: Vec<&Experiment>| of.iter().map(|e| e.name).collect::<Vec<_>>().join(", ");
+    let known = || {
+        by_paper().into_iter().map(|(paper, of)| format!("\n  {paper}: {}", names(of))).collect::<String>()
+    };
     EXPERIMENTS
         .iter()
         .find(|e| e.name.eq_ignore_ascii_case(name))
-        .ok_or_else(|| BenchError::Unknown(format!("no experiment `{name}`; known experiments: {}", names())))
+        .ok_or_else(|| BenchError::Unknown(format!("no experiment `{name}`; known experiments:{}", known())))
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Results of an experiment as data: tables, notes and a chart, without layout.
 
+use super::verdict::Verdict;
 use lab::profile::Basis;
 use serde::{Serialize, Serializer};
 
@@ -15,6 +16,8 @@ pub struct Report {
     pub source: &'static str,
     /// Weakest basis of its host profiles' figures. The notes give the basis of the devices.
     pub basis: Option<Basis>,
+    /// Comparison with the paper.
+    pub verdict: Verdict,
     /// Lab files with varied settings, relative to the project.
     pub labs: Vec<&'static str>,
     /// The tables.

@@ -47,6 +47,7 @@ mod new;
 mod nic;
 mod nvme;
 mod outputs;
+mod paper;
 mod passthrough;
 #[cfg(unix)]
 mod pictures;

@@ -235,7 +235,8 @@ impl Memory {
     }
 
     /// Schedules a request that arrives at `now` in the memory system: as a read, as a write, or as both for an
-    /// AtomicOp.
+    /// AtomicOp. A write without a read is a deferrable write: its answer says that it is visible, so later requests
+    /// need not wait for it.
     // Inlined into its callers, so that each omits unneeded parts.
     #[inline(always)]
     pub(super) fn serve(
@@ -256,11 +257,16 @@ impl Memory {
             self.take_read_turn(&turn);
             (taken, answered) = (turn.taken, turn.answered);
         }
-        if let Some(service) = service.write {
-            taken = taken.max(self.write_free_at) + service;
+        if let Some(write) = service.write {
+            taken = taken.max(self.write_free_at) + write;
             self.write_free_at = taken;
-            self.write_visible_at = self.write_visible_at.max(taken + p.memory_write_latency);
-            answered = answered.max(taken);
+            let visible = taken + p.memory_write_latency;
+            if service.read.is_some() {
+                self.write_visible_at = self.write_visible_at.max(visible);
+                answered = answered.max(taken);
+            } else {
+                answered = visible;
+            }
         }
         Served { asked, answered, ready: answered + p.root_complex_latency, late: Duration::ZERO }
     }
@@ -274,7 +280,7 @@ impl Memory {
         };
         let translated = system.translate(access, service.read.is_some(), asked);
         let mut taken = translated.max(system.visible_at(access.port));
-        let (mut answered, mut late) = (taken, Duration::ZERO);
+        let (mut answered, mut late, reads) = (taken, Duration::ZERO, service.read.is_some());
         if let Some(service) = service.read {
             self.read_free_at = self.read_free_at.max(asked) + service;
             taken = system.take_read(access.port, taken, service).max(self.read_free_at);
@@ -287,9 +293,13 @@ impl Memory {
         if let Some(service) = service.write {
             self.write_free_at = self.write_free_at.max(asked) + service;
             taken = system.take_write(access.port, taken, service).max(self.write_free_at);
-            let latency = p.memory_write_latency + system.write(access, asked);
-            system.show(access.port, taken + latency);
-            answered = answered.max(taken);
+            let visible = taken + p.memory_write_latency + system.write(access, asked);
+            if reads {
+                system.show(access.port, visible);
+                answered = answered.max(taken);
+            } else {
+                answered = visible;
+            }
         }
         system.stay_awake(answered);
         Served { asked, answered, ready: answered + p.root_complex_latency, late }

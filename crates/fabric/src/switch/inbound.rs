@@ -4,7 +4,7 @@
 
 use super::crossbar::Entry;
 use super::route::{Destination, Refusal, inner_side, link_side};
-use super::{Action, Switch};
+use super::{Action, PlaceUntil, Switch};
 use crate::bridge::answers;
 use crate::bridge::{Held, Routes};
 use config::{Effects, Uncorrectable};
@@ -80,7 +80,7 @@ impl Switch {
     }
 
     fn forward(&mut self, arrival: Arrival, port: usize, egress: usize, tlp: Tlp) {
-        if let Some(place) = self.places.answered(&tlp) {
+        if let Some(place) = self.places.answered(&tlp, PlaceUntil::Received) {
             self.return_place(place);
         }
         if tlp.repr.ep && tlp.class() != Class::Completion {

@@ -33,12 +33,13 @@ mod refusals;
 mod route;
 
 pub use arbiter::PortArbitration;
+pub use places::PlaceUntil;
 
 pub use crate::bridge::Action;
 use crate::bridge::{Bridge, Held, Routes};
 use crate::effects::{Effect, Effects};
 use config::ConfigSpace;
-use crossbar::{Crossbar, Entry};
+use crossbar::{Crossbar, Entry, Next};
 use device::Ready;
 use endpoint::CreditReturn;
 use link::{TLP_FRAMING_BYTES, wire_time};
@@ -246,12 +247,12 @@ impl Switch {
         Ok(switch)
     }
 
-    /// Makes a non-posted request keep its place in the receive buffer, and its credits, until its last completion is
-    /// in the switch, from now on. Bridges that reserve room for the response to every request behave like this
+    /// Makes a non-posted request keep its place in the receive buffer, and its credits, until its last completion has
+    /// reached the stage `until`, from now on. Bridges that reserve room for the response to every request behave like this
     /// (IISWC'18, §V-A). If there is no completion, the place is free when the egress link of the request goes down, or
     /// after `timeout`. The timeout must be at least the requester's completion timeout (`PCIe 5.0 §2.8`).
-    pub fn keep_places(&mut self, timeout: Duration) {
-        self.places.keep_all(timeout);
+    pub fn keep_places(&mut self, until: PlaceUntil, timeout: Duration) {
+        self.places.keep_all(until, timeout);
     }
 
     /// Number of ports, the upstream port included.
@@ -295,10 +296,13 @@ impl Switch {
             let next = self.crossbar.next(port, now, class, room)?;
             let head = self.crossbar.head(next)?;
             let is_message = matches!(head.tlp.repr.body, Body::Message(_));
-            if let Some((of, credit)) = head.credit
-                && let Some(free) = self.places.left(&head.tlp, Place { port: of.into(), credit }, port, now)
-            {
-                self.return_place(free);
+            if let Some((of, credit)) = head.credit {
+                let place = Place { port: of.into(), credit };
+                if !self.places.keep_some() {
+                    self.return_place(place);
+                } else {
+                    self.free_places(next, place, port, now);
+                }
             }
             let entry = self.crossbar.take(now, next);
             if port != 0 || !is_message {
@@ -311,6 +315,16 @@ impl Switch {
                 return Some(tlp);
             }
         }
+    }
+
+    /// Frees the places that the TLP `next` frees as it leaves `place` through `port`: its own, unless it is a request
+    /// that keeps it, and the place of the request that it answers.
+    #[cold]
+    fn free_places(&mut self, next: Next, place: Place, port: usize, now: Time) {
+        let Some(head) = self.crossbar.head(next) else { return };
+        let answered = self.places.answered(&head.tlp, PlaceUntil::Sent);
+        let own = self.places.left(&head.tlp, place, port, now);
+        answered.into_iter().chain(own).for_each(|place| self.return_place(place));
     }
 
     fn count(&mut self, input: usize, port: usize) {

@@ -151,6 +151,44 @@ fn minimum_credits_carry_the_longest_non_posted_requests() {
     assert_eq!(raw.received().iter().filter(|t| t.class() == Class::Completion).count(), 8);
 }
 
+/// Times at which completions arrive at the device.
+fn completions_down() -> Arrivals<Time> {
+    Arrivals::new(|r| match r.frame {
+        Frame::Tlp { tlp, .. } if tlp.class() == Class::Completion && r.direction == Direction::Downstream => {
+            Some(r.time)
+        }
+        _ => None,
+    })
+}
+
+/// A deferrable write is answered when it is visible. The next one does not wait for it: eight writes take the latency of
+/// memory once.
+#[test]
+fn deferrable_writes_take_the_latency_of_memory_together() {
+    let last = |latency: Duration| {
+        let (raw, requester) = (Raw::new(), Bdf::from_bits(0x100));
+        for n in 0..8 {
+            let span = Span::covering(0x1000 + 256 * u64::from(n), 128).unwrap();
+            let (op, tag) = (MemoryOp::WriteDeferrable, Tag::from_bits(n));
+            let body = Body::Memory(MemoryRequest { op, requester, tag, span });
+            raw.send(20_000, Tlp::new(Repr::new(body), Data::Counted(128)));
+        }
+        let mut system = System::new();
+        system.host.memory_write_latency = latency;
+        let mut fabric = system.raw(link(Rate::Gt8, 8, 256), &raw).without_program();
+        let arrivals = completions_down();
+        fabric.set_tap(Box::new(arrivals.clone()));
+        assert_eq!(fabric.run(riser_fabric::Limits::default()), Stop::Finished);
+        let times = arrivals.seen.borrow().clone();
+        assert_eq!(times.len(), 8);
+        times[7]
+    };
+    let latency = Duration::from_us(5);
+    let later = last(latency).since(last(Duration::ZERO));
+    // SKP ordered sets may fall before a completion.
+    assert!(latency <= later + Duration::from_ns(10) && later <= latency + Duration::from_ns(10), "{later}");
+}
+
 #[test]
 fn a_register_read_is_answered_while_a_dma_of_the_same_device_waits() {
     let finished = Told::new();

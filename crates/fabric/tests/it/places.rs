@@ -9,7 +9,7 @@ use host::memory::HostMemory;
 use host::{AsyncProgram, Cpu, HostError};
 use riser_fabric::{
     Above, AddressMap, Fabric, FabricConfig, Forwarding, HostConfig, HostId, HostProfile, Limits, LinkChange,
-    LinkEvent, LinkId, PortArbitration, SlotConfig, Stop, Switch, SwitchSlot,
+    LinkEvent, LinkId, PlaceUntil, PortArbitration, SlotConfig, Stop, Switch, SwitchSlot,
 };
 use tlp::{Class, Duration, PayloadPool, Rate, Time};
 
@@ -28,7 +28,7 @@ fn switch() -> Switch {
         port.space.write(1, 0x3, 0x0006);
     }
     let mut switch = Switch::new(config).unwrap();
-    switch.keep_places(TIMEOUT);
+    switch.keep_places(PlaceUntil::Received, TIMEOUT);
     switch
 }
 

@@ -160,6 +160,21 @@ fn reports_errors_with_place_and_valid_values() {
         (memory("[link]\nport_buffer_tlps = 4\n"), (6, 20), &["port_buffer_tlps of 4", "only with flow_control = \"none\""]),
         (memory("[slot.link]\nport_buffer_tlps = 4\nflow_control = \"credits\"\n"), (6, 20), &["link of slot `a`, port_buffer_tlps of 4"]),
         (
+            memory("[link]\nreplay_cursor = \"position\"\n"),
+            (6, 17),
+            &["replay_cursor = \"position\"", "legal only with flow_control = \"none\"", "\"sequence\" is legal"],
+        ),
+        (memory("[link]\nreplay_cursor = \"number\"\n"), (6, 17), &["unknown variant `number`", "`sequence`", "`position`"]),
+        (memory("[link]\nack_line_bytes = 0\n"), (6, 18), &["ack_line_bytes of 0, expected 1 to 4096"]),
+        (memory("[link]\nack_line_bytes = 128\nack_factor = 0.0\n"), (7, 14), &["ack_factor of 0, expected 0.1 to 100"]),
+        (memory("[link]\nlanes = 1\nack_line_bytes = 4096\nack_factor = 9.0\n"), (7, 18), &["Ack latency of 37044", "1 to 23999"]),
+        (memory("[link]\nack_factor = 1.4\n"), (6, 14), &["ack_factor of 1.4: legal only with ack_line_bytes"]),
+        (
+            memory("[link]\nack_line_bytes = 64\nack_latency_symbols = 9\n"),
+            (6, 18),
+            &["ack_line_bytes of 64: legal only without ack_latency_symbols, which is 9"],
+        ),
+        (
             memory("[slot.link]\nreplay_timer = \"rev3\"\n[link]\nreplay_timer_symbols = 25000\n"),
             (8, 24),
             &["replay_timer_symbols of 25000", "only with replay_timer = \"rev4\""],
@@ -641,6 +656,21 @@ fn rejects_tree_beyond_255_buses() {
     assert!(error.contains("`s7` needs bus numbers beyond 255: the tree has 265 buses"), "{error}");
     // Line 1, three of the four lines of the slot, and three of each switch before: the name of the eighth.
     assert!(error.contains(":27:8"), "{error}");
+}
+
+#[test]
+fn rejects_stage_of_places_that_are_not_kept() {
+    let text = |keep: bool| {
+        format!(
+            "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\nparent = \"s\"\n[[switch]]\nname = \"s\"\nkeep_places = {keep}\nkeep_places_until = \"sent\"\n"
+        )
+    };
+    let error = refused(&text(false)).to_string();
+    assert!(
+        error.contains("bad.toml:9:21: keep_places_until of switch `s`: legal only with keep_places = true"),
+        "{error}"
+    );
+    parse(&models(), Path::new("good.toml"), &text(true)).unwrap_or_else(|e| panic!("{e}"));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::{Counters, Port, pending};
 use crate::frame::{Damage, Frame, SentFrame};
 use crate::init::State;
 use crate::notice::{Notice, header_log};
+use crate::rare::Rare;
 use crate::replay::Acknowledged;
 use crate::rx::Verdict;
 use crate::sequence::Sequence;
@@ -156,7 +157,11 @@ impl Port {
             }
             Verdict::Duplicate => {
                 self.counters.duplicate_tlps += 1;
-                self.pending |= pending::ACK;
+                if self.replays_by_position() {
+                    self.receiver.repeat_ack(now);
+                } else {
+                    self.pending |= pending::ACK;
+                }
                 false
             }
             Verdict::Gap { nak } => {
@@ -186,6 +191,9 @@ impl Port {
         }
         if !self.receiver.expects(sequence) {
             self.refuse_out_of_sequence(now, sequence, tlp);
+            if self.replays_by_position() {
+                self.receiver.repeat_ack(now);
+            }
             return false;
         }
         if buffer.used == buffer.capacity {
@@ -291,10 +299,13 @@ impl Port {
     }
 
     fn receive_ack(&mut self, now: Time, sequence: u16) {
-        if !self.is_active() {
-            return;
-        }
-        match self.replay.acknowledge(now, Sequence::from_bits(sequence), &mut self.store) {
+        let up_to = Sequence::from_bits(sequence);
+        let acknowledged = if self.rare.intersects(Rare::INACTIVE | Rare::NO_CREDITS) {
+            self.acknowledge_rarely(now, up_to)
+        } else {
+            self.replay.acknowledge(now, up_to, &mut self.store)
+        };
+        match acknowledged {
             Acknowledged::ProtocolError => {
                 self.counters.data_link_protocol_errors += 1;
                 self.notices.error(Notice::DataLinkProtocol);
@@ -307,6 +318,18 @@ impl Port {
                     self.stalls.note(now, &mut self.counters);
                 }
             }
+        }
+    }
+
+    /// Handles the Ack of a link that is not active, or has no flow control.
+    #[cold]
+    fn acknowledge_rarely(&mut self, now: Time, up_to: Sequence) -> Acknowledged {
+        if !self.is_active() {
+            Acknowledged::Nothing
+        } else if self.replays_by_position() {
+            self.replay.acknowledge_by_position(now, up_to, &mut self.store)
+        } else {
+            self.replay.acknowledge(now, up_to, &mut self.store)
         }
     }
 

@@ -153,7 +153,13 @@ impl Port {
     }
 
     fn transmit_replay(&mut self, now: Time) -> Option<Sent> {
-        let (sequence, lengths) = self.replay.replay()?;
+        if self.replays_by_position() {
+            self.skip_for_own_acks();
+        }
+        let Some((sequence, lengths)) = self.replay.replay() else {
+            self.note_replay();
+            return self.transmit_new(now);
+        };
         self.note_replay();
         let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
         self.replay.sent(end);
@@ -162,12 +168,24 @@ impl Port {
         Some(Sent { frame: Frame::Tlp { sequence, tlp: () }, start, end, wait: None })
     }
 
+    /// Advances a replay by position by one TLP for each Ack that the port has sent since the replay last moved.
+    #[cold]
+    fn skip_for_own_acks(&mut self) {
+        let sent = self.counters.dllps.ack;
+        let acks = sent - std::mem::replace(&mut self.replay_acks, sent);
+        self.replay.skip(u16::try_from(acks).unwrap_or(u16::MAX));
+    }
+
     /// Starts a replay, after REPLAY_TIMER or a Nak (`PCIe 5.0 §3.6.2.1`).
     pub(super) fn start_replay(&mut self, now: Time) {
         if self.replay.start_replay() {
             self.counters.replay_num_rollovers += 1;
             self.notices.error(Notice::ReplayRollover);
             self.retrain_now(now);
+        }
+        if self.replays_by_position() {
+            self.replay.start_timer(now);
+            self.replay_acks = self.counters.dllps.ack;
         }
         self.note_replay();
     }

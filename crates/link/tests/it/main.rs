@@ -11,5 +11,6 @@ mod errors;
 mod notices;
 mod random_cuts;
 mod random_traffic;
+mod replay_by_position;
 mod wire_form;
 mod wire_rate;

@@ -2,7 +2,7 @@
 //! Charts of `riser model nic`: passes its curves to `riser-view`.
 
 use model::nic::{Kind, Question, Series};
-use view::figure::{Axis, FigurePage, LineChart, Stroke};
+use view::figure::{Axis, FigurePage, LineChart, PageTable, Stroke};
 
 /// The vertical axis ends at a multiple of this.
 const GBPS_STEP: f64 = 10.0;
@@ -50,7 +50,8 @@ pub(super) fn page(
     table: &[Series],
     notes: Vec<String>,
 ) -> FigurePage {
-    FigurePage { chart: chart(question, drawn), notes, columns: columns(table), rows: rows(table) }
+    let tables = vec![PageTable { columns: columns(table), rows: rows(table) }];
+    FigurePage { lead: None, chart: chart(question, drawn), notes, tables }
 }
 
 /// Headings of a table: the size, then each curve.

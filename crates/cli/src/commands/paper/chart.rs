@@ -2,8 +2,8 @@
 //! Charts and pages of `riser paper`: passes the result of an experiment to `riser-view`.
 
 use crate::failure::Failure;
-use bench::paper::{Line, Report};
-use view::figure::{Axis, FigurePage, LineChart, Series, Stroke};
+use bench::paper::{Cell, Line, Report, Table};
+use view::figure::{Axis, FigurePage, LineChart, PageTable, Series, Stroke};
 
 /// Chart of an experiment. The paper's lines are dashed.
 pub(super) fn chart(report: &Report) -> Result<LineChart, Failure> {
@@ -36,14 +36,20 @@ fn series(line: &Line) -> Series {
     Series { name: line.name.clone(), points: line.points.clone(), stroke }
 }
 
-/// Page with the chart, the notes, and the first table.
+/// Page with the verdict, the chart, the notes, the first table, and the comparison with the paper.
 pub(super) fn page(report: &Report) -> Result<FigurePage, Failure> {
-    let table = report.tables.first();
-    let columns = table.map_or(Vec::new(), |t| t.columns.iter().map(|c| c.head.to_owned()).collect());
-    let rows = table.map_or(Vec::new(), |t| {
-        t.rows.iter().map(|row| row.iter().map(|cell| cell.text()).collect()).collect()
-    });
     let basis = report.basis.map(|basis| format!("Basis of the hosts' figures: {}.", basis.name()));
     let notes = basis.into_iter().chain(report.notes.clone()).collect();
-    Ok(FigurePage { chart: chart(report)?, notes, columns, rows })
+    let tables = report.tables.first().into_iter().map(table);
+    let compared = report.verdict.tables();
+    let tables = tables.chain(compared.iter().map(table)).collect();
+    Ok(FigurePage { lead: report.verdict.line(), chart: chart(report)?, notes, tables })
+}
+
+fn table(of: &Table) -> PageTable {
+    let row = |row: &Vec<Cell>| row.iter().map(|cell| cell.text()).collect();
+    PageTable {
+        columns: of.columns.iter().map(|c| c.head.to_owned()).collect(),
+        rows: of.rows.iter().map(row).collect(),
+    }
 }

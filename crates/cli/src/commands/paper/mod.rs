@@ -6,7 +6,7 @@ mod chart;
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Outputs, Place};
-use bench::paper::{EXPERIMENTS, Effort, Report, Table, experiment};
+use bench::paper::{EXPERIMENTS, Effort, Outcome, Report, Table, by_paper, experiment};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -18,9 +18,11 @@ Examples:
   riser paper all --json
 
 Each experiment is a lab of labs/papers in which one thing is varied. The output has the paper's own figures next to riser's, with \
-notes about both below.
+notes about both below. Where the paper's shapes and numbers are compared, the first line has the verdict. `all` also reports \
+experiments that cannot run here, which do not count as reproduced.
 
---json prints one object: experiments: [{experiment, title, source, basis (how well the figures of its host profiles are known: measured, fitted or assumed), labs, tables: [{title, rows}], notes}]; rows \
+--json prints one object: experiments: [{experiment, title, source, basis (how well the figures of its host profiles are known: measured, fitted or assumed), verdict: {outcome (reproduced, shape-reproduced, not-reproduced, not-compared or not-run), \
+shapes: [{kind, paper, riser, reproduced}], numbers: [{what, unit, paper, riser, difference, limit, within}]}, labs, tables: [{title, rows}], notes}]; rows \
 are objects with units in their names. Without NAME, it prints {experiments: [{name, title, source}]}.";
 
 /// Run the experiments of published papers and compare the figures with riser's
@@ -66,7 +68,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Some("all") if pictures => {
             return Err(Failure::usage("--svg and --html draw one experiment: name it instead of `all`"));
         }
-        Some("all") => EXPERIMENTS.iter().map(|e| measure(e.name)).collect::<Result<_, _>>()?,
+        Some("all") => EXPERIMENTS.iter().map(measure_or_report).collect(),
         Some(name) => vec![measure(name)?],
     };
     if let [report] = &reports[..] {
@@ -75,7 +77,20 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     if args.json {
         return output::json_of("experiments", &reports);
     }
-    reports.iter().enumerate().try_for_each(|(n, report)| show(n, report))
+    reports.iter().enumerate().try_for_each(|(n, report)| show(n, report))?;
+    if reports.len() > 1 { output::text(&format!("\n{}", summary(&reports))) } else { Ok(()) }
+}
+
+/// Counts the reports by outcome.
+fn summary(reports: &[Report]) -> String {
+    let count = |outcome: &Outcome| reports.iter().filter(|r| r.verdict.outcome == *outcome).count();
+    let counts: Vec<String> = Outcome::ALL
+        .iter()
+        .map(|outcome| (count(outcome), outcome.name()))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!("{count} {name}"))
+        .collect();
+    format!("{} experiments: {}", reports.len(), counts.join(", "))
 }
 
 fn list(json: bool) -> Result<(), Failure> {
@@ -85,9 +100,16 @@ fn list(json: bool) -> Result<(), Failure> {
         return output::json_of("experiments", &experiments);
     }
     let width = experiments.iter().map(|e| e.name.len()).max().unwrap_or(0);
-    experiments
-        .iter()
-        .try_for_each(|e| output::text(&format!("{:width$}  {} ({})", e.name, e.title, e.source)))
+    by_paper().into_iter().try_for_each(|(paper, of)| {
+        output::text(paper)?;
+        of.into_iter()
+            .try_for_each(|e| output::text(&format!("  {:width$}  {} ({})", e.name, e.title, e.place())))
+    })
+}
+
+/// Runs an experiment of several. If it has no result, the report gives the reason.
+fn measure_or_report(experiment: &bench::paper::Experiment) -> Report {
+    experiment.run(&Effort::default()).unwrap_or_else(|why| experiment.not_run(&why))
 }
 
 fn measure(name: &str) -> Result<Report, Failure> {
@@ -108,14 +130,19 @@ fn draw(svg: Option<Place>, html: Option<Place>, report: &Report) -> Result<(), 
 
 fn show(n: usize, report: &Report) -> Result<(), Failure> {
     let before = if n == 0 { "" } else { "\n" };
-    output::text(&format!("{before}{}: {} ({})", report.experiment, report.title, report.source))?;
+    if let Some(line) = report.verdict.line() {
+        output::text(&format!("{before}{}: {line}", report.experiment))?;
+        output::text(&format!("{} ({})", report.title, report.source))?;
+    } else {
+        output::text(&format!("{before}{}: {} ({})", report.experiment, report.title, report.source))?;
+    }
     if !report.labs.is_empty() {
         output::text(&format!("varies {}", report.labs.join(", ")))?;
     }
     if let Some(basis) = report.basis {
         output::text(&format!("basis of the hosts' figures: {}", basis.name()))?;
     }
-    report.tables.iter().try_for_each(show_table)?;
+    report.verdict.tables().iter().chain(&report.tables).try_for_each(show_table)?;
     report.notes.iter().try_for_each(|note| output::text(&format!("\n{}", folded(note))))
 }
 
