@@ -14,13 +14,13 @@ use tlp::Duration;
 type Lab = (&'static str, &'static str);
 
 const ROOT_PORTS: Lab =
-    ("labs/papers/peers-root-ports.toml", include_str!("../../../../labs/papers/peers-root-ports.toml"));
+    ("labs/papers/peers-root-ports.toml", include_str!("../../labs/papers/peers-root-ports.toml"));
 const UPLINK: Lab =
-    ("labs/papers/peers-uplink.toml", include_str!("../../../../labs/papers/peers-uplink.toml"));
+    ("labs/papers/peers-uplink.toml", include_str!("../../labs/papers/peers-uplink.toml"));
 const SWITCH: Lab =
-    ("labs/papers/peers-switch.toml", include_str!("../../../../labs/papers/peers-switch.toml"));
+    ("labs/papers/peers-switch.toml", include_str!("../../labs/papers/peers-switch.toml"));
 const LINES: Lab =
-    ("labs/papers/lines-in-flight.toml", include_str!("../../../../labs/papers/lines-in-flight.toml"));
+    ("labs/papers/lines-in-flight.toml", include_str!("../../labs/papers/lines-in-flight.toml"));
 
 /// Largest difference of a prediction in percent.
 const PREDICTED_PERCENT: f64 = 2.0;

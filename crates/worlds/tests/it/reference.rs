@@ -155,6 +155,10 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
             let size = if key == "size_bytes" { "" } else { "size_bytes = 64\n" };
             (String::new(), format!("{section}\nname = \"a\"\nkind = \"read\"\n{size}{line}\n"))
         }
+        "[slot.traffic]" => {
+            let flow = "[[slot.traffic.flow]]\nname = \"a\"\nkind = \"read\"\nsize_bytes = 64\n";
+            (String::new(), format!("{section}\n{line}\n{flow}"))
+        }
         // With strict priority, the group is VC0 alone.
         "[link]" if key == "low_priority_vc" => {
             (String::new(), format!("[link]\nvc_arbitration = \"round-robin\"\n{line}\n"))
