@@ -81,7 +81,9 @@ pub fn check(common: &Link, own: &Link) -> Vec<LinkFault> {
         faults.push(LinkFault::new("ack_line_bytes", message));
     }
     if let Some(factor) = link.ack_factor.filter(|factor| !(0.1..=100.0).contains(factor)) {
+        // The Ack latency that follows from it would be another error.
         faults.push(LinkFault::new("ack_factor", format!("ack_factor of {factor}, expected 0.1 to 100")));
+        return faults;
     }
     if let Err(message) = channels::of(&link) {
         let key = if message.starts_with("low_priority_vc") { "low_priority_vc" } else { "vc" };
