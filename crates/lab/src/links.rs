@@ -33,8 +33,13 @@ pub fn merge(common: &Link, own: &Link) -> Link {
         device_credits: own.device_credits.or(common.device_credits),
         replay_buffer_tlps: own.replay_buffer_tlps.or(common.replay_buffer_tlps),
         replay_buffer_bytes: own.replay_buffer_bytes.or(common.replay_buffer_bytes),
-        ack_latency_symbols: own.ack_latency_symbols.or(common.ack_latency_symbols),
-        ack_line_bytes: own.ack_line_bytes.or(common.ack_line_bytes),
+        // Either of these keys replaces the other.
+        ack_latency_symbols: own
+            .ack_latency_symbols
+            .or(common.ack_latency_symbols.filter(|_| own.ack_line_bytes.is_none())),
+        ack_line_bytes: own
+            .ack_line_bytes
+            .or(common.ack_line_bytes.filter(|_| own.ack_latency_symbols.is_none())),
         ack_factor: own.ack_factor.or(common.ack_factor),
         update_fc_symbols: own.update_fc_symbols.or(common.update_fc_symbols),
         vc: own.vc.clone().or(common.vc.clone()),
