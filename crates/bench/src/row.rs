@@ -445,7 +445,7 @@ fn run(
 }
 
 /// A sample of the counters of both directions, upstream first.
-struct Look {
+struct CounterSample {
     at: Time,
     counters: [Counters; 2],
 }
@@ -456,7 +456,7 @@ fn until(
     results: &Shared<Transfers>,
     cancel: &AtomicBool,
     phase: Phase,
-) -> Result<Look, BenchError> {
+) -> Result<CounterSample, BenchError> {
     let before = |_: &mut Session| {
         if results.get().phase >= phase {
             ControlFlow::Break(Ok(()))
@@ -473,7 +473,7 @@ fn until(
     }
     let fabric = &session.fabric;
     let counters = [Side::Device, Side::Root].map(|side| *fabric.port_counters(PortId::new(LinkId(0), side)));
-    Ok(Look { at: fabric.now(), counters })
+    Ok(CounterSample { at: fabric.now(), counters })
 }
 
 impl DirectionDelta {

@@ -13,7 +13,7 @@
 use crate::decode::{Kind, Record};
 use crate::render::class_name;
 use crate::render::object::Object;
-use crate::sequence::{Sequences, Way, opposite, way};
+use crate::sequence::{LinkDirection, Sequences, opposite, way};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::BTreeMap;
 use tlp::{Class, Dllp, FlowControl, FlowControlKind, TrafficClass};
@@ -22,7 +22,7 @@ use tlp::{Class, Dllp, FlowControl, FlowControlKind, TrafficClass};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LedgerId {
     /// Direction of the TLPs that consume its credits.
-    pub way: Way,
+    pub way: LinkDirection,
     /// Virtual channel, 0 to 7.
     pub vc: u8,
     /// The flow-control class of these TLPs.
@@ -151,7 +151,7 @@ impl Ledgers {
         self.ledgers.keys().copied()
     }
 
-    fn ledger_of(&self, way: Way, tc: TrafficClass, class: Class) -> Option<LedgerId> {
+    fn ledger_of(&self, way: LinkDirection, tc: TrafficClass, class: Class) -> Option<LedgerId> {
         let of = |vc| LedgerId { way, vc, class };
         match (self.map, tc.bits()) {
             (_, 0) => Some(of(0)),
@@ -179,7 +179,7 @@ impl Ledgers {
         })
     }
 
-    fn grant(&mut self, way: Way, fc: &FlowControl) {
+    fn grant(&mut self, way: LinkDirection, fc: &FlowControl) {
         let id = LedgerId { way, vc: fc.vc.id(), class: fc.class };
         if matches!(fc.kind, FlowControlKind::UpdateFc) {
             if let Some(ledger) = self.ledgers.get_mut(&id) {

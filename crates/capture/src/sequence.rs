@@ -32,7 +32,7 @@ pub enum Arrival {
 }
 
 /// A link and a direction on it; `None` if the capture has no direction.
-pub type Way = (u16, Option<Direction>);
+pub type LinkDirection = (u16, Option<Direction>);
 
 /// The receiver of one direction.
 #[derive(Clone, Debug, Default)]
@@ -48,16 +48,16 @@ struct Receiver {
 /// The receivers of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Sequences {
-    receivers: BTreeMap<Way, Receiver>,
+    receivers: BTreeMap<LinkDirection, Receiver>,
 }
 
 /// Returns the link and direction of a record.
-pub fn way(record: &Record<'_>) -> Way {
+pub fn way(record: &Record<'_>) -> LinkDirection {
     (record.interface.map_or(0, |interface| interface.link), record.direction)
 }
 
 /// Returns the other direction of the same link.
-pub fn opposite((link, direction): Way) -> Way {
+pub fn opposite((link, direction): LinkDirection) -> LinkDirection {
     let other = direction.map(|direction| match direction {
         Direction::Downstream => Direction::Upstream,
         Direction::Upstream => Direction::Downstream,
@@ -95,7 +95,7 @@ impl Sequences {
     /// Returns the two directions of the link if `dllp` starts flow-control initialization of VC0. A link does this
     /// only when it comes up, and then numbers its TLPs from 0 (`PCIe 5.0 §3.4.2, §3.6.2.1`). Drops the state of
     /// both directions.
-    pub fn link_came_up(&mut self, record: &Record<'_>, dllp: &Dllp) -> Option<[Way; 2]> {
+    pub fn link_came_up(&mut self, record: &Record<'_>, dllp: &Dllp) -> Option<[LinkDirection; 2]> {
         let Dllp::FlowControl(fc) = dllp else { return None };
         if fc.kind != FlowControlKind::InitFc1 || fc.vc != Vc::VC0 || record.mark.is_lost() {
             return None;
@@ -114,7 +114,7 @@ impl Sequences {
 
     /// Returns the place up to which an Ack or Nak acknowledges the TLPs of the other direction. `None` for other
     /// DLLPs, for lost DLLPs, and if the places of those TLPs are unknown.
-    pub fn acknowledged(&mut self, record: &Record<'_>, dllp: &Dllp) -> Option<(Way, u64)> {
+    pub fn acknowledged(&mut self, record: &Record<'_>, dllp: &Dllp) -> Option<(LinkDirection, u64)> {
         let (Dllp::Ack { sequence } | Dllp::Nak { sequence }) = dllp else { return None };
         if record.mark.is_lost() {
             return None;

@@ -37,7 +37,7 @@ mod ring;
 mod settings;
 
 pub use driver::driver;
-pub use report::{Report, Trip, Way};
+pub use report::{DirectionCounts, Report, Trip};
 pub use settings::{Batches, Kind, MAX_FRAME_BYTES, MAX_TRIPS, Mode, RING_ENTRIES, Send, Settings, Traffic};
 
 use crate::queue::Queue;

@@ -156,9 +156,21 @@ impl SortedQueue {
 
     fn insert(near: &mut Vec<Entry>, entry: Entry) {
         near.push(entry);
-        let mut places = near.iter_mut().rev();
+        // The position in the list is the sequence: a new event comes after all others at the same time. Entries that
+        // it passes move by one place, eight at a time as long as there are so many.
+        let mut list = near.as_mut_slice();
+        while let Some(block) = list.last_chunk_mut::<9>() {
+            if block[0].time > entry.time {
+                break;
+            }
+            let [passed @ .., _] = *block;
+            let [_, places @ ..] = block;
+            *places = passed;
+            let left = list.len() - 8;
+            list = &mut list[..left];
+        }
+        let mut places = list.iter_mut().rev();
         let Some(mut place) = places.next() else { return };
-        // The position in the list is the sequence: a new event comes after all others at the same time.
         for before in places.take_while(|e| e.time <= entry.time) {
             *place = *before;
             place = before;

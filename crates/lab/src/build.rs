@@ -23,7 +23,7 @@ use host::{Cpu, HostProgram};
 use plug::plugged::{AnyReport, FunctionEnd};
 use plug::site::NativeCode;
 use plug::transfers::Transfers;
-use plug::{End, Fault, Place, Plugged, RunContext, Shared};
+use plug::{Attachment, End, Fault, Plugged, RunContext, Shared};
 use std::rc::Rc;
 use tlp::{Duration, PayloadPool};
 
@@ -93,7 +93,7 @@ pub struct JoinPoint {
     /// Name: `slot NAME` or `host NAME`.
     pub name: String,
     /// The place.
-    pub place: Rc<dyn Place>,
+    pub place: Rc<dyn Attachment>,
     /// The part of the fabric to wake after an input.
     pub wakes: Wakes,
 }
@@ -116,7 +116,7 @@ pub struct OutsideHost {
     /// Program above the root complex.
     pub program: Box<dyn HostProgram>,
     /// Place where the outside world joins.
-    pub place: Rc<dyn Place>,
+    pub place: Rc<dyn Attachment>,
 }
 
 /// Creates the external host with this join point number.

@@ -89,7 +89,7 @@ impl Packets {
 }
 
 /// One direction: its own TLPs, and the TLPs of the other direction that it acknowledges.
-struct Way<'a> {
+struct DirectionLoad<'a> {
     own: &'a Packets,
     other: &'a Packets,
     counted: Option<f64>,
@@ -103,8 +103,8 @@ struct Way<'a> {
 
 /// Returns how many units of `traffic` fit on the link per second.
 pub(crate) fn fit(params: &Params, traffic: &Traffic, counted: Option<Counted>) -> Fit {
-    let up = Way::new(params, &traffic.up, &traffic.down, counted.map(|c| c.up));
-    let down = Way::new(params, &traffic.down, &traffic.up, counted.map(|c| c.down));
+    let up = DirectionLoad::new(params, &traffic.up, &traffic.down, counted.map(|c| c.up));
+    let down = DirectionLoad::new(params, &traffic.down, &traffic.up, counted.map(|c| c.down));
     let (rate_up, rate_down) = (up.largest_rate(), down.largest_rate());
     let rate = rate_up.min(rate_down);
     Fit {
@@ -115,9 +115,9 @@ pub(crate) fn fit(params: &Params, traffic: &Traffic, counted: Option<Counted>) 
     }
 }
 
-impl<'a> Way<'a> {
-    fn new(params: &Params, own: &'a Packets, other: &'a Packets, counted: Option<f64>) -> Way<'a> {
-        Way {
+impl<'a> DirectionLoad<'a> {
+    fn new(params: &Params, own: &'a Packets, other: &'a Packets, counted: Option<f64>) -> DirectionLoad<'a> {
+        DirectionLoad {
             own,
             other,
             counted,

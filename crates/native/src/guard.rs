@@ -26,13 +26,13 @@ const MAX_ROUTING: u8 = 5;
 
 /// Counters of a native device, and why it failed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct DeviceStatus {
     inputs: u64,
     outputs: u64,
     failure: Option<String>,
 }
 
-impl Report for Told {
+impl Report for DeviceStatus {
     fn shown(&self, _: Time) -> Shown {
         let counts = Shown::new().with_counts([("inputs", self.inputs), ("outputs", self.outputs)]);
         match &self.failure {
@@ -47,7 +47,7 @@ impl Report for Told {
 }
 
 /// A request that the device received.
-struct Asked {
+struct ReceivedRequest {
     /// Number of bytes of the request's completion; `None` if the request needs no completion or already has one.
     answer: Option<u32>,
     /// Whether Retry is allowed as completion status.
@@ -62,8 +62,8 @@ pub(crate) struct Guard {
     pool: PayloadPool,
     codes: MessageCodes,
     vectors: u16,
-    told: Shared<Told>,
-    asked: BTreeMap<u32, Asked>,
+    told: Shared<DeviceStatus>,
+    asked: BTreeMap<u32, ReceivedRequest>,
     /// IDs of outstanding DMA reads and atomics.
     under_way: BTreeSet<u32>,
     /// Completions that the guard itself has made. Bounded by the credits of requests.
@@ -80,7 +80,7 @@ impl Guard {
         instance: Option<Instance>,
         pool: PayloadPool,
         codes: MessageCodes,
-        told: Shared<Told>,
+        told: Shared<DeviceStatus>,
     ) -> Guard {
         Guard {
             instance,
@@ -135,7 +135,7 @@ impl Guard {
     fn request(&mut self, now: Time, request: Request) {
         let (token, answer) = (request.token, answer_bytes(&request.op));
         let may_retry = matches!(request.op, RequestOp::WriteNonPosted { deferrable: true, .. });
-        self.asked.insert(token.0, Asked { answer, may_retry, is_taken: false });
+        self.asked.insert(token.0, ReceivedRequest { answer, may_retry, is_taken: false });
         if !self.hand_request(now, &request) {
             // The device does not handle this kind of request, or has failed.
             let error = match self.told.get().failure {

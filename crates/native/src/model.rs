@@ -3,7 +3,7 @@
 //! the library.
 
 use crate::bars::BarSettings;
-use crate::guard::{Guard, Told};
+use crate::guard::{DeviceStatus, Guard};
 use crate::loader::{Instance, Loaded};
 use crate::steps::{self, Parts, Step};
 use config::{Bar, Builder, ConfigSpace, Identity, MsiLayout, MsixLayout};
@@ -120,7 +120,7 @@ impl Model for Settings {
                 )));
             }
         };
-        let told: Shared<Told> = Shared::default();
+        let told: Shared<DeviceStatus> = Shared::default();
         let codes = MessageCodes::of(&self.messages);
         let device = Guard::new(instance, site.payloads.clone(), codes, told.clone());
         let function = FunctionConfig { config: self.config(site)?, device: Box::new(device) };

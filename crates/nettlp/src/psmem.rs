@@ -186,7 +186,7 @@ impl<M: Memory> Psmem<M> {
     /// Answers waiting requests in order, as many as the carrier has room for. The caller flushes.
     pub fn answer(&mut self, carrier: &mut impl Carrier) {
         while let Some(Waiting { origin, repr, refused }) = self.waiting.front().copied() {
-            let mut way = Way { carrier, origin, tag: repr.transaction().1, lost: false };
+            let mut way = ReplyPort { carrier, origin, tag: repr.transaction().1, lost: false };
             // The data is not needed: non-posted requests with data are refused.
             let done = match refused {
                 true => self.completer.refuse(&repr, Status::UnsupportedRequest, &mut way),
@@ -222,14 +222,14 @@ impl Completions for Nowhere {
 }
 
 /// Output for the completions of one request. Its origin and tag select the port.
-struct Way<'a, C> {
+struct ReplyPort<'a, C> {
     carrier: &'a mut C,
     origin: Origin,
     tag: Tag,
     lost: bool,
 }
 
-impl<C: Carrier> Completions for Way<'_, C> {
+impl<C: Carrier> Completions for ReplyPort<'_, C> {
     fn room(&self) -> usize {
         self.carrier.room()
     }

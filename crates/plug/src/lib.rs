@@ -31,7 +31,7 @@ pub mod values;
 pub use context::RunContext;
 pub use host::os::driver::{Driver, DriverFuture, FunctionsDriver, HostTask, Task};
 pub use model::{Fault, FixedBar, Model, ModelError, Models, Needs, Offering, Plan, Window, is_model_name};
-pub use place::Place;
+pub use place::Attachment;
 pub use plugged::{End, Plugged, RawEnd};
 pub use registers::{FunctionRegisters, named};
 pub use report::{Report, Shown, counted, gbps, ns};

@@ -7,7 +7,7 @@ use tlp::Time;
 
 /// A place where an outside program joins. Inputs come from a carrier or from a record; outputs wait at the place
 /// until they are fetched. Clones of an implementation are handles of the same place.
-pub trait Place: Any {
+pub trait Attachment: Any {
     /// Takes an input in the format of a record, at the fabric's current time. Returns true if the device or host of
     /// the place must then be called.
     ///
@@ -27,9 +27,9 @@ pub trait Place: Any {
 
 /// An input from outside: a value at the place, bytes in a record.
 pub trait Input<P> {
-    /// Appends the bytes for [`Place::take_recorded`].
+    /// Appends the bytes for [`Attachment::take_recorded`].
     fn emit(&self, out: &mut Vec<u8>);
 
-    /// Delivers the input to `place`, like [`Place::take_recorded`].
+    /// Delivers the input to `place`, like [`Attachment::take_recorded`].
     fn join(self, place: &P, now: Time) -> bool;
 }

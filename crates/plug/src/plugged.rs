@@ -2,7 +2,7 @@
 //! The result of plugging in a model: the device at the end of a slot's link, and the host's work for it.
 
 use crate::model::Fault;
-use crate::place::Place;
+use crate::place::Attachment;
 use crate::profile::Basis;
 use crate::report::{Report, Shown};
 use crate::shared::Shared;
@@ -72,7 +72,7 @@ pub struct Plugged {
     /// Report of the device.
     pub report: Option<Box<dyn AnyReport>>,
     /// Place where an outside program joins the device.
-    pub place: Option<Rc<dyn Place>>,
+    pub place: Option<Rc<dyn Attachment>>,
     /// Service for other drivers, if the device represents another device.
     pub stand_in: Option<StandIn>,
     /// Measured transfers, if any.
@@ -326,7 +326,7 @@ impl Plugged {
 
     /// Sets the place where an outside program joins the device.
     #[must_use]
-    pub fn joined_at(mut self, place: impl Place) -> Plugged {
+    pub fn joined_at(mut self, place: impl Attachment) -> Plugged {
         self.place = Some(Rc::new(place));
         self
     }

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 /// Interval between checks.
 const EVERY: Duration = Duration::from_millis(100);
 
-pub(crate) struct Watch<'a> {
+pub(crate) struct ProgressWatch<'a> {
     callback: Option<&'a Py<PyAny>>,
     looked: Instant,
 }
 
-impl<'a> Watch<'a> {
-    pub(crate) fn new(callback: Option<&'a Py<PyAny>>) -> Watch<'a> {
-        Watch { callback, looked: Instant::now() }
+impl<'a> ProgressWatch<'a> {
+    pub(crate) fn new(callback: Option<&'a Py<PyAny>>) -> ProgressWatch<'a> {
+        ProgressWatch { callback, looked: Instant::now() }
     }
 
     /// Checks if the interval has passed. `how_far` returns a text, and a share from 0 to 1 if known.

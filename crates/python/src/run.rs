@@ -2,7 +2,7 @@
 //! A run of a lab, and its result.
 
 use crate::error::{self, Interrupted, RunFailed, in_file, with_attribute};
-use crate::progress::Watch;
+use crate::progress::ProgressWatch;
 use crate::run_state::RunState;
 use crate::sight::Sight;
 use crate::table::Table;
@@ -103,7 +103,7 @@ pub(crate) fn run(
 ) -> PyResult<RunResult> {
     let taps = Taps::open(&mut session, wanted)?;
     let before = cpu_seconds();
-    let (stop, interrupted) = drive(&mut session, state, Watch::new(progress));
+    let (stop, interrupted) = drive(&mut session, state, ProgressWatch::new(progress));
     let spent = cpu_seconds() - before;
     let transactions = taps.finish(&mut session)?;
     let raised = Python::attach(|py| state.reports().iter().find_map(|report| report.get().error(py)));
@@ -140,7 +140,7 @@ fn goes_on(error: &PyErr) -> bool {
 
 /// Returns where the run stopped, and the exception that interrupted it. If there are devices in Python, waiting
 /// coroutines see the TLPs.
-fn drive(session: &mut Session, state: &Rc<RunState>, mut watch: Watch<'_>) -> (Stop, Option<PyErr>) {
+fn drive(session: &mut Session, state: &Rc<RunState>, mut watch: ProgressWatch<'_>) -> (Stop, Option<PyErr>) {
     let reports = state.reports();
     // The report of a slot does not contain the failure of a driver if the slot has another device.
     let failure = || reports.iter().find_map(|report| report.get().failure());

@@ -5,7 +5,7 @@
 
 use crate::error::{self, RiserError};
 use crate::held::Held;
-use crate::progress::Watch;
+use crate::progress::ProgressWatch;
 use crate::table::Table;
 use ::sweep::pool::{Done, Workers, run};
 use ::sweep::results::{Column, Values};
@@ -182,7 +182,7 @@ impl SweepRun {
         let mut of_thread = held.borrow_mut();
         let sweep = &mut of_thread.run;
         let workers = Workers { command: command.into_iter().map(Into::into).collect(), count };
-        let (watch, stopped) = (Mutex::new(Watch::new(progress.as_ref())), Mutex::new(None));
+        let (watch, stopped) = (Mutex::new(ProgressWatch::new(progress.as_ref())), Mutex::new(None));
         let (recorded, points) = (AtomicU64::new(sweep.progress().recorded), sweep.progress().points);
         let stop = || {
             let done = recorded.load(Ordering::Relaxed);

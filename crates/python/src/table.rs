@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A table for Python: Arrow data, passed by the Arrow PyCapsule interface without a copy.
 
-use crate::progress::Watch;
+use crate::progress::ProgressWatch;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
@@ -76,7 +76,7 @@ impl Table {
 
     /// Counts all rows, without the interpreter, and checks for signals from time to time.
     fn count(&self) -> PyResult<usize> {
-        let (mut rows, mut watch) = (0, Watch::new(None));
+        let (mut rows, mut watch) = (0, ProgressWatch::new(None));
         for batch in self.batches()? {
             rows += batch.map_err(arrow_error)?.num_rows();
             watch.look(|| (format!("{rows} rows"), None))?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parts shared by all blocks: time and reset, findings, and the queue for the link.
 
-use crate::findings::{Rule, Told};
+use crate::findings::{DesignStatus, Rule};
 use device::seam::Ready;
 use endpoint::hard_block::{DesignRequest, RefusedTlp, Target};
 use plug::Shared;
@@ -18,7 +18,7 @@ const TRAINING_CYCLES: u64 = 64;
 
 /// Time, reset and findings.
 pub(crate) struct Common {
-    pub(crate) told: Shared<Told>,
+    pub(crate) status: Shared<DesignStatus>,
     pub(crate) cycle: u64,
     pub(crate) now: Time,
     latency: u64,
@@ -29,9 +29,9 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    pub(crate) fn new(latency: u32, told: Shared<Told>) -> Common {
+    pub(crate) fn new(latency: u32, status: Shared<DesignStatus>) -> Common {
         let latency = latency.into();
-        Common { told, cycle: 0, now: Time::ZERO, latency, ready_from: RESET_CYCLES, errors: 0 }
+        Common { status, cycle: 0, now: Time::ZERO, latency, ready_from: RESET_CYCLES, errors: 0 }
     }
 
     /// Returns the cycle in which a TLP that enters the block now leaves it.
@@ -54,7 +54,7 @@ impl Common {
     }
 
     pub(crate) fn found(&self, rule: &Rule, bytes: &[u8]) {
-        self.told.change(|told| told.found(self.now, self.cycle, rule, bytes));
+        self.status.change(|status| status.found(self.now, self.cycle, rule, bytes));
     }
 
     /// Reports that a TLP of the design was not sent.

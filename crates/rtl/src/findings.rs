@@ -16,7 +16,7 @@ const MOST_BYTES: usize = 32;
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub(crate) enum Rule {
     #[error("{0}: a beat changed or disappeared before it was accepted (AXI4-Stream §2.2.1)")]
-    Kept(&'static str),
+    PresentedBeat(&'static str),
     #[error(
         "{0}_tkeep of {1:#x}; expected whole double-words from the first lane, and all of them except in the last beat"
     )]
@@ -76,7 +76,7 @@ pub(crate) enum TagsOf {
 
 /// State and counters of a running design.
 #[derive(Clone, Default, Debug)]
-pub struct Told {
+pub struct DesignStatus {
     pub(crate) cycles: u64,
     pub(crate) packets_in: u64,
     pub(crate) packets_out: u64,
@@ -90,10 +90,10 @@ pub struct Told {
     pub(crate) denied: bool,
 }
 
-impl Told {
+impl DesignStatus {
     /// Creates an empty report. If `denied` is true, findings make the run fail.
-    pub(crate) fn denying(denied: bool) -> Told {
-        Told { denied, ..Told::default() }
+    pub(crate) fn denying(denied: bool) -> DesignStatus {
+        DesignStatus { denied, ..DesignStatus::default() }
     }
 
     /// Returns the number of errors and the first one, if there is any.
@@ -126,7 +126,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-impl Report for Told {
+impl Report for DesignStatus {
     fn shown(&self, _: Time) -> Shown {
         let mut shown = Shown::new().with_counts([
             ("cycles", self.cycles),
@@ -148,8 +148,8 @@ impl Report for Told {
         self.failure.clone()
     }
 
-    fn findings(&self, told: usize) -> Vec<String> {
-        self.findings.get(told..).map_or(Vec::new(), <[String]>::to_vec)
+    fn findings(&self, from: usize) -> Vec<String> {
+        self.findings.get(from..).map_or(Vec::new(), <[String]>::to_vec)
     }
 
     fn wrong(&self) -> Option<String> {

@@ -3,12 +3,12 @@
 
 /// A beat that was presented and not accepted.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct PresentedBeat {
     is_shown: bool,
     words: Vec<u32>,
 }
 
-impl Kept {
+impl PresentedBeat {
     pub(crate) fn reset(&mut self) {
         self.is_shown = false;
     }

@@ -8,7 +8,7 @@
 //! - `source`, `standin`: instances in Verilog, and the modules written around them; `complaints`: Verilator's warnings about both; `netlist`, `still`: clocks
 //!   without an edge.
 //! - `block`, `signals`: tables of the ports of vendors' blocks.
-//! - [`Recording`]: the inputs of a design, to measure what riser adds; `trail`, `parting`, `vcd`: comparison of two runs of a design.
+//! - [`Recording`]: the inputs of a design, to measure what riser adds; `design_record`, `divergence`, `vcd`: comparison of two runs of a design.
 //! - `seven_series`, `receive`, `status`: the 7-series block; `descriptor`: the blocks with descriptor streams; `tlp_stream`: plain TLPs, not a vendor's block;
 //!   `transmit`, `common`, `kept`, `registers`: their shared parts.
 //! - [`RtlLink`]: the model `rtl-link`, a data link layer in RTL below any device.
@@ -28,12 +28,13 @@ mod complaints;
 mod data_link;
 mod descriptor;
 mod design;
+mod design_record;
+mod divergence;
 mod findings;
 mod kept;
 mod loader;
 mod model;
 mod netlist;
-mod parting;
 mod receive;
 mod recording;
 mod registers;
@@ -49,7 +50,6 @@ mod status;
 mod still;
 mod tlp_stream;
 mod tool;
-mod trail;
 mod transmit;
 mod trigger;
 mod vcd;
@@ -58,9 +58,9 @@ pub use block::BlockKind;
 pub use build::{BuildError, Built, Options, Step, build};
 pub use data_link::RtlLink;
 pub use design::{Alignment, Block, Clock, Design, Function, Msix, Reset, Sriov, Straddle, folder};
-pub use findings::Told;
+pub use divergence::{Divergence, compare_seeds};
+pub use findings::DesignStatus;
 pub use model::Settings;
-pub use parting::{Parting, compare_seeds};
 pub use recording::{Recording, Replay, ReplayError};
 pub use source::{Connection, Instance, SourceError, instances};
 pub use still::StillClock;

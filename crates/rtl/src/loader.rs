@@ -214,7 +214,7 @@ pub(crate) struct Instance {
 }
 
 /// The block that is called at an edge, with the sizes of both vectors in words.
-struct Asked<'a> {
+struct EdgeCall<'a> {
     block: &'a mut dyn Edges,
     words: [usize; 2],
 }
@@ -229,7 +229,7 @@ unsafe extern "C" fn on_edge(
 ) -> u32 {
     // SAFETY: `run` has passed the address of this value, and the value lives until the library returns. There is no
     // other reference to it.
-    let asked = unsafe { &mut *user.cast::<Asked<'_>>() };
+    let asked = unsafe { &mut *user.cast::<EdgeCall<'_>>() };
     // SAFETY: the stand-in's vectors have these sizes, from the same table.
     let read = unsafe { std::slice::from_raw_parts(read, asked.words[0]) };
     // SAFETY: as above, and the two are different variables of the library.
@@ -268,7 +268,7 @@ impl Instance {
         block: &mut dyn Edges,
         fresh: bool,
     ) -> Result<Done, String> {
-        let mut asked = Asked { block, words };
+        let mut asked = EdgeCall { block, words };
         let mut run = RawRun {
             evals: evals.as_ptr(),
             count: evals.len(),

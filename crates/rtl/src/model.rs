@@ -6,14 +6,14 @@ use crate::build;
 use crate::clocks::Clocks;
 use crate::descriptor::{Descriptors, Options};
 use crate::design::{self, Alignment, Design, Straddle};
-use crate::findings::{TagsOf, Told};
+use crate::design_record::{DesignRecorder, RecordSettings};
+use crate::findings::{DesignStatus, TagsOf};
 use crate::loader::{Instance, Loaded};
 use crate::recording::{Recorder, Recording};
 use crate::seven_series::SevenSeries;
 use crate::slot::Rtl;
 use crate::space;
 use crate::tlp_stream::TlpStream;
-use crate::trail::{Look, Watch};
 use crate::trigger::{Part, Triggers};
 use capture::Filter;
 use endpoint::{EndpointLimits, HardBlock, TagsPer};
@@ -114,7 +114,7 @@ impl Model for Settings {
         self.check_functions(&design)?;
         check_link(&design, site)?;
         check_tags(&design, site.tags)?;
-        let told = Shared::new(Told::denying(self.deny_findings));
+        let status = Shared::new(DesignStatus::denying(self.deny_findings));
         let pool = site.payloads.clone();
         let mut not_built = None;
         let part = match site.native {
@@ -123,7 +123,7 @@ impl Model for Settings {
         };
         let mut not_found = None;
         let (trigger, around) = match part {
-            Some(Part::Look(trigger)) => (Some(trigger), Some(None)),
+            Some(Part::RecordSettings(trigger)) => (Some(trigger), Some(None)),
             Some(Part::Write(at)) => {
                 not_found = at.is_none().then(|| {
                     format!("waves_when: no TLP matches `{}`; no waves were written", self.waves_when)
@@ -134,8 +134,8 @@ impl Model for Settings {
         };
         let watched = match site.native {
             NativeCode::Allowed => {
-                let watch = site.context.get::<Watch>();
-                watch.map(|watch| watch.trail(&design, path.clone(), &told))
+                let watch = site.context.get::<DesignRecorder>();
+                watch.map(|watch| watch.design_record(&design, path.clone(), &status))
             }
             _ => None,
         };
@@ -158,12 +158,12 @@ impl Model for Settings {
                 return Err(at(format!("{}: {why}", path.display())));
             }
         };
-        let (block, limits) = block(&design, site.tags, &pool, &told);
+        let (block, limits) = block(&design, site.tags, &pool, &status);
         let clocks = Clocks::new(&design.frequencies());
         let (instance, recorder) = instance.unzip();
-        let rtl = Rtl::new(instance, clocks, block, told.clone())
+        let rtl = Rtl::new(instance, clocks, block, status.clone())
             .recorded(recorder.flatten())
-            .watched(watched.map(|(trail, _)| trail))
+            .watched(watched.map(|(design_record, _)| design_record))
             .looking(trigger)
             .showing(is_shown);
         let limits = EndpointLimits { lenient_completions: site.lenient_completions, ..limits };
@@ -173,11 +173,11 @@ impl Model for Settings {
             block = block.with_virtual_functions(physical, config).map_err(|e| at(e.to_string()))?;
         }
         let plugged = match self.vfs {
-            0 => Plugged::block(block, native::driver(&self.step, &told)),
-            _ => Plugged::block_with_virtual_functions(block, native::functions_driver(&self.step, &told)),
+            0 => Plugged::block(block, native::driver(&self.step, &status)),
+            _ => Plugged::block_with_virtual_functions(block, native::functions_driver(&self.step, &status)),
         };
         let plugged =
-            plugged.reporting(&told).warning(not_built.map(|why| why.to_string())).warning(not_found);
+            plugged.reporting(&status).warning(not_built.map(|why| why.to_string())).warning(not_found);
         Ok(if self.step.is_empty() { driven_by_models(plugged, &design) } else { plugged })
     }
 }
@@ -292,7 +292,7 @@ impl Settings {
     fn waves_of(
         &self,
         path: &Path,
-        look: Option<&Look>,
+        look: Option<&RecordSettings>,
         around: Option<Option<Time>>,
     ) -> Option<(PathBuf, [Time; 2])> {
         if let Some(look) = look {
@@ -354,7 +354,7 @@ fn block(
     design: &Design,
     tags: u16,
     pool: &PayloadPool,
-    told: &Shared<Told>,
+    status: &Shared<DesignStatus>,
 ) -> (Box<dyn Block>, EndpointLimits) {
     let settings = &design.block;
     let limits = EndpointLimits {
@@ -365,10 +365,10 @@ fn block(
     let (shape, latency) = (design.shape(), settings.latency_cycles);
     match settings.kind {
         BlockKind::SevenSeries => {
-            return (Box::new(SevenSeries::new(shape, latency, pool.clone(), told.clone())), limits);
+            return (Box::new(SevenSeries::new(shape, latency, pool.clone(), status.clone())), limits);
         }
         BlockKind::TlpStream => {
-            return (Box::new(TlpStream::new(shape, latency, pool.clone(), told.clone())), limits);
+            return (Box::new(TlpStream::new(shape, latency, pool.clone(), status.clone())), limits);
         }
         _ => {}
     }
@@ -386,5 +386,5 @@ fn block(
     };
     let limits =
         EndpointLimits { max_outstanding_reads: options.tags, tags_per: TagsPer::Endpoint, ..limits };
-    (Box::new(Descriptors::new(&options, pool.clone(), told.clone())), limits)
+    (Box::new(Descriptors::new(&options, pool.clone(), status.clone())), limits)
 }

@@ -5,7 +5,7 @@
 use crate::block::seven_series::{Driven, Read};
 use crate::block::{Block, Shape};
 use crate::common::{Common, Leaving, TX_BUFFERS, bar_of};
-use crate::findings::{Rule, Told};
+use crate::findings::{DesignStatus, Rule};
 use crate::receive::Receive;
 use crate::registers::Registers;
 use crate::signals::{Inputs, Layout, Outputs, Ports};
@@ -67,7 +67,12 @@ const ERRORS: [(Read, &str); 9] = [
 const ASKED: [Read; 3] = [Read::Interrupt, Read::ManagementGet, Read::ManagementPut];
 
 impl SevenSeries {
-    pub(crate) fn new(shape: Shape, latency: u32, pool: PayloadPool, told: Shared<Told>) -> SevenSeries {
+    pub(crate) fn new(
+        shape: Shape,
+        latency: u32,
+        pool: PayloadPool,
+        status: Shared<DesignStatus>,
+    ) -> SevenSeries {
         let layout = Layout::of(shape);
         SevenSeries {
             asking: Ports::of(&layout, ERRORS.iter().map(|(port, _)| *port).chain(ASKED)),
@@ -77,7 +82,7 @@ impl SevenSeries {
             lanes: usize::from(shape.data_bits / 32),
             link_lanes: shape.lanes,
             pool,
-            common: Common::new(latency, told),
+            common: Common::new(latency, status),
             receive: Receive::default(),
             transmit: Transmit::default(),
             leaving: Leaving::default(),
@@ -121,7 +126,7 @@ impl SevenSeries {
         };
         let is_valid = inputs.is(Read::TxValid);
         if !self.transmit.is_kept(&beat, is_valid, self.is_ready) {
-            self.common.found(&Rule::Kept(STREAM), &[]);
+            self.common.found(&Rule::PresentedBeat(STREAM), &[]);
         }
         if !self.is_ready || !is_valid {
             return;
@@ -189,7 +194,7 @@ impl SevenSeries {
         match self.registers.msi_vectors() {
             Some(vectors) => {
                 let vector = inputs.get(Read::InterruptData) as u16 % vectors;
-                self.common.told.change(|told| told.interrupts += 1);
+                self.common.status.change(|status| status.interrupts += 1);
                 self.leave(Class::Posted, DesignOutput::Interrupt { function, vector });
             }
             None => {
@@ -332,9 +337,9 @@ impl Block for SevenSeries {
     }
 
     fn tell(&self) {
-        self.common.told.change(|told| {
-            told.cycles = self.common.cycle;
-            (told.packets_in, told.packets_out) = (self.receive.packets, self.transmit.packets);
+        self.common.status.change(|status| {
+            status.cycles = self.common.cycle;
+            (status.packets_in, status.packets_out) = (self.receive.packets, self.transmit.packets);
         });
     }
 }

@@ -17,15 +17,15 @@ pub(crate) const WORDS: usize = CREDITS + 2 * CREDIT_WORDS;
 
 /// Direction of a TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
+pub(crate) enum TlpDirection {
     /// Toward the block.
     In,
     /// Toward the link.
     Out,
 }
 
-impl Way {
-    pub(crate) const ALL: [Way; 2] = [Way::In, Way::Out];
+impl TlpDirection {
+    pub(crate) const ALL: [TlpDirection; 2] = [TlpDirection::In, TlpDirection::Out];
 }
 
 /// The values that are shown.
@@ -38,7 +38,7 @@ pub(crate) struct Shown {
 
 impl Shown {
     /// Shows this TLP from the next edge on.
-    pub(crate) fn see(&mut self, way: Way, tlp: &Tlp) {
+    pub(crate) fn see(&mut self, way: TlpDirection, tlp: &Tlp) {
         emit(tlp, &mut self.bytes);
         let [count, header @ ..] = &mut self.words[TLP_WORDS * way as usize..][..TLP_WORDS] else { return };
         *count = count.wrapping_add(1);
@@ -60,7 +60,7 @@ impl Shown {
             return false;
         }
         let LinkCredits { here, there } = credits;
-        for (way, classes) in [(Way::In, there), (Way::Out, here)] {
+        for (way, classes) in [(TlpDirection::In, there), (TlpDirection::Out, here)] {
             let words = &mut self.words[CREDITS + CREDIT_WORDS * way as usize..][..CREDIT_WORDS];
             words.fill(0);
             for (n, unused) in classes.iter().enumerate() {
@@ -85,7 +85,7 @@ mod tests {
         let (requester, tag) = (Bdf::from_bits(0x0100), Tag::from_bits(7));
         let read = MemoryRequest { op: MemoryOp::Read, requester, tag, span };
         let mut shown = Shown::default();
-        shown.see(Way::Out, &Tlp::new(Repr::new(Body::Memory(read)), Data::NONE));
+        shown.see(TlpDirection::Out, &Tlp::new(Repr::new(Body::Memory(read)), Data::NONE));
         assert_eq!(shown.words[..5], [0; 5]);
         assert_eq!(shown.words[5..10], [1, 0, 0x1000, 0x0100_07ff, 0x0000_0010]);
     }

@@ -5,11 +5,11 @@
 
 use crate::block::Block;
 use crate::clocks::Clocks;
-use crate::findings::Told;
+use crate::design_record::DesignRecord;
+use crate::findings::DesignStatus;
 use crate::loader::{Answer, Edges, Instance};
 use crate::recording::Recorder;
-use crate::shown::{Shown, Way};
-use crate::trail::Trail;
+use crate::shown::{Shown, TlpDirection};
 use crate::trigger::Trigger;
 use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
@@ -27,7 +27,7 @@ pub(crate) struct Rtl {
     instance: Option<Instance>,
     clocks: Clocks,
     block: Box<dyn Block>,
-    told: Shared<Told>,
+    status: Shared<DesignStatus>,
     /// PERST# is active before this time.
     reset_until: Time,
     /// Time of the last evaluated edges.
@@ -39,7 +39,7 @@ pub(crate) struct Rtl {
     /// Recorder of its inputs, for a measurement.
     recorder: Option<Shared<Recorder>>,
     /// Recorder of its outputs, for a comparison.
-    trail: Option<Shared<Trail>>,
+    design_record: Option<Shared<DesignRecord>>,
     /// Search for the TLP around which waves are written.
     trigger: Option<Box<Trigger>>,
     /// TLPs and credits that the waves show, if there are waves.
@@ -50,7 +50,7 @@ pub(crate) struct Rtl {
 struct AtEdge<'a> {
     block: &'a mut dyn Block,
     recorder: Option<&'a Shared<Recorder>>,
-    trail: Option<&'a Shared<Trail>>,
+    design_record: Option<&'a Shared<DesignRecord>>,
 }
 
 impl Edges for AtEdge<'_> {
@@ -59,8 +59,8 @@ impl Edges for AtEdge<'_> {
         self.block.set_now(time);
         self.block.edge(read, driven);
         // Values driven in reset do not count.
-        if let Some(trail) = self.trail.filter(|_| !self.block.in_reset()) {
-            trail.change(|trail| trail.edge(self.block.cycle(), time, read));
+        if let Some(design_record) = self.design_record.filter(|_| !self.block.in_reset()) {
+            design_record.change(|design_record| design_record.edge(self.block.cycle(), time, read));
         }
         if let Some(recorder) = self.recorder {
             recorder.change(|recorder| recorder.edge(driven));
@@ -75,19 +75,19 @@ impl Rtl {
         instance: Option<Instance>,
         clocks: Clocks,
         block: Box<dyn Block>,
-        told: Shared<Told>,
+        status: Shared<DesignStatus>,
     ) -> Rtl {
         Rtl {
             instance,
             clocks,
             block,
-            told,
+            status,
             reset_until: Time::ZERO + RESET,
             at: Time::ZERO,
             is_ahead: false,
             is_fresh: true,
             recorder: None,
-            trail: None,
+            design_record: None,
             trigger: None,
             shown: None,
         }
@@ -99,8 +99,8 @@ impl Rtl {
     }
 
     /// Records the outputs of the design.
-    pub(crate) fn watched(self, trail: Option<Shared<Trail>>) -> Rtl {
-        Rtl { trail, ..self }
+    pub(crate) fn watched(self, design_record: Option<Shared<DesignRecord>>) -> Rtl {
+        Rtl { design_record, ..self }
     }
 
     /// Searches for a TLP.
@@ -113,7 +113,7 @@ impl Rtl {
         Rtl { shown: waves.then(Box::default), ..self }
     }
 
-    fn see(&mut self, way: Way, now: Time, tlp: &Tlp) {
+    fn see(&mut self, way: TlpDirection, now: Time, tlp: &Tlp) {
         if let Some(trigger) = &mut self.trigger {
             trigger.see(way, now, tlp);
         }
@@ -128,8 +128,11 @@ impl Rtl {
         let evals = self.clocks.before(until);
         let (Some(instance), false) = (&mut self.instance, evals.is_empty()) else { return false };
         let words = self.block.words();
-        let mut edges =
-            AtEdge { block: &mut *self.block, recorder: self.recorder.as_ref(), trail: self.trail.as_ref() };
+        let mut edges = AtEdge {
+            block: &mut *self.block,
+            recorder: self.recorder.as_ref(),
+            design_record: self.design_record.as_ref(),
+        };
         let fresh = std::mem::take(&mut self.is_fresh);
         match instance.run(evals, self.reset_until, words, &mut edges, fresh) {
             Ok(done) => {
@@ -158,7 +161,8 @@ impl Rtl {
     fn fail(&mut self, why: &str) {
         self.instance = None;
         let cycle = self.block.cycle();
-        self.told.change(|told| told.failure = Some(format!("the design ended in cycle {cycle}: {why}")));
+        self.status
+            .change(|status| status.failure = Some(format!("the design ended in cycle {cycle}: {why}")));
     }
 }
 
@@ -171,7 +175,7 @@ impl TlpDesign for Rtl {
         self.is_fresh = true;
         match &input {
             DesignInput::Request(DesignRequest { tlp, .. }) | DesignInput::Completion { tlp, .. } => {
-                self.see(Way::In, now, tlp);
+                self.see(TlpDirection::In, now, tlp);
             }
             _ => {}
         }
@@ -193,11 +197,11 @@ impl TlpDesign for Rtl {
             return None;
         }
         let output = self.block.next_output(class)?;
-        if let Some(trail) = &self.trail {
-            trail.change(|trail| trail.leaves(self.block.cycle(), self.at, &output));
+        if let Some(design_record) = &self.design_record {
+            design_record.change(|design_record| design_record.leaves(self.block.cycle(), self.at, &output));
         }
         if let DesignOutput::Tlp { tlp, .. } | DesignOutput::Relayed { tlp, .. } = &output {
-            self.see(Way::Out, self.at, tlp);
+            self.see(TlpDirection::Out, self.at, tlp);
         }
         Some(output)
     }
@@ -226,7 +230,7 @@ impl TlpDesign for Rtl {
     /// Also reports errors of the design, which are often the reason.
     fn waits_for(&self) -> Option<String> {
         let packets = || format!("packets of a design, in cycle {}", self.block.cycle());
-        let parts = [(!self.block.is_idle()).then(packets), self.told.get().wrong()];
+        let parts = [(!self.block.is_idle()).then(packets), self.status.get().wrong()];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }

@@ -2,7 +2,7 @@
 //! Extracts packets of the design from beats of a transmit stream with plain TLPs, and checks them. Independent of ports and of the link.
 
 use crate::findings::{Rule, hex};
-use crate::kept::Kept;
+use crate::kept::PresentedBeat;
 use tlp::wire::Header;
 use tlp::{PayloadPool, Tlp};
 
@@ -43,7 +43,7 @@ pub(crate) struct Transmit {
     is_poisoned: bool,
     /// True while the rest of a packet that is too long is skipped.
     is_lost: bool,
-    kept: Kept,
+    kept: PresentedBeat,
     pub(crate) packets: u64,
 }
 

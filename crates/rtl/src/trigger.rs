@@ -3,7 +3,7 @@
 //! no waves itself.
 
 use crate::common::emit;
-use crate::shown::Way;
+use crate::shown::TlpDirection;
 use capture::{Direction, Filter, Interface, Origin, Outcome, Record, Timestamp};
 use plug::Shared;
 use tlp::{Time, Tlp};
@@ -42,8 +42,8 @@ impl Triggers {
             }
             let found = Shared::default();
             runs.found.push(found.clone());
-            let interfaces = Way::ALL.map(|way| Interface::of_link(0, direction(way), ""));
-            Part::Look(Box::new(Trigger { filter, found, interfaces, bytes: Vec::new() }))
+            let interfaces = TlpDirection::ALL.map(|way| Interface::of_link(0, direction(way), ""));
+            Part::RecordSettings(Box::new(Trigger { filter, found, interfaces, bytes: Vec::new() }))
         })
     }
 }
@@ -51,7 +51,7 @@ impl Triggers {
 /// Role of a design that is being plugged in.
 pub(crate) enum Part {
     /// Search for its TLP.
-    Look(Box<Trigger>),
+    RecordSettings(Box<Trigger>),
     /// Writes waves around this time, or no waves if no TLP was found.
     Write(Option<Time>),
 }
@@ -66,7 +66,7 @@ pub(crate) struct Trigger {
 
 impl Trigger {
     /// Checks a TLP.
-    pub(crate) fn see(&mut self, way: Way, now: Time, tlp: &Tlp) {
+    pub(crate) fn see(&mut self, way: TlpDirection, now: Time, tlp: &Tlp) {
         if self.found.get().is_some() {
             return;
         }
@@ -81,9 +81,9 @@ impl Trigger {
 }
 
 /// Returns the direction as in captures.
-fn direction(way: Way) -> Direction {
+fn direction(way: TlpDirection) -> Direction {
     match way {
-        Way::In => Direction::Downstream,
-        Way::Out => Direction::Upstream,
+        TlpDirection::In => Direction::Downstream,
+        TlpDirection::Out => Direction::Upstream,
     }
 }

@@ -7,7 +7,9 @@ use crate::run::Run;
 use plug::counted;
 use plug::profile::Basis;
 use std::collections::BTreeMap;
-use view::report::{Axis, Bars, Coordinate, Figure, Look, Parallel, Plot, Report, Scale, Series, Table};
+use view::report::{
+    Axis, Bars, Coordinate, Figure, Parallel, Plot, Report, Scale, Series, SeriesStyle, Table,
+};
 
 /// Maximum number of metrics with figures of responses.
 const MAX_METRICS: usize = 6;
@@ -114,10 +116,10 @@ fn pareto(figures: &Figures) -> Figure {
             let column = |of: &Dimension| rows.iter().map(|row| of.values[*row]).collect();
             Series { name: name.into(), look, colour, x: column(x), y: column(y), bars: None }
         };
-        let look = if aims.len() == 2 { Look::Line } else { Look::Points };
+        let look = if aims.len() == 2 { SeriesStyle::Line } else { SeriesStyle::Points };
         let series = vec![
-            of("not feasible", Look::Points, 5, &|row| !figures.feasible[row]),
-            of("feasible", Look::Points, 0, &|row| figures.feasible[row] && !front.contains(&row)),
+            of("not feasible", SeriesStyle::Points, 5, &|row| !figures.feasible[row]),
+            of("feasible", SeriesStyle::Points, 0, &|row| figures.feasible[row] && !front.contains(&row)),
             of("Pareto front", look, 1, &|row| front.contains(&row)),
         ];
         let series = series.into_iter().filter(|series| !series.x.is_empty()).collect();
@@ -137,7 +139,8 @@ fn responses(figures: &Figures, n: usize, metric: &Dimension) -> Figure {
         let response = figures.response(at, n);
         let bars = Bars { name: "minimum to maximum".into(), low: response.least, high: response.greatest };
         let (x, y) = (response.at, response.median);
-        let series = Series { name: "median".into(), look: Look::Line, colour: n, x, y, bars: Some(bars) };
+        let series =
+            Series { name: "median".into(), look: SeriesStyle::Line, colour: n, x, y, bars: Some(bars) };
         let mut across = axis(setting);
         if !setting.names.is_empty() {
             let names: Vec<String> =

@@ -5,7 +5,7 @@ use fabric::Stop;
 use lab::{BuildOptions, LabFile};
 use plug::RunContext;
 use plug::site::NativeCode;
-use rtl::{Parting, Recording, ReplayError};
+use rtl::{Divergence, Recording, ReplayError};
 use serde::Serialize;
 use session::{Session, cpu_seconds};
 use thiserror::Error;
@@ -14,7 +14,7 @@ use thiserror::Error;
 ///
 /// # Errors
 /// The lab cannot be built, has no design that runs, or runs longer than riser can record.
-pub fn compare_seeds(file: &LabFile, native: NativeCode, seeds: u64) -> Result<Option<Parting>, String> {
+pub fn compare_seeds(file: &LabFile, native: NativeCode, seeds: u64) -> Result<Option<Divergence>, String> {
     let seeds: Vec<u64> = (1..=seeds).collect();
     rtl::compare_seeds(&seeds, |context| {
         let options = BuildOptions { native, context, ..BuildOptions::default() };

@@ -100,7 +100,7 @@ fn varied(nic: &Nic, size: u32, frames: u32, host: &str) -> Setup {
 }
 
 /// Returns the rate in one direction of frames of `size` bytes with FCS, in Gb/s.
-fn way_gbps(way: &packet_nic::Way, size: u32) -> f64 {
+fn way_gbps(way: &packet_nic::DirectionCounts, size: u32) -> f64 {
     let (frames, time) = way.pace();
     frames as f64 * f64::from(size) * 8_000.0 / time.as_ps().max(1) as f64
 }

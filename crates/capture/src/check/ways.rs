@@ -3,7 +3,7 @@
 
 use crate::decode::Record;
 use crate::reader::{Direction, Interface};
-use crate::sequence::{Way, opposite, way};
+use crate::sequence::{LinkDirection, opposite, way};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,9 +27,9 @@ fn name(interface: &Interface, direction: Option<Direction>) -> Arc<str> {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ways {
-    numbers: BTreeMap<Way, u32>,
+    numbers: BTreeMap<LinkDirection, u32>,
     all: Vec<Known>,
-    latest: Option<(Way, u32)>,
+    latest: Option<(LinkDirection, u32)>,
 }
 
 impl Ways {
@@ -53,7 +53,7 @@ impl Ways {
     }
 
     /// The number of a direction.
-    pub(super) fn number_of(&mut self, way: Way) -> u32 {
+    pub(super) fn number_of(&mut self, way: LinkDirection) -> u32 {
         if let Some(number) = self.numbers.get(&way) {
             return *number;
         }
@@ -77,7 +77,7 @@ impl Ways {
         self.all.get(number as usize).map(|known| Arc::clone(&known.name)).unwrap_or_default()
     }
 
-    fn add(&mut self, way: Way) -> u32 {
+    fn add(&mut self, way: LinkDirection) -> u32 {
         // A reader distinguishes at most 65,535 links.
         let number = self.all.len() as u32;
         self.numbers.insert(way, number);

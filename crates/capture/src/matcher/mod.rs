@@ -19,7 +19,7 @@ pub use transaction::{Ack, Errors, Requester, Target, Transaction};
 pub(crate) use transaction::{answered_bytes, named_bytes};
 
 use crate::reader::Direction;
-use crate::sequence::Way;
+use crate::sequence::LinkDirection;
 use crate::time::Timestamp;
 use posted::Posted;
 use serde::Serialize;
@@ -198,7 +198,13 @@ impl Matcher {
     }
 
     /// Processes a TLP on a link in a direction. `number` and `time` are the number and time of the record.
-    pub fn see(&mut self, number: u64, time: Timestamp, (link, direction): Way, repr: &Repr) -> Match {
+    pub fn see(
+        &mut self,
+        number: u64,
+        time: Timestamp,
+        (link, direction): LinkDirection,
+        repr: &Repr,
+    ) -> Match {
         let (errors, terms) = (Errors::empty(), 0);
         self.packet(&Packet {
             number,

@@ -14,7 +14,7 @@ pub use report::{CSV_HEADER, CreditRow, OutstandingRow, Report, Row, WayRow};
 use crate::credits::{Available, LedgerId, Ledgers};
 use crate::decode::{Kind, Record, TlpRecord};
 use crate::matcher::{Matcher, Requester};
-use crate::sequence::{Arrival, Sequences, Way, way};
+use crate::sequence::{Arrival, LinkDirection, Sequences, way};
 use std::collections::BTreeMap;
 use tlp::{DLLP_LEN, Rate, Width};
 
@@ -56,7 +56,7 @@ struct Occupied {
 
 #[derive(Clone, Debug, Default)]
 struct Bin {
-    ways: BTreeMap<Way, Traffic>,
+    ways: BTreeMap<LinkDirection, Traffic>,
     requesters: BTreeMap<Requester, Occupied>,
     credits: BTreeMap<LedgerId, (Available, Available)>,
 }
@@ -85,7 +85,7 @@ pub struct Series {
     interval_ps: u128,
     automatic: bool,
     bins: BTreeMap<u128, Bin>,
-    speeds: BTreeMap<Way, u64>,
+    speeds: BTreeMap<LinkDirection, u64>,
     slots: BTreeMap<u16, String>,
     levels: BTreeMap<Requester, Level>,
     latest_ps: u128,

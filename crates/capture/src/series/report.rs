@@ -6,7 +6,7 @@ use crate::credits::{Available, LedgerId};
 use crate::matcher::Requester;
 use crate::reader::Direction;
 use crate::render::class_name;
-use crate::sequence::Way;
+use crate::sequence::LinkDirection;
 use crate::stats::Id;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -105,7 +105,7 @@ pub(super) fn report(
     interval_ps: u128,
     mut bins: BTreeMap<u128, Bin>,
     slots: BTreeMap<u16, String>,
-    speeds: &BTreeMap<Way, u64>,
+    speeds: &BTreeMap<LinkDirection, u64>,
     speed_bps: Option<u64>,
 ) -> Report {
     let (first, last) = (bins.keys().next().copied(), bins.keys().next_back().copied());
@@ -135,7 +135,12 @@ pub(super) fn report(
     Report { interval_ps, slots, rows: rows.collect() }
 }
 
-fn way_row((link, direction): Way, t: &Traffic, speed_bps: Option<u64>, interval_ps: u128) -> WayRow {
+fn way_row(
+    (link, direction): LinkDirection,
+    t: &Traffic,
+    speed_bps: Option<u64>,
+    interval_ps: u128,
+) -> WayRow {
     let [posted_tlps, non_posted_tlps, completion_tlps, dllps] = t.packets;
     let [posted_bytes, non_posted_bytes, completion_bytes, dllp_bytes] = t.bytes;
     let bits: u64 = t.bytes.iter().sum::<u64>() * 8;

@@ -19,7 +19,7 @@ pub use summary::{MAX_VALUES, Quantiles, Report, Spread, Summary, TypeSummary};
 
 use crate::decode::{Ecrc, Kind, Record, TlpRecord};
 use crate::matcher::{Ack, Errors, MAX_POSTED, Match, Matcher, Packet, Requester, Root, Transaction};
-use crate::sequence::{Arrival, MAX_UNACKED, Sequences, Way, opposite, way};
+use crate::sequence::{Arrival, LinkDirection, MAX_UNACKED, Sequences, opposite, way};
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tlp::{Dllp, Tag};
@@ -65,9 +65,9 @@ pub struct Tracker {
     matcher: Matcher,
     sequences: Sequences,
     /// Unacknowledged TLPs of each direction, in the order of their places.
-    unacked: BTreeMap<Way, VecDeque<Unacked>>,
+    unacked: BTreeMap<LinkDirection, VecDeque<Unacked>>,
     /// Directions whose Acks the capture shows.
-    acked_ways: BTreeSet<Way>,
+    acked_ways: BTreeSet<LinkDirection>,
     /// Completed transactions that wait for an Ack or a further link, by record number of the request.
     held: BTreeMap<u64, Transaction>,
     /// Posted requests that may appear on a further link, in order.
@@ -192,7 +192,7 @@ impl Tracker {
         }
     }
 
-    fn taken(&mut self, packet: &Packet<'_>, place: Option<u64>, way: Way) -> Outcome {
+    fn taken(&mut self, packet: &Packet<'_>, place: Option<u64>, way: LinkDirection) -> Outcome {
         let (id, tag) = packet.repr.transaction();
         let requester = Requester { link: packet.link, id };
         let matched = self.matcher.packet(packet);
@@ -289,7 +289,7 @@ impl Tracker {
         requester: Requester,
         tag: Tag,
         place: Option<u64>,
-        way: Way,
+        way: LinkDirection,
         is_completion: bool,
     ) {
         if place.is_none() {
@@ -306,7 +306,7 @@ impl Tracker {
         &mut self,
         transaction: &mut Transaction,
         place: Option<u64>,
-        way: Way,
+        way: LinkDirection,
         is_completion: bool,
     ) {
         if place.is_some() {
@@ -315,7 +315,7 @@ impl Tracker {
         }
     }
 
-    fn push_unacked(&mut self, way: Way, unacked: Option<Unacked>) {
+    fn push_unacked(&mut self, way: LinkDirection, unacked: Option<Unacked>) {
         let Some(unacked) = unacked else { return };
         let queue = self.unacked.entry(way).or_default();
         queue.push_back(unacked);
@@ -341,7 +341,7 @@ impl Tracker {
         }
     }
 
-    fn next_acked(&mut self, way: Way, place: u64) -> Option<Unacked> {
+    fn next_acked(&mut self, way: LinkDirection, place: u64) -> Option<Unacked> {
         let queue = self.unacked.get_mut(&way)?;
         if queue.front()?.place > place { None } else { queue.pop_front() }
     }
@@ -362,7 +362,7 @@ impl Tracker {
     }
 
     /// Counts a retransmitted TLP as a retry of its transaction, if that has not ended.
-    fn replayed(&mut self, packet: &Packet<'_>, place: Option<u64>, way: Way) {
+    fn replayed(&mut self, packet: &Packet<'_>, place: Option<u64>, way: LinkDirection) {
         let (Some(place), Some(queue)) = (place, self.unacked.get(&way)) else { return };
         let Ok(at) = queue.binary_search_by_key(&place, |unacked| unacked.place) else { return };
         let Unacked { requester, tag, request, .. } = queue[at];

@@ -64,11 +64,11 @@ pub(super) struct Opened {
     /// Name in messages and reports.
     pub(super) name: String,
     pub(super) driver: Driver,
-    pub(super) kept: Kept,
+    pub(super) kept: RecordFiles,
 }
 
 /// Files that record a run.
-pub(super) struct Kept {
+pub(super) struct RecordFiles {
     capture: Option<(Output, CaptureHandle<File>)>,
     record: Option<Output>,
     record_limit_bytes: u64,
@@ -134,12 +134,12 @@ impl Read<'_> {
             let capture = |file| driver.session_mut().capture(file, CaptureOptions::default());
             out.writer().and_then(capture).map_err(|e| out.failed(&e)).map(|handle| (out, handle))
         });
-        let kept = Kept { capture: capture.transpose()?, record, record_limit_bytes };
+        let kept = RecordFiles { capture: capture.transpose()?, record, record_limit_bytes };
         Ok(Opened { file, name, driver, kept })
     }
 }
 
-impl Kept {
+impl RecordFiles {
     /// Ends the run, its capture and its record at `now`. Returns the size of the record, if there is one.
     pub(super) fn finish(
         &mut self,

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::outputs::Place;
 use bench::figures::{self, Line, Plot, Quantity, Role};
 use bench::results::ResultSet;
-use view::report::{Axis, Bars, Figure, Look, Report, Scale, Series, Table};
+use view::report::{Axis, Bars, Figure, Report, Scale, Series, SeriesStyle, Table};
 
 /// Texts and tables of a page, in addition to its figures.
 pub(crate) struct Head {
@@ -81,10 +81,10 @@ fn series(line: Line) -> Series {
     });
     Series {
         look: match line.role {
-            Role::Run => Look::Line,
-            Role::Distribution | Role::Model => Look::Curve,
-            Role::Reference => Look::Points,
-            Role::Mark => Look::Dashed,
+            Role::Run => SeriesStyle::Line,
+            Role::Distribution | Role::Model => SeriesStyle::Curve,
+            Role::Reference => SeriesStyle::Points,
+            Role::Mark => SeriesStyle::Dashed,
         },
         colour: line.group,
         x: column(|p| p.x),

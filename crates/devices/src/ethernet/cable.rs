@@ -4,7 +4,7 @@
 
 use super::{Arrival, EthernetPort, Inbox, MAX_FRAMES_ON_WIRE, Modes, inbox};
 use crate::queue::Queue;
-use plug::Place;
+use plug::Attachment;
 use plug::place::Input;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -173,7 +173,7 @@ impl EthernetPort for Cable {
 }
 
 /// The recorded inputs are frames without change, and [`LinkInput`]s, which are shorter than any frame.
-impl Place for Cable {
+impl Attachment for Cable {
     fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
         Ok(match LinkInput::parse(input)? {
             Some(link) => link.join(self, now),

@@ -3,7 +3,7 @@
 //! Independent of commands.
 
 use super::identify::VERSION;
-use super::media::{Namespace, Way};
+use super::media::{MediaPath, Namespace};
 use super::run::Run;
 use super::settings::Settings;
 use super::spec::{cc, csts};
@@ -25,7 +25,7 @@ pub(super) struct Subsystem {
     pub(super) settings: Settings,
     pub(super) serial: u32,
     pub(super) namespaces: Vec<Namespace>,
-    pub(super) way: Way,
+    pub(super) way: MediaPath,
     pub(super) report: Shared<Report>,
 }
 

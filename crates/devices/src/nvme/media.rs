@@ -307,15 +307,15 @@ impl Namespace {
 }
 
 /// The access to the media, which all commands share: a latency per command, and a total bandwidth.
-pub(super) struct Way {
+pub(super) struct MediaPath {
     timing: Timing,
     /// Time at which the channel is free again.
     free: Cell<Time>,
 }
 
-impl Way {
-    pub(super) fn new(timing: Timing) -> Way {
-        Way { timing, free: Cell::new(Time::ZERO) }
+impl MediaPath {
+    pub(super) fn new(timing: Timing) -> MediaPath {
+        MediaPath { timing, free: Cell::new(Time::ZERO) }
     }
 
     /// Time at which an access that starts now completes.

@@ -40,7 +40,7 @@ use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLa
 use controller::Subsystem;
 use device::{AsyncDevice, BarIndex, Device};
 use endpoint::{FunctionConfig, VirtualFunctions};
-use media::Way;
+use media::MediaPath;
 use plug::file::Folder;
 use plug::{Fault, FunctionRegisters, Model, Needs, Plugged, Shared, Site};
 use std::cell::RefCell;
@@ -147,7 +147,7 @@ pub fn functions(settings: &Settings, spot: &Spot<'_>, report: &Shared<Report>) 
         settings: settings.clone(),
         serial: spot.serial,
         namespaces: settings.open(spot.folder)?,
-        way: Way::new(settings.media.timing()),
+        way: MediaPath::new(settings.media.timing()),
         report: report.clone(),
     });
     let namespace_bytes = subsystem.namespaces.first().map_or(0, |namespace| namespace.size_bytes);

@@ -57,7 +57,7 @@ impl Run {
     }
 
     /// Waits until the media complete the access.
-    async fn until(&self, when: impl FnOnce(&super::media::Way, Time) -> Time) {
+    async fn until(&self, when: impl FnOnce(&super::media::MediaPath, Time) -> Time) {
         let io = &self.controller.io;
         let then = when(&self.controller.subsystem.way, io.now());
         if then > io.now() {

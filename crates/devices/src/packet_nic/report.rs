@@ -6,7 +6,7 @@ use tlp::{Duration, Time};
 
 /// Frames of one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Way {
+pub struct DirectionCounts {
     /// All frames: sent, or passed to the link toward host memory.
     pub frames: u64,
     /// Measured frames.
@@ -19,7 +19,7 @@ pub struct Way {
     pub end: Time,
 }
 
-impl Way {
+impl DirectionCounts {
     /// Counts a finished frame. The first `warm_up` frames are not measured, the next `frames` are.
     pub(super) fn note(&mut self, now: Time, warm_up: u32, frames: u32) {
         self.frames += 1;
@@ -94,9 +94,9 @@ impl Trip {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// Sent frames; done when they have left for the cable.
-    pub tx: Way,
+    pub tx: DirectionCounts,
     /// Received frames; done when the link has accepted them toward host memory.
-    pub rx: Way,
+    pub rx: DirectionCounts,
     /// Interrupts raised.
     pub interrupts: u64,
     /// Failed transfers, and invalid descriptors.
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn measures_frames_between_warm_up_and_end() {
-        let mut way = Way::default();
-        let note = |way: &mut Way, n: u64| way.note(Time::from_ps(n * 100), 2, 5);
+        let mut way = DirectionCounts::default();
+        let note = |way: &mut DirectionCounts, n: u64| way.note(Time::from_ps(n * 100), 2, 5);
         let paces = [(0, 0), (1, 100), (1, 100), (2, 200)];
         for (n, pace) in (1..).zip(paces) {
             note(&mut way, n);

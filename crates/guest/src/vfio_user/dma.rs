@@ -55,7 +55,7 @@ pub enum DmaError {
 
 /// An outstanding request.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct OutstandingRequest {
     dma: Dma,
     address: u64,
     /// Bytes to read; zero for a write.
@@ -67,7 +67,7 @@ struct Asked {
 /// Outstanding requests, by message ID.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    asked: BTreeMap<u16, Asked>,
+    asked: BTreeMap<u16, OutstandingRequest>,
     next_id: u16,
     next: u64,
     /// Whether the client's counts have 32 bits.
@@ -84,7 +84,7 @@ impl Requests {
             self.next_id = self.next_id.wrapping_add(1);
         }
         let (dma, id) = (Dma(self.next), self.next_id);
-        self.asked.insert(id, Asked { dma, address, reads, count });
+        self.asked.insert(id, OutstandingRequest { dma, address, reads, count });
         (self.next, self.next_id) = (self.next + 1, id.wrapping_add(1));
         Ok((dma, id))
     }
@@ -106,13 +106,13 @@ impl Requests {
             return Ok((asked.dma, Err(errno.map_or(Errno::IO, Errno::from_raw_os_error))));
         }
         let data = if asked.reads > 0 { self.read_data(asked, payload) } else { written(asked, payload) };
-        let Asked { dma, address, count, .. } = asked;
+        let OutstandingRequest { dma, address, count, .. } = asked;
         let data = data.ok_or(HangUp::Misfit { command, bytes: payload.len(), asked: count, address })?;
         Ok((dma, Ok(data.to_vec())))
     }
 
     /// Returns the data of a reply to DMA_READ if its address and count match the request.
-    fn read_data<'p>(&mut self, asked: Asked, payload: &'p [u8]) -> Option<&'p [u8]> {
+    fn read_data<'p>(&mut self, asked: OutstandingRequest, payload: &'p [u8]) -> Option<&'p [u8]> {
         let count = u64_at(payload, 8)?;
         if u64_at(payload, 0)? != asked.address
             || count as u32 as usize != asked.reads
@@ -141,7 +141,7 @@ impl Requests {
 }
 
 /// Checks a reply to DMA_WRITE: address and count, in 32 or 64 bits, or nothing (QEMU).
-fn written(asked: Asked, payload: &[u8]) -> Option<&[u8]> {
+fn written(asked: OutstandingRequest, payload: &[u8]) -> Option<&[u8]> {
     let fits = match payload.len() {
         0 => true,
         12 => super::wire::u32_at(payload, 8)? as usize == asked.count,

@@ -6,7 +6,7 @@ use tlp::Bdf;
 
 /// The owner of an address range.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Seat {
+pub(super) enum RangeOwner {
     /// A BAR, by number.
     Bar(u8),
     /// The Expansion ROM.
@@ -54,7 +54,7 @@ impl fmt::Display for Class {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Need {
     pub(super) bdf: Bdf,
-    pub(super) seat: Seat,
+    pub(super) seat: RangeOwner,
     pub(super) class: Class,
     /// Size in bytes.
     pub(super) size: u64,
@@ -71,10 +71,10 @@ impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Need { bdf, seat, class, size, .. } = self;
         match seat {
-            Seat::Bar(index) => write!(f, "function {bdf}, BAR {index} of {size:#x} bytes"),
-            Seat::Rom => write!(f, "function {bdf}, Expansion ROM of {size:#x} bytes"),
-            Seat::VfBar(index) => write!(f, "function {bdf}, VF BARs {index} of {size:#x} bytes"),
-            Seat::Window => write!(f, "function {bdf}, {class} window of {size:#x} bytes"),
+            RangeOwner::Bar(index) => write!(f, "function {bdf}, BAR {index} of {size:#x} bytes"),
+            RangeOwner::Rom => write!(f, "function {bdf}, Expansion ROM of {size:#x} bytes"),
+            RangeOwner::VfBar(index) => write!(f, "function {bdf}, VF BARs {index} of {size:#x} bytes"),
+            RangeOwner::Window => write!(f, "function {bdf}, {class} window of {size:#x} bytes"),
         }
     }
 }

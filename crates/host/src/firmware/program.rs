@@ -2,7 +2,7 @@
 //! Writes assigned addresses into BARs and windows, and enables functions.
 
 use super::error::FirmwareError;
-use super::need::{Class, Need, Seat};
+use super::need::{Class, Need, RangeOwner};
 use super::registers::{TYPE0_ROM, sriov, type1};
 use super::system::Function;
 use super::{ALL_BYTES, Config, FoundBar, FoundFunction, LOW_HALF, Window};
@@ -19,10 +19,10 @@ impl Config<'_> {
     /// Writes an address to its register, and records it in `function`.
     pub(super) async fn program(&self, function: &mut Function, need: &Need) -> Result<(), FirmwareError> {
         match need.seat {
-            Seat::Bar(index) => self.program_bar(function, need, index).await,
-            Seat::Rom => self.program_rom(function, need).await,
-            Seat::VfBar(index) => self.program_vf_bar(function, need, index).await,
-            Seat::Window => {
+            RangeOwner::Bar(index) => self.program_bar(function, need, index).await,
+            RangeOwner::Rom => self.program_rom(function, need).await,
+            RangeOwner::VfBar(index) => self.program_vf_bar(function, need, index).await,
+            RangeOwner::Window => {
                 note_window(function, need);
                 Ok(())
             }

@@ -3,7 +3,7 @@
 
 use super::error::FirmwareError;
 use super::host_map::VfPolicy;
-use super::need::{Class, Need, Seat};
+use super::need::{Class, Need, RangeOwner};
 use super::registers::{ROM_ADDRESS, TYPE0_ROM, extended, sriov, type1};
 use super::scan::Walk;
 use super::system::{FoundSriov, Function};
@@ -32,12 +32,12 @@ impl Walk<'_> {
         };
         let wide = self.is_wide_below(function.parent);
         for bar in config.probe_bars(type0::BAR0, bars).await? {
-            self.needs.push(self.need(bdf, Seat::Bar(bar.index), bar, 1, wide));
+            self.needs.push(self.need(bdf, RangeOwner::Bar(bar.index), bar, 1, wide));
         }
         let size = config.probe_rom(rom).await?;
         if size != 0 {
             let bar = Probed { index: 0, size, is_64: false, is_io: false, prefetchable: false };
-            self.needs.push(self.need(bdf, Seat::Rom, bar, 1, wide));
+            self.needs.push(self.need(bdf, RangeOwner::Rom, bar, 1, wide));
         }
         self.measure_vfs(bdf, wide).await
     }
@@ -54,7 +54,7 @@ impl Walk<'_> {
         self.leads_above
     }
 
-    fn need(&self, bdf: Bdf, seat: Seat, bar: Probed, times: u64, wide: bool) -> Need {
+    fn need(&self, bdf: Bdf, seat: RangeOwner, bar: Probed, times: u64, wide: bool) -> Need {
         let Probed { size: one, is_64, is_io, prefetchable, .. } = bar;
         let above = wide && is_64 && (prefetchable || self.map.policy.all_64_bit_above);
         let class = match (is_io, above) {
@@ -88,7 +88,7 @@ impl Walk<'_> {
             })?;
             self.reserve_bus(last.bus().into(), bdf)?;
             for bar in config.probe_bars(at + sriov::BAR0, type0::BARS).await? {
-                let seat = Seat::VfBar(bar.index);
+                let seat = RangeOwner::VfBar(bar.index);
                 self.needs.push(self.need(bdf, seat, bar, found.total_vfs.into(), wide));
             }
         }

@@ -4,7 +4,7 @@
 use super::Config;
 use super::error::{FirmwareError, FirmwareErrorKind};
 use super::host_map::{FixedPlace, HostMap};
-use super::need::{Class, Need, Seat};
+use super::need::{Class, Need, RangeOwner};
 use super::removed::{take_subtree, uppermost_gone};
 use super::scan::Walk;
 use super::settings::{self, Common};
@@ -107,7 +107,7 @@ fn fix(
         format!("path {path}, BAR {bar}: fixed address {address:#x}, but there is no such {what}")
     };
     let function = functions.values().find(|f| f.path == *path).ok_or_else(|| told("function"))?;
-    let is = |n: &&mut Need| n.bdf == function.bdf() && n.seat == Seat::Bar(*bar);
+    let is = |n: &&mut Need| n.bdf == function.bdf() && n.seat == RangeOwner::Bar(*bar);
     let need = needs.iter_mut().find(is).ok_or_else(|| told("BAR"))?;
     need.fixed = Some(*address);
     if need.class != Class::Io {

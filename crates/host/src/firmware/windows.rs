@@ -6,7 +6,7 @@
 //! after it.
 
 use super::error::FirmwareError;
-use super::need::{Class, Need, Seat};
+use super::need::{Class, Need, RangeOwner};
 use super::system::Function;
 use super::{Policy, Window};
 use std::cmp::Reverse;
@@ -110,7 +110,7 @@ impl Tree<'_> {
         };
         let size = up((end - start).max(reserve), granule);
         let fixed = fixed.map(|_| start);
-        let seat = Seat::Window;
+        let seat = RangeOwner::Window;
         let address = start;
         Ok(Some(Need { bdf, seat, class: self.class, size, align, is_64: false, fixed, address }))
     }
@@ -167,9 +167,11 @@ impl Tree<'_> {
 
     /// The largest need in a window, for an error message.
     fn largest_below(&self, window: &Need, buses: &Buses) -> Option<Need> {
-        let buses_below = self.functions.get(&window.bdf)?.bridge.filter(|_| window.seat == Seat::Window)?;
+        let buses_below =
+            self.functions.get(&window.bdf)?.bridge.filter(|_| window.seat == RangeOwner::Window)?;
         let all = buses.values().flatten().filter(|n| {
-            n.seat != Seat::Window && (buses_below.secondary..=buses_below.subordinate).contains(&n.bdf.bus())
+            n.seat != RangeOwner::Window
+                && (buses_below.secondary..=buses_below.subordinate).contains(&n.bdf.bus())
         });
         all.max_by_key(|n| n.size).copied()
     }
@@ -184,7 +186,7 @@ impl Tree<'_> {
             let base = above.and_then(|bridge| bases.get(&bridge)).copied().unwrap_or(0);
             for need in &mut contents {
                 need.address += base;
-                if need.seat == Seat::Window && need.fixed.is_none() {
+                if need.seat == RangeOwner::Window && need.fixed.is_none() {
                     bases.insert(need.bdf, need.address);
                 }
             }
@@ -224,7 +226,7 @@ fn pin(needs: &mut [Need]) -> Result<Vec<(u64, u64)>, FirmwareError> {
     let mut pinned: Vec<Need> = Vec::new();
     for need in needs.iter_mut() {
         let Some(address) = need.fixed else { continue };
-        if need.seat != Seat::Window && !address.is_multiple_of(need.align) {
+        if need.seat != RangeOwner::Window && !address.is_multiple_of(need.align) {
             return Err(format!("{need} at {address:#x}: not a multiple of its size").into());
         }
         need.address = address;

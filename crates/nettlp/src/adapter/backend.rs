@@ -13,14 +13,14 @@ use tlp::{Prefixes, Repr, Tag, Time};
 
 /// Path between the adapter and a peer. A completion is sent on the path of its request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Way {
+pub struct PeerPath {
     /// The adapter's UDP port; [`PORT_SESSION`] for a session.
     pub port: u16,
     /// The peer's address and UDP port.
     pub peer: SocketAddr,
 }
 
-impl Way {
+impl PeerPath {
     /// Returns true if the path is a session: reliable, in order, with credits.
     pub const fn is_session(&self) -> bool {
         self.port == PORT_SESSION
@@ -31,7 +31,7 @@ impl Way {
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
     /// The path on which it arrived.
-    pub way: Way,
+    pub way: PeerPath,
     /// Its header. If the data of a write arrived incomplete, the byte enables cover only bytes that arrived. (LibTLP
     /// sends 3 bytes when it writes 1 or 2.)
     pub repr: &'a Repr,
@@ -55,18 +55,18 @@ impl Received<'_> {
 pub trait Outbox {
     /// Returns how many TLPs [`send`](Self::send) accepts now on this path. The credits of a session, or the room
     /// in the queue of a socket, limit this number. Returns 0 if the session has ended.
-    fn room(&self, way: Way) -> usize;
+    fn room(&self, way: PeerPath) -> usize;
 
     /// Queues a TLP of `len` bytes, which `fill` writes. The caller does not write the NetTLP header.
     ///
     /// # Errors
     /// If there is no room, or the TLP is too long. `fill` is not called then.
-    fn send(&mut self, way: Way, len: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<(), SendError>;
+    fn send(&mut self, way: PeerPath, len: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<(), SendError>;
 
     /// Returns the path for a request of the host with `tag`, to the peer that serves these requests. The path is
     /// the session of this peer if it has one, otherwise the port of the scheme. Returns `None` if there is no such
     /// peer.
-    fn device(&self, tag: Tag) -> Option<Way>;
+    fn device(&self, tag: Tag) -> Option<PeerPath>;
 }
 
 /// Serves the TLPs that an adapter receives. No function blocks: [`advance`](Self::advance) later sends the answers

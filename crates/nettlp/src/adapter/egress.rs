@@ -2,7 +2,7 @@
 //! Output of an adapter. Writes the NetTLP header of each TLP, and selects the path to the peer that serves the host's
 //! requests. Has no queue.
 
-use super::backend::{Outbox, Way};
+use super::backend::{Outbox, PeerPath};
 use crate::carrier::SendError;
 use crate::completer::Completions;
 use crate::wire::header::{self, NETTLP_LEN, NettlpHeader, ticks};
@@ -58,11 +58,11 @@ pub(super) struct Egress<'a> {
 }
 
 impl Outbox for Egress<'_> {
-    fn room(&self, way: Way) -> usize {
+    fn room(&self, way: PeerPath) -> usize {
         self.datagrams.room(way.port, way.peer)
     }
 
-    fn send(&mut self, way: Way, len: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<(), SendError> {
+    fn send(&mut self, way: PeerPath, len: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<(), SendError> {
         let header = NettlpHeader { sequence: self.tally.sequence, timestamp: ticks(self.now) };
         self.datagrams.send(way.port, way.peer, NETTLP_LEN + len, &mut |slot| {
             if let Some((front, tlp)) = slot.split_first_chunk_mut() {
@@ -76,9 +76,9 @@ impl Outbox for Egress<'_> {
         Ok(())
     }
 
-    fn device(&self, tag: Tag) -> Option<Way> {
+    fn device(&self, tag: Tag) -> Option<PeerPath> {
         let device = self.device?;
-        let way = |port, peer_port| Way { port, peer: SocketAddr::new(device.address, peer_port) };
+        let way = |port, peer_port| PeerPath { port, peer: SocketAddr::new(device.address, peer_port) };
         let session = device.session.map(|port| way(PORT_SESSION, port));
         let tagged = self.scheme.port(Origin::Host, tag);
         Some(session.filter(|s| self.datagrams.has_session(s.peer)).unwrap_or(way(tagged, tagged)))
@@ -88,7 +88,7 @@ impl Outbox for Egress<'_> {
 /// Sends completions to the sender of a request.
 pub(super) struct Back<'a, 'b> {
     pub(super) out: &'a mut (dyn Outbox + 'b),
-    pub(super) way: Way,
+    pub(super) way: PeerPath,
     /// Number of completions that the sockets rejected although they had reported room.
     pub(super) lost: u64,
 }

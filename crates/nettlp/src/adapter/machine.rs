@@ -2,7 +2,7 @@
 //! State machine of the adapter: datagrams in, datagrams out, time as an argument. Traffic of
 //! peers does not increase its use of memory.
 
-use super::backend::{Backend, Outbox, Received, Way};
+use super::backend::{Backend, Outbox, PeerPath, Received};
 use super::counters::{PeerCounters, Strangers};
 use super::egress::{Back, Datagrams, Device, Egress, Tally};
 use crate::allow::{AllowList, Peer};
@@ -120,7 +120,7 @@ impl<B: Backend> Adapter<B> {
         bytes: &[u8],
         out: &mut dyn Datagrams,
     ) -> bool {
-        let way = Way { port, peer: from };
+        let way = PeerPath { port, peer: from };
         let Some(peer) = self.peer(from.ip()) else {
             self.stranger(now, way, bytes, out);
             return true;
@@ -198,7 +198,7 @@ impl<B: Backend> Adapter<B> {
     /// kernel chooses. On the loopback this is always 127.0.0.1, even if the TLPs use another address. Serving
     /// 127.0.0.1 gives no process more access, because a process that can send from there can send from every
     /// loopback address.
-    fn stranger(&mut self, now: Time, way: Way, bytes: &[u8], out: &mut dyn Datagrams) {
+    fn stranger(&mut self, now: Time, way: PeerPath, bytes: &[u8], out: &mut dyn Datagrams) {
         let from = way.peer.ip();
         let asks = way.port == PORT_MESSAGING && from.to_canonical() == Ipv4Addr::LOCALHOST;
         if asks && self.messaging(now, way, bytes, out).is_ok() {
@@ -209,7 +209,14 @@ impl<B: Backend> Adapter<B> {
     }
 
     /// Handles a datagram with a TLP.
-    fn datagram(&mut self, now: Time, peer: Peer, way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> bool {
+    fn datagram(
+        &mut self,
+        now: Time,
+        peer: Peer,
+        way: PeerPath,
+        bytes: &[u8],
+        out: &mut dyn Datagrams,
+    ) -> bool {
         let is_tlp_port = matches!(way.port, PORT_SESSION | PORT_DEVICE..=0x33ff | PORT_HOST..=0x400f);
         let mut scratch = [0; 4];
         let tlp = NettlpHeader::parse(bytes).ok().filter(|_| is_tlp_port).map(|(_, tlp)| tlp);
@@ -260,7 +267,7 @@ impl<B: Backend> Adapter<B> {
     /// If the TLP announces a session as the device, sends the host's requests to that session from now on. The
     /// device's address may have other sessions, of programs that only read and write. These sessions receive no
     /// requests.
-    fn follow(&mut self, way: Way, repr: &Repr) {
+    fn follow(&mut self, way: PeerPath, repr: &Repr) {
         if way.is_session()
             && is_announcement(repr)
             && let Some(device) = self.device.as_mut().filter(|d| d.address == way.peer.ip().to_canonical())
@@ -273,7 +280,7 @@ impl<B: Backend> Adapter<B> {
         &mut self,
         now: Time,
         peer: Peer,
-        way: Way,
+        way: PeerPath,
         incoming: &Incoming<'_>,
         out: &mut dyn Datagrams,
     ) -> Result<(), Full> {
@@ -304,7 +311,7 @@ impl<B: Backend> Adapter<B> {
         Ok(())
     }
 
-    fn messaging(&mut self, now: Time, way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> Done {
+    fn messaging(&mut self, now: Time, way: PeerPath, bytes: &[u8], out: &mut dyn Datagrams) -> Done {
         let request = Request::parse(bytes).map_err(malformed)?;
         let Some(reply) = self.backend.message(now, request) else { return Ok(|c| &mut c.messaging) };
         let mut buffer = [0; REPLY_MAX];
@@ -313,7 +320,14 @@ impl<B: Backend> Adapter<B> {
         Ok(|c| &mut c.messaging)
     }
 
-    fn config(&mut self, now: Time, peer: Peer, way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> Done {
+    fn config(
+        &mut self,
+        now: Time,
+        peer: Peer,
+        way: PeerPath,
+        bytes: &[u8],
+        out: &mut dyn Datagrams,
+    ) -> Done {
         let message = ConfigMessage::parse(bytes).map_err(malformed)?;
         match message.command {
             Access::Read => {
@@ -331,7 +345,7 @@ impl<B: Backend> Adapter<B> {
         }
     }
 
-    fn registers(&mut self, peer: Peer, way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> Done {
+    fn registers(&mut self, peer: Peer, way: PeerPath, bytes: &[u8], out: &mut dyn Datagrams) -> Done {
         let message = RegisterMessage::parse(bytes).map_err(malformed)?;
         match message.opcode {
             Access::Read => {
@@ -358,7 +372,7 @@ fn malformed<E>(_: E) -> Count {
     |c| &mut c.malformed
 }
 
-fn answer(way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> Result<(), Count> {
+fn answer(way: PeerPath, bytes: &[u8], out: &mut dyn Datagrams) -> Result<(), Count> {
     let fill = &mut |slot: &mut [u8]| slot.copy_from_slice(bytes);
     out.send(way.port, way.peer, bytes.len(), fill).map_err(|_| -> Count { |c| &mut c.no_room })
 }
@@ -388,7 +402,7 @@ fn is_allowed(allow: &AllowList, peer: Peer, repr: &Repr, rest: Option<Span>) ->
 
 fn refuse(
     id: Bdf,
-    way: Way,
+    way: PeerPath,
     repr: &Repr,
     counters: &mut PeerCounters,
     out: &mut dyn Outbox,

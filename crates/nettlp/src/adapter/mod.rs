@@ -17,7 +17,7 @@ mod memory;
 mod registers;
 
 pub use crate::completer::Full;
-pub use backend::{Backend, Outbox, Received, Way};
+pub use backend::{Backend, Outbox, PeerPath, Received};
 pub use counters::{PeerCounters, Strangers};
 pub use egress::Datagrams;
 pub use machine::{Adapter, Settings};

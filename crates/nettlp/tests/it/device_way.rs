@@ -3,7 +3,7 @@
 //! socket.
 
 use capture::encap::{PORT_DEVICE, PORT_HOST, PORT_SESSION, PortScheme};
-use riser_nettlp::adapter::{Adapter, Backend, Datagrams, Outbox, Received, Settings, Way};
+use riser_nettlp::adapter::{Adapter, Backend, Datagrams, Outbox, PeerPath, Received, Settings};
 use riser_nettlp::allow::{AllowList, Rule};
 use riser_nettlp::carrier::{SendError, announcement};
 use riser_nettlp::completer::Full;
@@ -36,7 +36,7 @@ impl Datagrams for Sessions {
 
 /// Records the path that a host request with tag 3 would take.
 #[derive(Default)]
-struct Host(Option<Way>);
+struct Host(Option<PeerPath>);
 
 impl Backend for Host {
     fn handle(&mut self, _: Time, _: &Received<'_>, _: &mut dyn Outbox) -> Result<(), Full> {
@@ -95,6 +95,6 @@ fn path_of_host_requests_changes_only_after_announcement() {
         assert!(adapter.handle(Time::ZERO, port, from.parse().unwrap(), bytes, &mut out));
         adapter.advance(Time::ZERO, &mut out);
         let peer = SocketAddr::new("10.0.0.1".parse().unwrap(), peer_port);
-        assert_eq!(adapter.backend().0, Some(Way { port: to_port, peer }), "row {row}");
+        assert_eq!(adapter.backend().0, Some(PeerPath { port: to_port, peer }), "row {row}");
     }
 }

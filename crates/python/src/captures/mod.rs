@@ -15,7 +15,7 @@ mod tlps;
 mod transactions;
 
 use crate::error::{self, CaptureError};
-use crate::progress::Watch;
+use crate::progress::ProgressWatch;
 use crate::table::Table;
 use capture::check::{Checker, Settings, append_json};
 use capture::credits::Ledgers;
@@ -241,7 +241,7 @@ impl Capture {
     /// Calls `see` with every record of the file.
     fn each(&self, mut see: impl FnMut(&Record<'_>) -> PyResult<()>) -> PyResult<()> {
         let mut reader = capture::open_with(&self.path, &self.options).map_err(error::of_opening)?;
-        let (mut watch, mut seen) = (Watch::new(None), 0_u64);
+        let (mut watch, mut seen) = (ProgressWatch::new(None), 0_u64);
         while let Some(record) = reader.next_record().map_err(|e| error::in_file(&self.path, &e))? {
             match &record.kind {
                 Kind::Bad(Bad::File(fault)) if self.strict => {

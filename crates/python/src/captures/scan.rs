@@ -3,7 +3,7 @@
 
 use super::SLICE;
 use crate::error;
-use crate::progress::Watch;
+use crate::progress::ProgressWatch;
 use capture::{Item, ReadOptions};
 use pyo3::PyResult;
 use std::path::Path;
@@ -23,7 +23,7 @@ impl Scan {
     pub(super) fn of(path: &Path, options: &ReadOptions, strict: bool) -> PyResult<Scan> {
         let mut reader = capture::open_with(path, options).map_err(error::of_opening)?;
         let mut scan = Scan { frames: 0, epoch_ps: 0, taken_for: String::new() };
-        let mut watch = Watch::new(None);
+        let mut watch = ProgressWatch::new(None);
         while let Some(item) = reader.next_item().map_err(|e| error::in_file(path, &e))? {
             match item {
                 Item::Frame(frame) => {

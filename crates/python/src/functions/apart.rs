@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs long work on a separate thread, while this thread checks for Ctrl-C and reports progress.
 
-use crate::progress::Watch;
+use crate::progress::ProgressWatch;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -34,7 +34,7 @@ pub(super) fn apart<T: Send>(
     let (cancel, far) = (AtomicBool::new(false), Far::default());
     thread::scope(|scope| {
         let worker = scope.spawn(|| work(&cancel, &far));
-        let (mut watch, mut raised) = (Watch::new(progress), None);
+        let (mut watch, mut raised) = (ProgressWatch::new(progress), None);
         while !worker.is_finished() {
             thread::sleep(EVERY);
             if raised.is_none() {

@@ -109,7 +109,7 @@ impl Completer {
 
     fn take(&mut self, inner: &mut Inner, inputs: Inputs<'_>) {
         if !self.cc.is_kept(inputs, self.is_ready) {
-            inner.common.found(&Rule::Kept(self.cc.name()), &[]);
+            inner.common.found(&Rule::PresentedBeat(self.cc.name()), &[]);
         }
         if !self.is_ready {
             return;

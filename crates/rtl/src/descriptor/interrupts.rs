@@ -117,7 +117,7 @@ impl Interrupts {
     }
 
     fn send(&self, inner: &mut Inner, output: DesignOutput, note: Note) {
-        inner.common.told.change(|told| told.interrupts += u64::from(note != Note::Intx));
+        inner.common.status.change(|status| status.interrupts += u64::from(note != Note::Intx));
         inner.leaving.push(Class::Posted, inner.common.from(), Sent { output: Some(output), note });
     }
 

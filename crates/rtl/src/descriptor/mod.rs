@@ -25,7 +25,7 @@ mod unpack;
 use crate::block::descriptor::{Driven, Read};
 use crate::block::{Block, BlockKind, Shape};
 use crate::common::{Common, Leaving};
-use crate::findings::{Rule, TagsOf, Told};
+use crate::findings::{DesignStatus, Rule, TagsOf};
 use crate::signals::{Inputs, Layout, Outputs};
 use completer::Completer;
 use config::ConfigSpace;
@@ -126,12 +126,12 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    pub(crate) fn new(options: &Options, pool: PayloadPool, told: Shared<Told>) -> Descriptors {
+    pub(crate) fn new(options: &Options, pool: PayloadPool, status: Shared<DesignStatus>) -> Descriptors {
         let shape = options.shape;
         Descriptors {
             layout: Layout::of(shape),
             inner: Inner {
-                common: Common::new(options.latency, told),
+                common: Common::new(options.latency, status),
                 pool,
                 functions: Functions::new(shape.kind, &options.virtual_functions),
                 leaving: Leaving::default(),
@@ -319,10 +319,10 @@ impl Block for Descriptors {
     }
 
     fn tell(&self) {
-        self.inner.common.told.change(|told| {
-            told.cycles = self.inner.common.cycle;
-            told.packets_in = self.completer.cq.packets + self.requester.rc.packets;
-            told.packets_out = self.completer.cc.packets + self.requester.rq.packets;
+        self.inner.common.status.change(|status| {
+            status.cycles = self.inner.common.cycle;
+            status.packets_in = self.completer.cq.packets + self.requester.rc.packets;
+            status.packets_out = self.completer.cc.packets + self.requester.rq.packets;
         });
     }
 }

@@ -242,7 +242,7 @@ impl Requester {
 
     fn take(&mut self, inner: &mut Inner, inputs: Inputs<'_>) {
         if !self.rq.is_kept(inputs, self.is_ready) {
-            inner.common.found(&Rule::Kept(self.rq.name()), &[]);
+            inner.common.found(&Rule::PresentedBeat(self.rq.name()), &[]);
         }
         if !self.is_ready {
             return;

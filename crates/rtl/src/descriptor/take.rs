@@ -5,7 +5,7 @@
 
 use crate::block::descriptor::{Read, Stream};
 use crate::findings::Rule;
-use crate::kept::Kept;
+use crate::kept::PresentedBeat;
 use crate::signals::Inputs;
 use std::collections::VecDeque;
 
@@ -50,7 +50,7 @@ pub(super) struct Take {
     straddles: bool,
     ports: Ports,
     marks: Marks,
-    kept: Kept,
+    kept: PresentedBeat,
     current: Option<Packet>,
     /// True while the rest of an invalid packet is skipped.
     is_lost: bool,
@@ -91,7 +91,7 @@ impl Take {
             straddles,
             ports,
             marks,
-            kept: Kept::default(),
+            kept: PresentedBeat::default(),
             current: None,
             is_lost: false,
             done: VecDeque::new(),

@@ -17,7 +17,7 @@ pub(super) struct Came<'a> {
 
 /// Fields of an RQ descriptor that are not part of its TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Asked {
+pub(super) struct RequestFields {
     /// The function's number in the block.
     pub(super) function: u8,
     pub(super) tag: u8,
@@ -42,7 +42,7 @@ fn check_data(stream: &'static str, sent: usize, said: u32) -> Result<(), Rule> 
 }
 
 /// Appends the TLP of an RQ packet to `bytes`, with a Requester ID of zero.
-pub(super) fn request(came: Came<'_>, bytes: &mut Vec<u8>) -> Result<Asked, Rule> {
+pub(super) fn request(came: Came<'_>, bytes: &mut Vec<u8>) -> Result<RequestFields, Rule> {
     let Some((&[lower, upper, third, fourth], rest)) = came.words.split_first_chunk::<REQUEST_DW>() else {
         return Err(Rule::Dwords { stream: "s_axis_rq", sent: came.words.len(), said: REQUEST_DW as u32 });
     };
@@ -84,7 +84,7 @@ pub(super) fn request(came: Came<'_>, bytes: &mut Vec<u8>) -> Result<Asked, Rule
     }
     bytes.extend((lower & !3).to_be_bytes());
     bytes.extend(data.iter().flat_map(|word| word.to_le_bytes()));
-    Ok(Asked { function: (third >> 16) as u8, tag: tag as u8, is_posted: kind == MEMORY_WRITE })
+    Ok(RequestFields { function: (third >> 16) as u8, tag: tag as u8, is_posted: kind == MEMORY_WRITE })
 }
 
 /// Double-words after the descriptor of an unsuccessful completion: fields of its request.

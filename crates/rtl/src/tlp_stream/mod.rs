@@ -9,7 +9,7 @@ mod tests;
 use crate::block::tlp_stream::{Driven, Read};
 use crate::block::{Block, Shape};
 use crate::common::{Common, Leaving, TX_BUFFERS, bar_of};
-use crate::findings::{Rule, Told};
+use crate::findings::{DesignStatus, Rule};
 use crate::registers::Registers;
 use crate::signals::{Inputs, Layout, Outputs};
 use crate::transmit::{Beat, Came, STREAM, Transmit};
@@ -39,12 +39,17 @@ pub(crate) struct TlpStream {
 }
 
 impl TlpStream {
-    pub(crate) fn new(shape: Shape, latency: u32, pool: PayloadPool, told: Shared<Told>) -> TlpStream {
+    pub(crate) fn new(
+        shape: Shape,
+        latency: u32,
+        pool: PayloadPool,
+        status: Shared<DesignStatus>,
+    ) -> TlpStream {
         TlpStream {
             layout: Layout::of(shape),
             lanes: usize::from(shape.data_bits / 32),
             pool,
-            common: Common::new(latency, told),
+            common: Common::new(latency, status),
             receive: Receive::default(),
             transmit: Transmit::default(),
             leaving: Leaving::default(),
@@ -76,7 +81,7 @@ impl TlpStream {
         let (lanes, is_last) = (inputs.lanes(Read::TxData), inputs.is(Read::TxLast));
         let beat = Beat { lanes, keep, is_last, is_poisoned: false, is_given_up: false };
         if !self.transmit.is_kept(&beat, inputs.is(Read::TxValid), self.is_ready) {
-            self.common.found(&Rule::Kept(STREAM), &[]);
+            self.common.found(&Rule::PresentedBeat(STREAM), &[]);
         }
         if !self.is_ready || !inputs.is(Read::TxValid) {
             return;
@@ -224,9 +229,9 @@ impl Block for TlpStream {
     }
 
     fn tell(&self) {
-        self.common.told.change(|told| {
-            told.cycles = self.common.cycle;
-            (told.packets_in, told.packets_out) = (self.receive.packets, self.transmit.packets);
+        self.common.status.change(|status| {
+            status.cycles = self.common.cycle;
+            (status.packets_in, status.packets_out) = (self.receive.packets, self.transmit.packets);
         });
     }
 }

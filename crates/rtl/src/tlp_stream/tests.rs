@@ -77,7 +77,7 @@ impl Bench {
     }
 
     fn findings(&self) -> Vec<String> {
-        self.block.common.told.get().findings.clone()
+        self.block.common.status.get().findings.clone()
     }
 }
 

@@ -16,7 +16,7 @@
 use fabric::{Fabric, FaultRule, LinkChange, LinkEvent, LinkId};
 use lab::schema::{Hanging, Lab};
 use lab::{faults, links};
-use plug::Place;
+use plug::Attachment;
 use plug::place::Input;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -197,7 +197,7 @@ impl Commands {
     }
 }
 
-impl Place for Commands {
+impl Attachment for Commands {
     fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
         let text = std::str::from_utf8(input).map_err(|e| format!("a command that is not text: {e}"))?;
         Ok(self.parse(text)?.join(self, now))

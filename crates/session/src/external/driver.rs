@@ -9,7 +9,7 @@ use super::record::{RecordSize, RecordedLab, Recorder};
 use crate::Session;
 use fabric::{Limits, Stop};
 use lab::{JoinPoint, Wakes};
-use plug::place::{Input, Place};
+use plug::place::{Attachment, Input};
 use std::any::Any;
 use std::io;
 use tlp::{Duration, Time};
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_ms(20);
 
 /// Access to a place where an outside program joins: a handle of a numbered place.
 #[derive(Clone, Debug)]
-pub struct Door<P> {
+pub struct Handle<P> {
     /// The place.
     pub place: P,
     number: u16,
@@ -62,25 +62,25 @@ impl Driver {
     }
 
     /// Returns the first place of this type.
-    pub fn door<P: Place + Clone>(&self) -> Option<Door<P>> {
-        (0..self.session.join_points.len()).find_map(|n| self.door_at(n))
+    pub fn handle<P: Attachment + Clone>(&self) -> Option<Handle<P>> {
+        (0..self.session.join_points.len()).find_map(|n| self.handle_at(n))
     }
 
     /// Returns the place with this name, such as `host guest` or `slot adapter`, if it has this type.
-    pub fn door_named<P: Place + Clone>(&self, name: &str) -> Option<Door<P>> {
-        self.door_at(self.session.join_points.iter().position(|point| point.name == name)?)
+    pub fn handle_named<P: Attachment + Clone>(&self, name: &str) -> Option<Handle<P>> {
+        self.handle_at(self.session.join_points.iter().position(|point| point.name == name)?)
     }
 
     /// Returns the names of all places of this type.
-    pub fn doors<P: Place>(&self) -> impl Iterator<Item = &str> {
+    pub fn handles<P: Attachment>(&self) -> impl Iterator<Item = &str> {
         let is = |point: &&JoinPoint| (&*point.place as &dyn Any).is::<P>();
         self.session.join_points.iter().filter(is).map(|point| &*point.name)
     }
 
-    fn door_at<P: Place + Clone>(&self, n: usize) -> Option<Door<P>> {
+    fn handle_at<P: Attachment + Clone>(&self, n: usize) -> Option<Handle<P>> {
         let JoinPoint { place, wakes, .. } = &self.session.join_points[n];
         let place = (&**place as &dyn Any).downcast_ref::<P>()?.clone();
-        Some(Door { place, number: n as u16, wakes: *wakes })
+        Some(Handle { place, number: n as u16, wakes: *wakes })
     }
 
     /// Records every further input in `out`, in at most `limit` bytes. Call this before the first input. At the limit
@@ -119,14 +119,14 @@ impl Driver {
         self.failed.as_deref()
     }
 
-    /// Passes an input to the place of `door` at outside time `time`. The input joins when the fabric reaches that
+    /// Passes an input to the place of `handle` at outside time `time`. The input joins when the fabric reaches that
     /// time, or at the fabric's current time if this is later or the fabric lags.
-    pub fn inject<P, I: Input<P>>(&mut self, time: Time, door: &Door<P>, input: I) {
+    pub fn inject<P, I: Input<P>>(&mut self, time: Time, handle: &Handle<P>, input: I) {
         self.come_to(time);
         let now = self.now();
-        self.journal.input(now, door.number, |out| input.emit(out));
-        if input.join(&door.place, now) {
-            self.call(usize::from(door.number), door.wakes);
+        self.journal.input(now, handle.number, |out| input.emit(out));
+        if input.join(&handle.place, now) {
+            self.call(usize::from(handle.number), handle.wakes);
         }
         self.lively_until = now + LIVELY;
         self.nap = self.nap.min(FIRST_QUIET);

@@ -3,7 +3,7 @@
 //! the run without the outside. It does not depend on a transport. `docs/external.md` lists the places.
 //!
 //! - [`Driver`]: [`inject`](Driver::inject) and [`drain`](Driver::drain), under one of three [`Clock`]s.
-//! - [`Door`]: access to a place; [`plug::place`] describes places.
+//! - [`Handle`]: access to a place; [`plug::place`] describes places.
 //! - [`host`]: the place of a host above a root complex; [`tlps`]: the place of raw TLPs instead of an endpoint.
 //! - [`Commands`]: changes of links by the outside during the run.
 //! - [`Driver::record`], [`Recording`], [`Replay`]: the record of all inputs, and its replay.
@@ -22,7 +22,7 @@ pub mod tlps;
 
 pub use clock::{Clock, Lag, SLICE_EVENTS};
 pub use commands::{COMMAND_FORMS, Commands, LINKS, LabCommand, MAX_COMMAND_BYTES};
-pub use driver::{Door, Driver};
+pub use driver::{Driver, Handle};
 pub use record::{RecordSize, RecordedLab};
 pub use recording::{RECORD_HEAD_BYTES, RecordError, Recording, is_record};
 pub use replay::{RecordEnd, Replay, ReplayError, Replayed};

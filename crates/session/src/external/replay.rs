@@ -40,7 +40,7 @@ pub enum ReplayError {
     #[error(
         "the record was made with another lab: it uses the place `{name}`, but this lab has the places {there}"
     )]
-    Place {
+    Attachment {
         /// Name of the missing place.
         name: String,
         /// Names of the lab's places.
@@ -237,7 +237,7 @@ impl<'a> Replay<'a> {
 /// place.
 fn places(recording: &Recording<'_>, session: &Session) -> Result<Vec<usize>, ReplayError> {
     let there: Vec<&str> = session.join_points.iter().map(|point| point.name.as_str()).collect();
-    let missing = |name: &str| ReplayError::Place {
+    let missing = |name: &str| ReplayError::Attachment {
         name: name.to_owned(),
         there: if there.is_empty() { "none".to_owned() } else { there.join(", ") },
     };

@@ -17,7 +17,7 @@
 use super::bytes::{Cursor, Put};
 use device::{Ready, Token};
 use endpoint::hard_block::{DesignInput, DesignOutput, TlpDesign};
-use plug::Place;
+use plug::Attachment;
 use plug::place::Input;
 use std::cell::{RefCell, RefMut};
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ struct State {
     waiting: [VecDeque<DesignOutput>; 3],
     taken: VecDeque<Token>,
     /// Inputs that the outside has not fetched; `None` if no program fetches them.
-    heard: Option<VecDeque<(Time, Heard)>>,
+    heard: Option<VecDeque<(Time, OutsideInput)>>,
     /// Requests of the outside that await an answer.
     open: usize,
     /// True if an input has arrived from outside: the design must be called.
@@ -44,7 +44,7 @@ struct State {
 }
 
 impl State {
-    fn tell(&mut self, now: Time, what: Heard) {
+    fn tell(&mut self, now: Time, what: OutsideInput) {
         if let Some(heard) = &mut self.heard {
             heard.push_back((now, what));
         }
@@ -53,7 +53,7 @@ impl State {
 
 /// An input for the outside.
 #[derive(Debug)]
-pub enum Heard {
+pub enum OutsideInput {
     /// An input for the design.
     Input(DesignInput),
     /// The outside has sent this output without room for it: see [`TlpPlace::has_room`].
@@ -94,7 +94,7 @@ impl TlpPlace {
     }
 
     /// Takes the next input for the outside, in the order of time. Query this after every drain of the lab.
-    pub fn hear(&self) -> Option<(Time, Heard)> {
+    pub fn hear(&self) -> Option<(Time, OutsideInput)> {
         self.0.borrow_mut().heard.as_mut()?.pop_front()
     }
 }
@@ -106,7 +106,7 @@ fn class_of(output: &DesignOutput) -> Class {
     }
 }
 
-impl Place for TlpPlace {
+impl Attachment for TlpPlace {
     fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
         let input = parse(input, &self.0.borrow().pool)?;
         Ok(input.join(self, now))
@@ -144,7 +144,7 @@ impl Input<TlpPlace> for TlpInput {
             TlpInput::Output(mut output) => {
                 let class = class_of(&output).index();
                 if state.waiting[class].len() >= MAX_WAITING {
-                    state.tell(now, Heard::NoRoom(output));
+                    state.tell(now, OutsideInput::NoRoom(output));
                     return false;
                 }
                 if let DesignOutput::Tlp { tlp, .. } | DesignOutput::Relayed { tlp, .. } = &mut output {
@@ -254,7 +254,7 @@ impl TlpDesign for Outside {
             }
             _ => state.open -= usize::from(ends_request(&input)).min(state.open),
         }
-        state.tell(now, Heard::Input(input));
+        state.tell(now, OutsideInput::Input(input));
     }
 
     fn poll_output(&mut self, _: Time, class: Class) -> Option<DesignOutput> {

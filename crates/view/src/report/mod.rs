@@ -130,7 +130,7 @@ pub enum Scale {
 /// Style of a series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Look {
+pub enum SeriesStyle {
     /// A line with small marks at its points.
     #[default]
     Line,
@@ -148,7 +148,7 @@ pub struct Series {
     /// Name in the legend.
     pub name: String,
     /// Style.
-    pub look: Look,
+    pub look: SeriesStyle,
     /// Index of the colour. The page repeats its colours. Series that belong together have the same index.
     pub colour: usize,
     /// X values, in the unit of the axis.

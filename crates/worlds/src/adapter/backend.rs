@@ -5,11 +5,11 @@ use super::bridge::Delivery;
 use super::egress::Next;
 use super::input::Event;
 use super::slot::AdapterSlot;
-use nettlp::adapter::{Backend, Full, Outbox, Received, Way};
+use nettlp::adapter::{Backend, Full, Outbox, PeerPath, Received};
 use nettlp::carrier::SendError;
 use nettlp::wire::messaging::{Reply, Request};
 use session::Session;
-use session::external::{Clock, Door, Driver, Lag, RecordSize, RecordedLab};
+use session::external::{Clock, Driver, Handle, Lag, RecordSize, RecordedLab};
 use std::io;
 use std::ops::DerefMut;
 use tlp::completion::transaction_value;
@@ -43,10 +43,10 @@ impl From<Timing> for Clock {
 
 /// The slot of the adapter, where peers join a lab.
 pub struct AdapterPlace {
-    door: Door<AdapterSlot>,
+    handle: Handle<AdapterSlot>,
     /// Time at which device software that has sent a message counts as ready.
     arrival: Option<Time>,
-    blocked: Vec<Way>,
+    blocked: Vec<PeerPath>,
 }
 
 impl AdapterPlace {
@@ -55,20 +55,20 @@ impl AdapterPlace {
     /// # Errors
     /// No slot has an adapter.
     pub fn of(driver: &Driver) -> Result<AdapterPlace, String> {
-        let door = driver.door().ok_or(
+        let handle = driver.handle().ok_or(
             "no slot of the lab has a NetTLP adapter; expected one with `device = \"nettlp-adapter\"`",
         )?;
-        Ok(AdapterPlace { door, arrival: None, blocked: Vec::new() })
+        Ok(AdapterPlace { handle, arrival: None, blocked: Vec::new() })
     }
 
     /// Returns whether TLPs wait to be sent to peers.
     pub fn has_egress(&self) -> bool {
-        !self.door.place.bridge.borrow().egress.is_empty()
+        !self.handle.place.bridge.borrow().egress.is_empty()
     }
 
     /// Returns whether there is room for a TLP of a peer.
     pub fn has_room(&self) -> bool {
-        self.door.place.bridge.borrow().has_room()
+        self.handle.place.bridge.borrow().has_room()
     }
 }
 
@@ -118,7 +118,7 @@ impl LabBackend {
     /// Sends completions of up to `mps` bytes to peers, whatever the Max_Payload_Size of the slot's path, because they cross no
     /// link.
     pub fn answer_in(&mut self, mps: Mps) {
-        self.place.door.place.bridge.borrow_mut().mps = mps;
+        self.place.handle.place.bridge.borrow_mut().mps = mps;
     }
 
     /// Returns the driver of the lab.
@@ -163,7 +163,7 @@ impl LabBackend {
 impl<D: DerefMut<Target = Driver>> LabBackend<D> {
     /// Returns the slot of the adapter.
     pub fn slot(&self) -> &AdapterSlot {
-        &self.place.door.place
+        &self.place.handle.place
     }
 
     fn lab(&self) -> &Driver {
@@ -171,15 +171,15 @@ impl<D: DerefMut<Target = Driver>> LabBackend<D> {
     }
 
     fn inject(&mut self, now: Time, event: Event<'_>) {
-        self.driver.inject(now, &self.place.door, event);
+        self.driver.inject(now, &self.place.handle, event);
     }
 }
 
 /// Sends entries of the egress queue while the sockets have room. A peer without room does not delay another.
 struct EgressSender<'a> {
     driver: &'a mut Driver,
-    door: &'a Door<AdapterSlot>,
-    blocked: &'a mut Vec<Way>,
+    handle: &'a Handle<AdapterSlot>,
+    blocked: &'a mut Vec<PeerPath>,
     out: &'a mut dyn Outbox,
 }
 
@@ -196,10 +196,10 @@ enum SendResult {
 impl EgressSender<'_> {
     fn run(mut self) {
         let mut index = 0;
-        self.door.place.follow_rcb();
+        self.handle.place.follow_rcb();
         self.blocked.clear();
         loop {
-            let next = self.door.place.bridge.borrow().next_egress(index);
+            let next = self.handle.place.bridge.borrow().next_egress(index);
             let sent = match next {
                 None => return,
                 Some(Next::To(way, tlp)) => self.send(index, Some(way), &tlp),
@@ -213,19 +213,19 @@ impl EgressSender<'_> {
                 SendResult::Blocked => index += 1,
                 SendResult::Done(delivery) => {
                     let now = self.driver.now();
-                    self.driver.inject(now, self.door, Event::Taken { index: index as u32, delivery });
+                    self.driver.inject(now, self.handle, Event::Taken { index: index as u32, delivery });
                 }
             }
         }
     }
 
-    fn send(&mut self, index: usize, way: Option<Way>, tlp: &Tlp) -> SendResult {
+    fn send(&mut self, index: usize, way: Option<PeerPath>, tlp: &Tlp) -> SendResult {
         let Some(way) = way else { return SendResult::Done(Delivery::NoDevice) };
         if self.blocked.contains(&way) {
             return self.not_sent(index);
         }
         let result = self.out.send(way, tlp.wire_len(), &mut |bytes| _ = tlp.emit(bytes));
-        let is_last = || self.door.place.bridge.borrow_mut().egress_sent(index);
+        let is_last = || self.handle.place.bridge.borrow_mut().egress_sent(index);
         match result {
             Ok(()) if is_last() => SendResult::Done(Delivery::Sent),
             Ok(()) => SendResult::Partial,
@@ -238,7 +238,7 @@ impl EgressSender<'_> {
     }
 
     fn not_sent(&self, index: usize) -> SendResult {
-        let since = self.door.place.bridge.borrow().egress.since(index).unwrap_or_default();
+        let since = self.handle.place.bridge.borrow().egress.since(index).unwrap_or_default();
         if self.driver.now().since(since) > EGRESS_LIFETIME {
             SendResult::Done(Delivery::Lost)
         } else {
@@ -277,8 +277,8 @@ impl<D: DerefMut<Target = Driver>> Backend for LabBackend<D> {
         if self.place.arrival.take_if(|at| *at <= now).is_some() {
             self.inject(now, Event::Arrival);
         }
-        let AdapterPlace { door, blocked, .. } = &mut self.place;
-        let mut leave = |driver: &mut Driver| EgressSender { driver, door, blocked, out }.run();
+        let AdapterPlace { handle, blocked, .. } = &mut self.place;
+        let mut leave = |driver: &mut Driver| EgressSender { driver, handle, blocked, out }.run();
         match (&mut *self.driver, self.runs) {
             (driver, true) => driver.drain(now, leave),
             (driver, false) => leave(driver),

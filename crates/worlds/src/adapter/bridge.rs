@@ -20,7 +20,7 @@ use device::{
     BarIndex, CompletionError, Device, DmaAtomic, DmaError, DmaId, DmaOptions, DmaRead, DmaWrite, Input,
     Output, Ready, Request, RequestOp, ResetKind, Token,
 };
-use nettlp::adapter::{Received, Registers, Way};
+use nettlp::adapter::{PeerPath, Received, Registers};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -91,7 +91,7 @@ pub(crate) struct Bridge {
     reads: VecDeque<(u64, PeerRequest)>,
     arrivals: u64,
     /// Reads and atomics that wait or are in progress.
-    jobs: BTreeMap<DmaId, (Way, Asked)>,
+    jobs: BTreeMap<DmaId, (PeerPath, Asked)>,
     next_id: u32,
     pub(crate) host: HostSide,
     pub(crate) egress: Egress,
@@ -246,7 +246,7 @@ impl Bridge {
     }
 
     /// Registers a job under an id that no other job has.
-    fn job(&mut self, way: Way, asked: Asked) -> DmaId {
+    fn job(&mut self, way: PeerPath, asked: Asked) -> DmaId {
         while self.jobs.contains_key(&DmaId(self.next_id)) {
             self.next_id = self.next_id.wrapping_add(1);
         }

@@ -2,7 +2,7 @@
 //! The egress queue: answers to peers' reads, and requests of the host. An answer may not pass an older request
 //! (`PCIe 5.0 §2.4.1`), so all entries for one peer leave in order. The queue never sends.
 
-use nettlp::adapter::Way;
+use nettlp::adapter::PeerPath;
 use nettlp::completer::completion_piece;
 use std::collections::VecDeque;
 use tlp::{Asked, Bdf, Data, Mps, Rcb, Status, Tag, Time, Tlp};
@@ -17,7 +17,7 @@ pub(crate) type Cuts = (Mps, Rcb);
 /// An answer to a peer: data, or a status other than success.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Answer {
-    way: Way,
+    way: PeerPath,
     asked: Asked,
     result: Result<Data, Status>,
     /// Bytes already sent.
@@ -26,7 +26,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    pub(crate) fn new(way: Way, asked: Asked, result: Result<Data, Status>) -> Answer {
+    pub(crate) fn new(way: PeerPath, asked: Asked, result: Result<Data, Status>) -> Answer {
         Answer { way, asked, result, sent: 0, done: false }
     }
 
@@ -57,7 +57,7 @@ pub(crate) enum Entry {
 /// An entry's next TLP and its destination.
 pub(crate) enum Next {
     /// To the peer that sent the request.
-    To(Way, Tlp),
+    To(PeerPath, Tlp),
     /// To the device software that serves the host's requests.
     ToDevice(Tag, Tlp),
 }

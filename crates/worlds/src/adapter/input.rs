@@ -15,9 +15,9 @@
 
 use super::bridge::Delivery;
 use super::slot::AdapterSlot;
-use nettlp::adapter::{Received, Way};
+use nettlp::adapter::{PeerPath, Received};
 use nettlp::completer::Incoming;
-use plug::place::{Input, Place};
+use plug::place::{Attachment, Input};
 use session::external::bytes::{Cursor, Put};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use tlp::{Repr, Time};
@@ -89,7 +89,7 @@ impl Input<AdapterSlot> for Event<'_> {
     }
 }
 
-impl Place for AdapterSlot {
+impl Attachment for AdapterSlot {
     fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
         let mut cursor = Cursor::new(input);
         let event = match cursor.u8() {
@@ -160,7 +160,7 @@ fn emit_tlp(out: &mut Vec<u8>, tlp: &Received<'_>) {
     out.extend_from_slice(tlp.data);
 }
 
-fn emit_way(out: &mut Vec<u8>, way: Way) {
+fn emit_way(out: &mut Vec<u8>, way: PeerPath) {
     out.put_u16(way.port);
     match way.peer.ip() {
         IpAddr::V4(ip) => {
@@ -176,7 +176,7 @@ fn emit_way(out: &mut Vec<u8>, way: Way) {
     out.put_u16(way.peer.port());
 }
 
-fn way(cursor: &mut Cursor<'_>) -> Result<Way, String> {
+fn way(cursor: &mut Cursor<'_>) -> Result<PeerPath, String> {
     let port = cursor.u16().ok_or_else(cut)?;
     let ip = match cursor.u8() {
         Some(4) => cursor.array::<4>().map(|b| IpAddr::V4(Ipv4Addr::from(b))),
@@ -189,5 +189,5 @@ fn way(cursor: &mut Cursor<'_>) -> Result<Way, String> {
         IpAddr::V4(_) => SocketAddr::new(ip, peer),
         IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(ip, peer, 0, scope)),
     };
-    Ok(Way { port, peer })
+    Ok(PeerPath { port, peer })
 }

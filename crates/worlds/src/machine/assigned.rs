@@ -8,7 +8,7 @@ use super::client::{Client, DmaScope};
 use super::event::VmEvent;
 use super::open::AssignedMachine;
 use super::placing::FunctionPlacement;
-use super::virtual_functions::{self, Site, Written};
+use super::virtual_functions::{self, VfLocation, Written};
 use super::vm_host::{VmError, VmHost};
 use config::header::type1;
 use guest::function::{CONFIG_BYTES, Facts};
@@ -31,7 +31,7 @@ impl VmHost {
         machines: &[AssignedMachine],
     ) -> Result<(), VmError> {
         let found = self.run(lab, placement.code()).map_err(VmError::Firmware)?;
-        lab.inject(lab.now(), &self.door, HostRequest::reset());
+        lab.inject(lab.now(), &self.handle, HostRequest::reset());
         self.place(lab).map_err(VmError::Firmware)?;
         let mut found = found.into_iter();
         for AssignedMachine { name, functions, folder } in machines {
@@ -73,7 +73,7 @@ impl VmHost {
     }
 
     /// Returns how the virtual function of client `n` is found again, and its last known properties.
-    fn site(&self, n: usize) -> Option<(Site, Facts)> {
+    fn site(&self, n: usize) -> Option<(VfLocation, Facts)> {
         let Client { device, recovery, .. } = &self.clients[n];
         Some((recovery.site.clone()?, device.function()?.facts().clone()))
     }
@@ -98,7 +98,7 @@ impl VmHost {
             let machine = other.machine.as_deref().unwrap_or_default();
             return Err(format!("its number {id} is already used by {} of machine `{machine}`", other.name));
         }
-        lab.inject(lab.now(), &self.door, HostRequest::grant(facts.function));
+        lab.inject(lab.now(), &self.handle, HostRequest::grant(facts.function));
         self.clients[n].move_function(facts);
         // The function does not continue with its earlier settings.
         self.clients[n].reset().map_or(Ok(()), |code| self.run(lab, code))
@@ -157,7 +157,7 @@ impl VmHost {
     /// Returns a virtual function to the machine that has the hierarchy.
     pub(super) fn give_back(&mut self, n: usize, lab: &mut Driver, now: Time) {
         if let DmaScope::Function(function) = self.clients[n].scope() {
-            lab.inject(now, &self.door, HostRequest::revoke(function));
+            lab.inject(now, &self.handle, HostRequest::revoke(function));
         }
         self.clients[n].lose_function();
     }

@@ -4,7 +4,7 @@
 //! recorded inputs.
 
 use devices::ethernet::{Cable, FrameFromWire, LinkInput, MAX_FRAMES_TO_WIRE, NetInterface};
-use session::external::{Door, Driver};
+use session::external::{Driver, Handle};
 use std::io;
 use std::os::fd::BorrowedFd;
 use tlp::Time;
@@ -31,26 +31,26 @@ pub trait Transport {
 }
 
 enum To {
-    Slot(Door<Cable>),
+    Slot(Handle<Cable>),
     Interface(Box<dyn NetInterface>),
 }
 
 /// The far end of a cable.
 pub struct CableLink {
-    door: Door<Cable>,
+    handle: Handle<Cable>,
     to: To,
     lost: u64,
 }
 
 impl CableLink {
     /// Connects two NICs.
-    pub fn between(one: Door<Cable>, other: Door<Cable>) -> CableLink {
-        CableLink { door: one, to: To::Slot(other), lost: 0 }
+    pub fn between(one: Handle<Cable>, other: Handle<Cable>) -> CableLink {
+        CableLink { handle: one, to: To::Slot(other), lost: 0 }
     }
 
     /// Connects a NIC with a network interface.
-    pub fn to_interface(door: Door<Cable>, interface: Box<dyn NetInterface>) -> CableLink {
-        CableLink { door, to: To::Interface(interface), lost: 0 }
+    pub fn to_interface(handle: Handle<Cable>, interface: Box<dyn NetInterface>) -> CableLink {
+        CableLink { handle, to: To::Interface(interface), lost: 0 }
     }
 
     /// Returns the number of frames that the interface did not take, or that were too short or too long.
@@ -64,7 +64,7 @@ impl Transport for CableLink {
         match &self.to {
             To::Slot(_) => None,
             // If there is no room for a frame, a new frame is no reason to wake.
-            To::Interface(interface) => self.door.place.has_room().then(|| interface.readable()),
+            To::Interface(interface) => self.handle.place.has_room().then(|| interface.readable()),
         }
     }
 
@@ -72,23 +72,23 @@ impl Transport for CableLink {
     fn carry(&mut self, lab: &mut Driver) {
         match &mut self.to {
             To::Slot(other) => {
-                for (from, to) in [(&self.door, &*other), (other, &self.door)] {
+                for (from, to) in [(&self.handle, &*other), (other, &self.handle)] {
                     pass(lab, from, to);
                     tell_link(lab, from, to);
                 }
             }
             To::Interface(interface) => {
-                while let Some(frame) = self.door.place.frame_to_wire() {
+                while let Some(frame) = self.handle.place.frame_to_wire() {
                     self.lost += u64::from(interface.send(&frame).is_err());
                 }
-                self.lost += take(lab, &self.door, &**interface);
+                self.lost += take(lab, &self.handle, &**interface);
             }
         }
     }
 }
 
 /// Passes frames of one NIC to another. Frames without room wait at the first.
-fn pass(lab: &mut Driver, from: &Door<Cable>, to: &Door<Cable>) {
+fn pass(lab: &mut Driver, from: &Handle<Cable>, to: &Handle<Cable>) {
     for _ in 0..MAX_FRAMES_TO_WIRE {
         if !to.place.has_room() {
             return;
@@ -99,7 +99,7 @@ fn pass(lab: &mut Driver, from: &Door<Cable>, to: &Door<Cable>) {
 }
 
 /// Passes changed link modes of one NIC to the other.
-fn tell_link(lab: &mut Driver, from: &Door<Cable>, to: &Door<Cable>) {
+fn tell_link(lab: &mut Driver, from: &Handle<Cable>, to: &Handle<Cable>) {
     let offered = from.place.offered();
     if to.place.far() != offered {
         lab.inject(lab.now(), to, LinkInput::Far(offered));
@@ -122,17 +122,17 @@ pub(super) fn plug(lab: &mut Driver, now: Time, words: &[&str]) -> Result<(), St
         "up" => true,
         _ => return Err(format!("cable {name} {state}: expected down or up")),
     };
-    let door = lab.door_named::<Cable>(&format!("slot {name}")).ok_or_else(|| {
-        let names: Vec<&str> = lab.doors::<Cable>().map(|name| name.trim_start_matches("slot ")).collect();
+    let handle = lab.handle_named::<Cable>(&format!("slot {name}")).ok_or_else(|| {
+        let names: Vec<&str> = lab.handles::<Cable>().map(|name| name.trim_start_matches("slot ")).collect();
         let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         format!("no NIC `{name}` with `cable = \"outside\"`; known NICs: {names}")
     })?;
-    lab.inject(now, &door, LinkInput::Plugged(is_plugged));
+    lab.inject(now, &handle, LinkInput::Plugged(is_plugged));
     Ok(())
 }
 
 /// Takes frames from an interface. Returns the number of frames with an invalid length.
-fn take(lab: &mut Driver, to: &Door<Cable>, interface: &dyn NetInterface) -> u64 {
+fn take(lab: &mut Driver, to: &Handle<Cable>, interface: &dyn NetInterface) -> u64 {
     let (mut buffer, mut lost) = ([0; MAX_FRAME + 1], 0);
     for _ in 0..BURST {
         if !to.place.has_room() {

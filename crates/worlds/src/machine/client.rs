@@ -13,7 +13,7 @@ use guest::vfio_device::VfioDevice;
 use guest::vfio_user::{Dma, DmaMap, Errno, Event, Session, Token};
 use host::Cpu;
 use session::external::host::{Backing, HostPlace, HostRequest, MAP_BYTES, Map, MapAccess, MapError};
-use session::external::{Door, Driver};
+use session::external::{Driver, Handle};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -75,7 +75,7 @@ pub(super) enum DmaScope {
 /// The lab in which a client maps memory.
 pub(super) struct DmaMemory<'a> {
     pub(super) lab: &'a mut Driver,
-    pub(super) door: &'a Door<HostPlace>,
+    pub(super) handle: &'a Handle<HostPlace>,
     pub(super) scope: DmaScope,
     pub(super) now: Time,
 }
@@ -83,8 +83,8 @@ pub(super) struct DmaMemory<'a> {
 impl DmaMemory<'_> {
     fn check(&self, map: &Map) -> Result<(), MapError> {
         match self.scope {
-            DmaScope::Host => self.door.place.check_map(map),
-            DmaScope::Function(function) => self.door.place.check_map_of(Some(function), map),
+            DmaScope::Host => self.handle.place.check_map(map),
+            DmaScope::Function(function) => self.handle.place.check_map_of(Some(function), map),
             DmaScope::None => Ok(()),
         }
     }
@@ -95,7 +95,7 @@ impl DmaMemory<'_> {
             DmaScope::Function(function) => Some(function),
             DmaScope::None => return,
         };
-        self.lab.inject(self.now, self.door, request(of));
+        self.lab.inject(self.now, self.handle, request(of));
     }
 }
 

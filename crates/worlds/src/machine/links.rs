@@ -6,7 +6,7 @@
 use super::cable;
 use super::event::Supervisor;
 use guest::listener::{ListenError, Listener};
-use session::external::{COMMAND_FORMS, Commands, Door, Driver, MAX_COMMAND_BYTES};
+use session::external::{COMMAND_FORMS, Commands, Driver, Handle, MAX_COMMAND_BYTES};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -20,7 +20,7 @@ const MOST_OF_CLIENT: usize = MAX_COMMAND_BYTES;
 
 /// The socket and its clients.
 pub struct LinkSocket {
-    door: Door<Commands>,
+    handle: Handle<Commands>,
     listener: Listener,
     clients: Vec<Client>,
 }
@@ -38,8 +38,8 @@ impl LinkSocket {
     ///
     /// # Errors
     /// As [`Listener::bind`].
-    pub fn bind(door: Door<Commands>, path: &Path) -> Result<LinkSocket, ListenError> {
-        Ok(LinkSocket { door, listener: Listener::bind(path)?, clients: Vec::new() })
+    pub fn bind(handle: Handle<Commands>, path: &Path) -> Result<LinkSocket, ListenError> {
+        Ok(LinkSocket { handle, listener: Listener::bind(path)?, clients: Vec::new() })
     }
 
     /// Returns the descriptors to wait for.
@@ -56,7 +56,7 @@ impl LinkSocket {
     /// Executes received commands, and accepts clients.
     pub(super) fn turn(&mut self, lab: &mut Driver, now: Time, supervisor: &mut impl Supervisor) {
         // The places of clients that have left are free for new clients.
-        self.clients.retain_mut(|client| client.turn(&self.door, lab, now, supervisor).is_ok());
+        self.clients.retain_mut(|client| client.turn(&self.handle, lab, now, supervisor).is_ok());
         for _ in 0..MAX_CLIENTS {
             let Ok(Some((socket, peer))) = self.listener.accept() else { break };
             let mut stream = UnixStream::from(socket);
@@ -78,7 +78,7 @@ impl Client {
     /// The client has gone.
     fn turn(
         &mut self,
-        door: &Door<Commands>,
+        handle: &Handle<Commands>,
         lab: &mut Driver,
         now: Time,
         supervisor: &mut impl Supervisor,
@@ -99,7 +99,7 @@ impl Client {
             let line: Vec<u8> = self.line.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line);
             let result = supervisor.command(line.trim());
-            let result = result.unwrap_or_else(|| carry_out(door, lab, now, &line, supervisor.commands()));
+            let result = result.unwrap_or_else(|| carry_out(handle, lab, now, &line, supervisor.commands()));
             let answer = match result {
                 Ok(text) if text.is_empty() => "ok".to_owned(),
                 Ok(text) => format!("ok {text}"),
@@ -132,7 +132,7 @@ impl Client {
 /// # Errors
 /// The command is invalid.
 fn carry_out(
-    door: &Door<Commands>,
+    handle: &Handle<Commands>,
     lab: &mut Driver,
     now: Time,
     line: &str,
@@ -151,7 +151,7 @@ fn carry_out(
         }
         _ => {}
     }
-    let command = door.place.parse(line)?;
-    lab.inject(now, door, command);
+    let command = handle.place.parse(line)?;
+    lab.inject(now, handle, command);
     Ok(String::new())
 }

@@ -51,13 +51,13 @@ impl VmHost {
         assigned: &[AssignedMachine],
     ) -> Result<VmHost, VmError> {
         let place = format!("host {host}");
-        let door = lab.door_named::<HostPlace>(&place).ok_or_else(|| VmError::NoPlace(place.clone()))?;
+        let handle = lab.handle_named::<HostPlace>(&place).ok_or_else(|| VmError::NoPlace(place.clone()))?;
         let firmware = match options.direct {
             true => FunctionPlacement::new(file, &place).map(|p| Firmware::Functions(Box::new(p))),
             false => RootPortSetup::new(file, &place).map(Firmware::RootPorts),
         };
         let firmware = firmware.map_err(VmError::Topology)?;
-        let mut guest = VmHost::above(host.to_owned(), door, firmware);
+        let mut guest = VmHost::above(host.to_owned(), handle, firmware);
         if options.direct {
             create(socket)?;
             for placed in guest.run(lab, guest.firmware.code()).map_err(VmError::Firmware)? {

@@ -3,7 +3,7 @@
 //! them bus numbers, windows and addresses, and then disables the functions. The firmware restores these settings after
 //! a reset of a function.
 
-use super::virtual_functions::{Site, VirtualFunction, place_virtual};
+use super::virtual_functions::{VfLocation, VirtualFunction, place_virtual};
 use config::cap::{msi, msix, pcie, pm};
 use config::ext::sriov;
 use config::header::{self, type0};
@@ -36,7 +36,7 @@ pub(super) struct Placed {
 pub(super) struct Recovery {
     resets: Vec<ResetStep>,
     /// How a virtual function is found again.
-    pub(super) site: Option<Site>,
+    pub(super) site: Option<VfLocation>,
 }
 
 /// A write to the low half of a register, as part of a reset.

@@ -5,9 +5,9 @@
 use host::cpu::AsyncProgram;
 use host::memory::HostMemory;
 use host::{Cpu, HostInput, HostProgram};
-use plug::Place;
+use plug::Attachment;
 use session::external::host::{HostPlace, HostRequest};
-use session::external::{Door, Driver};
+use session::external::{Driver, Handle};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::Duration;
@@ -23,7 +23,7 @@ const STEP: Duration = Duration::from_us(10);
 /// The code fails, the lab has failed, or the code waits for an event that never comes.
 pub(super) fn run_on_host<R, F>(
     lab: &mut Driver,
-    door: &Door<HostPlace>,
+    handle: &Handle<HostPlace>,
     code: impl FnOnce(Cpu) -> F,
     mut others: impl FnMut(HostInput),
 ) -> Result<R, String>
@@ -42,7 +42,7 @@ where
         }
     });
     while program.outcome().is_none() {
-        step(lab, door, &mut program, &mut others)?;
+        step(lab, handle, &mut program, &mut others)?;
     }
     program.outcome().unwrap_or(Ok(()))?;
     kept.take().ok_or_else(|| "host code ended without a result".to_owned())
@@ -51,18 +51,18 @@ where
 /// Issues the program's requests, and runs the fabric until an event for which it waits.
 fn step(
     lab: &mut Driver,
-    door: &Door<HostPlace>,
+    handle: &Handle<HostPlace>,
     program: &mut AsyncProgram,
     others: &mut impl FnMut(HostInput),
 ) -> Result<(), String> {
-    while door.place.has_room()
+    while handle.place.has_room()
         && let Some(mut output) = program.poll_output(lab.now())
     {
         if let Some(id) = output.id_mut() {
             id.0 |= OURS;
         }
         let request = HostRequest::issue(output).map_err(|e| e.to_string())?;
-        lab.inject(lab.now(), door, request);
+        lab.inject(lab.now(), handle, request);
     }
     if program.outcome().is_some() {
         return Ok(());
@@ -70,7 +70,7 @@ fn step(
     if let Some(why) = lab.failure() {
         return Err(why.to_owned());
     }
-    let until = match (door.place.awaits_fabric(), program.poll_timeout()) {
+    let until = match (handle.place.awaits_fabric(), program.poll_timeout()) {
         (true, _) => lab.now() + STEP,
         (false, Some(at)) => at,
         (false, None) => return Err(program.waits_for().unwrap_or_default()),
@@ -78,7 +78,7 @@ fn step(
     // The outside clock does not advance the time now, so the fabric must not nap.
     lab.come_to(until);
     lab.drain(until, |_| {});
-    while let Some((at, input)) = door.place.hear() {
+    while let Some((at, input)) = handle.place.hear() {
         match input {
             HostInput::Done { mut id, result } if id.0 & OURS != 0 => {
                 id.0 &= !OURS;

@@ -6,7 +6,7 @@ use config::lspci;
 use config::space::REGISTERS;
 use host::{HostInput, HostOutput, HostReadId};
 use session::external::host::{HostPlace, HostRequest};
-use session::external::{Door, Driver};
+use session::external::{Driver, Handle};
 use tlp::Bdf;
 
 /// ID of the only request in progress. IDs of a machine's requests count from 0.
@@ -23,26 +23,26 @@ const BUSES: u16 = 256;
 pub fn hexdump(lab: &mut Driver, places: &[String]) -> String {
     let mut text = String::new();
     for (domain, place) in (DOMAIN..).zip(places) {
-        let Some(door) = lab.door_named::<HostPlace>(place) else { continue };
+        let Some(handle) = lab.handle_named::<HostPlace>(place) else { continue };
         let dump = |(function, space): &(Bdf, Vec<u8>)| {
             lspci::hexdump(&format!("{domain:x}:{function} riser"), space)
         };
-        text.extend(config_spaces(lab, &door, BUSES).iter().map(dump));
+        text.extend(config_spaces(lab, &handle, BUSES).iter().map(dump));
     }
     text
 }
 
 /// Returns the functions on the first `buses` buses of a host, each with the bytes of its configuration space. No machine may use the host
 /// during the call.
-fn config_spaces(lab: &mut Driver, door: &Door<HostPlace>, buses: u16) -> Vec<(Bdf, Vec<u8>)> {
+fn config_spaces(lab: &mut Driver, handle: &Handle<HostPlace>, buses: u16) -> Vec<(Bdf, Vec<u8>)> {
     let all = (0..buses.min(256)).flat_map(|bus| (0..256).map(move |rest| Bdf::from_bits(bus << 8 | rest)));
     let mut found = Vec::new();
     for function in all {
-        if !is_there(lab, door, function) {
+        if !is_there(lab, handle, function) {
             continue;
         }
         let registers =
-            (0..REGISTERS as u16).map(|register| read(lab, door, function, register).unwrap_or(u32::MAX));
+            (0..REGISTERS as u16).map(|register| read(lab, handle, function, register).unwrap_or(u32::MAX));
         found.push((function, registers.flat_map(u32::to_le_bytes).collect()));
     }
     found
@@ -50,21 +50,21 @@ fn config_spaces(lab: &mut Driver, door: &Door<HostPlace>, buses: u16) -> Vec<(B
 
 /// Returns whether the function exists. The IDs of a virtual function read as all ones, but not its header type (`PCIe
 /// 5.0 §9.3.4.1`). Reads of an absent function are refused.
-fn is_there(lab: &mut Driver, door: &Door<HostPlace>, function: Bdf) -> bool {
-    let id = read(lab, door, function, header::ID);
+fn is_there(lab: &mut Driver, handle: &Handle<HostPlace>, function: Bdf) -> bool {
+    let id = read(lab, handle, function, header::ID);
     id.is_some_and(|id| id as u16 != u16::MAX)
-        || id.is_some() && read(lab, door, function, header::MISC).is_some_and(|misc| misc != u32::MAX)
+        || id.is_some() && read(lab, handle, function, header::MISC).is_some_and(|misc| misc != u32::MAX)
 }
 
 /// Reads a register. Returns `None` if the read was refused or not answered.
-fn read(lab: &mut Driver, door: &Door<HostPlace>, function: Bdf, register_dw: u16) -> Option<u32> {
+fn read(lab: &mut Driver, handle: &Handle<HostPlace>, function: Bdf, register_dw: u16) -> Option<u32> {
     let request =
         HostRequest::issue(HostOutput::ConfigRead { id: ID, function, register_dw, byte_enables: 0xf })
             .ok()?;
-    lab.inject(lab.now(), door, request);
+    lab.inject(lab.now(), handle, request);
     for _ in 0..MAX_DRAINS {
         lab.drain(lab.now(), |_| {});
-        while let Some((_, input)) = door.place.hear() {
+        while let Some((_, input)) = handle.place.hear() {
             if let HostInput::Done { id: ID, result } = input {
                 return Some(u32::from_le_bytes(result.ok()?.bytes()?.try_into().ok()?));
             }

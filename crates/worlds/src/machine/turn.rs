@@ -7,7 +7,7 @@ use super::vm_host::{Firmware, VmHost};
 use guest::vfio_device::Outcome;
 use guest::vfio_user::{Event, HangUp, Irq, IrqChange, IrqEvent, Token};
 use host::{HostInput, HostInterrupt, HostReadId};
-use plug::Place;
+use plug::Attachment;
 use session::external::Driver;
 use session::external::host::HostRequest;
 use std::io;
@@ -56,7 +56,7 @@ impl VmHost {
                 lost => notify(lab, &client.name, VmEvent::WritesLost(lost)),
             }
         }
-        if let Some((first, count)) = self.door.place.refused_dma() {
+        if let Some((first, count)) = self.handle.place.refused_dma() {
             notify(lab, "", VmEvent::Unmapped(first, count));
         }
         Ok((taken, more))
@@ -77,7 +77,8 @@ impl VmHost {
                     notify(lab, &self.clients[n].name, VmEvent::Misplaced(why));
                     return self.clients[n].server.hang_up(HangUp::Absent);
                 }
-                let mut memories = DmaMemory { lab, door: &self.door, scope: self.clients[n].scope(), now };
+                let mut memories =
+                    DmaMemory { lab, handle: &self.handle, scope: self.clients[n].scope(), now };
                 self.clients[n].join(&mut memories);
                 notify(lab, &self.clients[n].name, VmEvent::Joined);
             }
@@ -134,7 +135,7 @@ impl VmHost {
         now: Time,
         notify: &mut impl FnMut(&mut Driver, &str, VmEvent),
     ) {
-        let mut memories = DmaMemory { lab, door: &self.door, scope: self.clients[n].scope(), now };
+        let mut memories = DmaMemory { lab, handle: &self.handle, scope: self.clients[n].scope(), now };
         let what = self.clients[n].memory(event, &mut memories);
         if let Some(what) = what {
             notify(lab, &self.clients[n].name, what);
@@ -151,13 +152,13 @@ impl VmHost {
 
     /// Returns true if another access may come.
     fn has_room(&self) -> bool {
-        self.clients.iter().all(|client| client.device.has_room()) && self.door.place.has_room()
+        self.clients.iter().all(|client| client.device.has_room()) && self.handle.place.has_room()
     }
 
     /// Issues requests while there is room.
     fn issue(&mut self, lab: &mut Driver, now: Time) {
         for (n, client) in (0..).zip(&mut self.clients) {
-            while self.door.place.has_room()
+            while self.handle.place.has_room()
                 && let Some(mut request) = client.device.poll_request()
             {
                 if let Some(id) = request.id_mut() {
@@ -165,7 +166,7 @@ impl VmHost {
                 }
                 // Every request of a device is legal for a host outside.
                 if let Ok(request) = HostRequest::issue(request) {
-                    lab.inject(now, &self.door, request);
+                    lab.inject(now, &self.handle, request);
                 }
             }
         }
@@ -183,7 +184,7 @@ impl VmHost {
 
     /// Handles the root complex's messages to the host, and issues the requests that follow from them.
     pub fn poll_lab(&mut self, lab: &mut Driver) {
-        while let Some((_, input)) = self.door.place.hear() {
+        while let Some((_, input)) = self.handle.place.hear() {
             self.handle(input);
         }
         self.issue(lab, lab.now());
@@ -202,7 +203,7 @@ impl VmHost {
     /// Returns whether the fabric must wait until memory that is reached by messages has accepted DMA writes. While an
     /// access is in progress, the machine cannot accept DMA writes, and the fabric continues.
     pub fn holds_up(&self) -> bool {
-        !self.door.place.awaits_fabric() && self.clients.iter().any(|client| client.messages().is_full())
+        !self.handle.place.awaits_fabric() && self.clients.iter().any(|client| client.messages().is_full())
     }
 
     /// Returns whether a device waits for memory that riser accesses by messages.

@@ -27,12 +27,12 @@ pub(super) struct VirtualFunction {
 
 /// A virtual function with the DW number of the SR-IOV capability.
 #[derive(Clone, Debug)]
-pub(super) struct Site {
+pub(super) struct VfLocation {
     function: VirtualFunction,
     sriov: u16,
 }
 
-impl Site {
+impl VfLocation {
     /// Returns whether a register belongs to the capability.
     pub(super) fn covers(&self, register_dw: u16) -> bool {
         (self.sriov..self.sriov + sriov::VF_BAR0 + 6).contains(&register_dw)
@@ -85,15 +85,15 @@ pub(super) async fn place_virtual(
         let vf =
             found.vf(physical.bdf(), function.index).and_then(|bdf| system.get(bdf)).ok_or_else(wrong)?;
         let mut seen = look(cpu, system, vf, name.clone()).await.map_err(|e| format!("`{name}`: {e}"))?;
-        seen.recovery.site = Some(Site { function, sriov: found.at });
+        seen.recovery.site = Some(VfLocation { function, sriov: found.at });
         placed.push(seen);
     }
     Ok(placed)
 }
 
 /// Finds a virtual function that may have moved since `facts` were read.
-pub(super) async fn find(cpu: Cpu, site: Site, mut facts: Facts) -> Result<Facts, String> {
-    let Site { function: VirtualFunction { pf, index }, sriov: at } = site;
+pub(super) async fn find(cpu: Cpu, site: VfLocation, mut facts: Facts) -> Result<Facts, String> {
+    let VfLocation { function: VirtualFunction { pf, index }, sriov: at } = site;
     let pf = descend(&cpu, &pf, &mut Vec::new()).await?;
     let absent = |e: HostError| format!("its physical function does not answer: {e}");
     let control = cpu.config_read(pf, at + sriov::CONTROL).await.map_err(absent)?;
@@ -145,7 +145,7 @@ pub(super) struct Written {
 
 /// Returns whether one of these writes moves a virtual function: it changes a bus number above it, or the SR-IOV capability. A register that
 /// cannot be read counts as changed.
-pub(super) async fn moves(cpu: Cpu, site: Site, written: Vec<Written>) -> Result<bool, String> {
+pub(super) async fn moves(cpu: Cpu, site: VfLocation, written: Vec<Written>) -> Result<bool, String> {
     let mut above = Vec::new();
     let Ok(pf) = descend(&cpu, &site.function.pf, &mut above).await else { return Ok(true) };
     for Written { function, register_dw, value, mask } in written {

@@ -13,7 +13,7 @@ use guest::vfio_user::HangUp;
 use guest::vmd::LayoutError;
 use host::Cpu;
 use session::external::host::{HostPlace, HostRequest};
-use session::external::{Door, Driver};
+use session::external::{Driver, Handle};
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -25,7 +25,7 @@ pub struct VmHost {
     pub name: String,
     /// The names of the machines that have virtual functions below the host.
     pub(super) assigned: Vec<String>,
-    pub(super) door: Door<HostPlace>,
+    pub(super) handle: Handle<HostPlace>,
     /// The client of the VMD, if there is one, then the clients of functions.
     pub(super) clients: Vec<Client>,
     pub(super) firmware: Firmware,
@@ -105,8 +105,8 @@ pub fn machines(hosts: &[VmHost]) -> impl Iterator<Item = (&VmHost, Option<&str>
 
 impl VmHost {
     /// A machine without devices. Firmware has not run.
-    pub(super) fn above(name: String, door: Door<HostPlace>, firmware: Firmware) -> VmHost {
-        VmHost { name, assigned: Vec::new(), door, clients: Vec::new(), firmware }
+    pub(super) fn above(name: String, handle: Handle<HostPlace>, firmware: Firmware) -> VmHost {
+        VmHost { name, assigned: Vec::new(), handle, clients: Vec::new(), firmware }
     }
 
     /// Listens for the client of a function, at a socket of its name in `folder`.
@@ -185,7 +185,7 @@ impl VmHost {
         if self.is_assigned(n) && self.reset(n, lab, notify) {
             self.give_back(n, lab, now);
         }
-        let mut memories = DmaMemory { lab, door: &self.door, scope: self.clients[n].scope(), now };
+        let mut memories = DmaMemory { lab, handle: &self.handle, scope: self.clients[n].scope(), now };
         self.clients[n].leave(&mut memories);
         match self.clients.iter().any(|client| client.is_there) {
             _ if self.is_assigned(n) => self.clients[n].lose_function(),
@@ -217,7 +217,7 @@ impl VmHost {
         now: Time,
         notify: &mut impl FnMut(&mut Driver, &str, VmEvent),
     ) {
-        lab.inject(now, &self.door, HostRequest::reset());
+        lab.inject(now, &self.handle, HostRequest::reset());
         for n in (0..self.clients.len()).filter(|n| self.is_assigned(*n)).collect::<Vec<_>>() {
             self.give_back(n, lab, now);
         }
@@ -242,7 +242,7 @@ impl VmHost {
         R: 'static,
         F: Future<Output = Result<R, String>> + 'static,
     {
-        let door = self.door.clone();
-        run_on_host(lab, &door, code, |input| self.handle(input))
+        let handle = self.handle.clone();
+        run_on_host(lab, &handle, code, |input| self.handle(input))
     }
 }

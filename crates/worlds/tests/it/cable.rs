@@ -51,24 +51,24 @@ fn replayed(mut lab: Driver, now: Time, record: &Bytes, live: (Bytes, CaptureHan
 fn frames_pass_and_replay_repeats_them() {
     let (mut lab, record) = recorded(LAB);
     let live = capture(lab.session_mut());
-    let door = lab.door::<Cable>().unwrap();
+    let handle = lab.handle::<Cable>().unwrap();
     let station = Station { mac: [2, 0, 0, 0, 0, 2], ip: Ipv4Addr::new(192, 0, 2, 2) };
     let mut peer = Peer { station, latency: Duration::from_us(33) };
     let (mut now, mut on_wire) = (Time::ZERO, VecDeque::<(Time, Vec<u8>)>::new());
     while lab.session().fabric.host_outcome().is_none() && now < Time::ZERO + Duration::from_ms(10) {
         now += Duration::from_ps(3_141_592);
         lab.drain(now, |_| {});
-        while let Some(frame) = door.place.frame_to_wire() {
+        while let Some(frame) = handle.place.frame_to_wire() {
             let answer = peer.transmit(&frame);
             on_wire.extend(answer.map(|Arrival { after, frame }| (now + after, frame)));
         }
         while let Some((at, frame)) = on_wire.pop_front_if(|(at, _)| *at <= now) {
-            lab.inject(at, &door, FrameFromWire(&frame));
+            lab.inject(at, &handle, FrameFromWire(&frame));
         }
     }
     assert_eq!((lab.session().fabric.host_outcome(), lab.failure()), (Some(&Ok(())), None));
     // ARP and five echo requests, and their answers.
-    let counters = door.place.counters();
+    let counters = handle.place.counters();
     assert_eq!((counters.from_wire, counters.to_wire, counters.from_wire_lost), (6, 6, 0));
     let replayed = replayed(lab, now, &record, live);
     assert_eq!(replayed.inputs, 6);
@@ -84,15 +84,15 @@ const TWO: &str = "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"intel-82574\"
 
 /// Returns the modes that each NIC sees at the other end of its cable.
 fn ends(lab: &Driver) -> [Modes; 2] {
-    ["slot a", "slot b"].map(|name| lab.door_named::<Cable>(name).unwrap().place.partner())
+    ["slot a", "slot b"].map(|name| lab.handle_named::<Cable>(name).unwrap().place.partner())
 }
 
 #[test]
 fn far_end_of_a_cable_sees_the_link_change() {
     let (mut lab, record) = recorded(TWO);
     let live = capture(lab.session_mut());
-    let door = |lab: &Driver, name: &str| lab.door_named::<Cable>(name).unwrap();
-    let mut cord = CableLink::between(door(&lab, "slot a"), door(&lab, "slot b"));
+    let handle = |lab: &Driver, name: &str| lab.handle_named::<Cable>(name).unwrap();
+    let mut cord = CableLink::between(handle(&lab, "slot a"), handle(&lab, "slot b"));
     let mut now = Time::ZERO;
     let mut pass = |lab: &mut Driver, ms: u64| {
         for _ in 0..ms * 10 {
@@ -105,7 +105,7 @@ fn far_end_of_a_cable_sees_the_link_change() {
     assert_eq!((ends(&lab), lab.failure()), ([Modes::ALL; 2], None));
     // If a cable is unplugged at one end, the link goes down at both ends.
     for (is_plugged, expected) in [(false, Modes::NONE), (true, Modes::ALL)] {
-        let (a, at) = (door(&lab, "slot a"), pass(&mut lab, 0));
+        let (a, at) = (handle(&lab, "slot a"), pass(&mut lab, 0));
         lab.inject(at, &a, LinkInput::Plugged(is_plugged));
         pass(&mut lab, 1);
         assert_eq!(ends(&lab), [expected; 2], "plugged: {is_plugged}");

@@ -3,7 +3,7 @@
 
 use lab::profile::HOSTS;
 use lab::{Folder, LabFile, Overrides, parse, parse_with};
-use nettlp::adapter::{Backend, Full, Outbox, Received, Way};
+use nettlp::adapter::{Backend, Full, Outbox, PeerPath, Received};
 use nettlp::carrier::SendError;
 use nettlp::wire::messaging::{MsixEntry, Reply, Request};
 use proptest::prelude::*;
@@ -35,14 +35,14 @@ fn backend(text: &str, timing: Timing) -> LabBackend {
     LabBackend::new(Session::new(&file).unwrap(), timing).unwrap()
 }
 
-fn way(peer: u8) -> Way {
-    Way { port: 0x3000, peer: SocketAddr::new(Ipv4Addr::new(127, 15, 0, peer).into(), 0x3000) }
+fn way(peer: u8) -> PeerPath {
+    PeerPath { port: 0x3000, peer: SocketAddr::new(Ipv4Addr::new(127, 15, 0, peer).into(), 0x3000) }
 }
 
 /// Sent TLPs, in order.
 struct Sent {
-    out: VecDeque<(Way, Tlp)>,
-    device: Option<Way>,
+    out: VecDeque<(PeerPath, Tlp)>,
+    device: Option<PeerPath>,
     /// Number of TLPs that each way still accepts.
     room: usize,
     pool: PayloadPool,
@@ -55,11 +55,11 @@ impl Sent {
 }
 
 impl Outbox for Sent {
-    fn room(&self, _: Way) -> usize {
+    fn room(&self, _: PeerPath) -> usize {
         self.room
     }
 
-    fn send(&mut self, way: Way, len: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<(), SendError> {
+    fn send(&mut self, way: PeerPath, len: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<(), SendError> {
         self.room = self.room.checked_sub(1).ok_or(SendError::NoRoom)?;
         let mut bytes = vec![0; len];
         fill(&mut bytes);
@@ -67,12 +67,12 @@ impl Outbox for Sent {
         Ok(())
     }
 
-    fn device(&self, _: Tag) -> Option<Way> {
+    fn device(&self, _: Tag) -> Option<PeerPath> {
         self.device
     }
 }
 
-fn give(lab: &mut LabBackend, now: Time, way: Way, tlp: &Tlp, out: &mut Sent) -> Result<(), Full> {
+fn give(lab: &mut LabBackend, now: Time, way: PeerPath, tlp: &Tlp, out: &mut Sent) -> Result<(), Full> {
     let mut bytes = vec![0; tlp.wire_len()];
     tlp.emit(&mut bytes);
     let parsed = Repr::parse(&bytes).unwrap();
@@ -198,7 +198,7 @@ proptest! {
             let (_, tag) = request.repr.transaction();
             let mut parts = Vec::new();
             while parts.last().is_none_or(|last| !completion(last).is_last()) {
-                let ours = |(to, tlp): &(Way, Tlp)| *to == way(peer) && completion(tlp).tag == tag;
+                let ours = |(to, tlp): &(PeerPath, Tlp)| *to == way(peer) && completion(tlp).tag == tag;
                 let at = out.out.iter().position(ours);
                 prop_assert!(at.is_some(), "{request} was not answered");
                 parts.extend(at.and_then(|at| out.out.remove(at)).map(|(_, tlp)| tlp));

@@ -120,17 +120,17 @@ impl VmArgs {
         let mut taken = BTreeSet::new();
         let mut end = |slot: &str| {
             let wrong = |why: &str| Failure::Usage(format!("--cable: `{slot}`: {why}"));
-            let door = driver.door_named::<Cable>(&format!("slot {slot}"));
-            let legal = || driver.doors::<Cable>().map(|name| name.trim_start_matches("slot "));
+            let handle = driver.handle_named::<Cable>(&format!("slot {slot}"));
+            let legal = || driver.handles::<Cable>().map(|name| name.trim_start_matches("slot "));
             let why = || match legal().collect::<Vec<_>>().join(", ") {
                 none if none.is_empty() => "no slot has a NIC with `cable = \"outside\"`".to_owned(),
                 slots => format!(
                     "expected a slot whose NIC has `cable = \"outside\"`: {slots}; or tap:NAME after the ="
                 ),
             };
-            let door = door.ok_or_else(|| wrong(&why()))?;
+            let handle = handle.ok_or_else(|| wrong(&why()))?;
             if taken.insert(slot.to_owned()) {
-                Ok(door)
+                Ok(handle)
             } else {
                 Err(wrong("its cable is already connected"))
             }
@@ -138,11 +138,11 @@ impl VmArgs {
         let link = |given: &String| {
             let wrong = || Failure::Usage(format!("--cable `{given}`, expected SLOT=SLOT or SLOT=tap:NAME"));
             let (slot, to) = given.split_once('=').ok_or_else(wrong)?;
-            let door = end(slot)?;
+            let handle = end(slot)?;
             let link = match to.strip_prefix("tap:") {
                 Some("") => return Err(wrong()),
-                Some(name) => CableLink::to_interface(door, Box::new(Tap::open(name)?)),
-                None => CableLink::between(door, end(to)?),
+                Some(name) => CableLink::to_interface(handle, Box::new(Tap::open(name)?)),
+                None => CableLink::between(handle, end(to)?),
             };
             Ok(Box::new(link) as Box<dyn Transport>)
         };
@@ -215,9 +215,9 @@ fn read_assigned(text: &str) -> Option<AssignedMachine> {
 
 /// Opens a socket at `path` for commands to the lab's links.
 pub(super) fn links(opened: &Opened, path: &Path) -> Result<LinkSocket, Failure> {
-    let door = opened.driver.door_named(LINKS);
-    let door = door.ok_or_else(|| Failure::Run(format!("the lab has no `{LINKS}`")))?;
-    LinkSocket::bind(door, path).map_err(Failure::run)
+    let handle = opened.driver.handle_named(LINKS);
+    let handle = handle.ok_or_else(|| Failure::Run(format!("the lab has no `{LINKS}`")))?;
+    LinkSocket::bind(handle, path).map_err(Failure::run)
 }
 
 impl UplinkArgs {

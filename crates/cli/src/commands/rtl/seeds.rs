@@ -5,7 +5,7 @@ use crate::commands::labs::{self, Native, Set};
 use crate::failure::Failure;
 use crate::output;
 use plug::Models;
-use rtl::Parting;
+use rtl::Divergence;
 use serde::Serialize;
 use std::path::PathBuf;
 use worlds::designs;
@@ -64,16 +64,18 @@ struct Parts {
 pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let (file, lab) = labs::read(models, &args.lab, &args.set)?;
     file.check_runs_alone().map_err(Failure::Run)?;
-    let parting = designs::compare_seeds(&file, args.native.leave(), args.seeds).map_err(Failure::Run)?;
+    let divergence = designs::compare_seeds(&file, args.native.leave(), args.seeds).map_err(Failure::Run)?;
     let slot = |n: usize| {
         let mut designs = file.lab.slot.iter().filter(|slot| slot.device.get_ref() == "rtl");
         designs.nth(n).map_or_else(|| n.to_string(), |slot| slot.name.get_ref().clone())
     };
-    let said = parting.as_ref().map(|parting| format!("{lab}: slot {}: {parting}", slot(parting.design)));
+    let said = divergence
+        .as_ref()
+        .map(|divergence| format!("{lab}: slot {}: {divergence}", slot(divergence.design)));
     if args.json {
-        let parts = parting.map(|parting| {
-            let slot = slot(parting.design);
-            let Parting { seeds, what, ports, registers, note, .. } = parting;
+        let parts = divergence.map(|divergence| {
+            let slot = slot(divergence.design);
+            let Divergence { seeds, what, ports, registers, note, .. } = divergence;
             Parts { slot, seeds, what, ports, registers, note }
         });
         output::json(&Seeds { lab, seeds: args.seeds, parts })?;

@@ -13,9 +13,9 @@ pub use request::HostRequest;
 
 use host::memory::{DmaAccess, HostMemory};
 use host::{HostInput, HostOutput, HostProgram, HostReadId};
-use plug::Place;
+use plug::Attachment;
 use plug::place::Input;
-use request::Asked;
+use request::HostCommand;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -48,7 +48,7 @@ pub enum HostRequestError {
 }
 
 /// An input of a host, with its time.
-pub type Heard = (Time, HostInput);
+pub type TimedHostInput = (Time, HostInput);
 
 /// The place of an external host. Clones are handles of the same place.
 #[derive(Clone)]
@@ -65,7 +65,7 @@ struct State {
     /// Outstanding requests that need an answer.
     open: BTreeSet<HostReadId>,
     /// Inputs that the host has not fetched; `None` if no program fetches them.
-    heard: Option<VecDeque<Heard>>,
+    heard: Option<VecDeque<TimedHostInput>>,
     outcome: Option<Result<(), String>>,
     /// True if everything below must be reset.
     reset: bool,
@@ -121,7 +121,7 @@ impl HostPlace {
     }
 
     /// Takes the next input for the host, in the order of time. Query this after every drain of the lab.
-    pub fn hear(&self) -> Option<Heard> {
+    pub fn hear(&self) -> Option<TimedHostInput> {
         self.0.borrow_mut().heard.as_mut()?.pop_front()
     }
 
@@ -151,7 +151,7 @@ impl State {
     /// The host's request is illegal. This ends the host, and thus the run.
     fn take(&mut self, HostRequest(asked): HostRequest) -> Result<(), String> {
         match asked {
-            Asked::Issue(mut output) => {
+            HostCommand::Issue(mut output) => {
                 if self.requests.len() + self.open.len() >= MAX_HOST_REQUESTS {
                     return Err(format!("more than {MAX_HOST_REQUESTS} requests under way"));
                 }
@@ -160,16 +160,16 @@ impl State {
                 }
                 self.requests.push_back(output);
             }
-            Asked::Map { of, map, backing } => {
+            HostCommand::Map { of, map, backing } => {
                 self.memory_of(of).map(map, backing).map_err(|e| format!("map of {e}"))?;
             }
-            Asked::Unmap { of, address, bytes } => {
+            HostCommand::Unmap { of, address, bytes } => {
                 self.memory_of(of).unmap(address, bytes).map_err(|e| e.to_string())?;
             }
-            Asked::End(outcome) => self.outcome = Some(outcome),
-            Asked::Reset => self.reset = true,
-            Asked::Grant(requester) => _ = self.memory_of(Some(requester)),
-            Asked::Revoke(requester) => {
+            HostCommand::End(outcome) => self.outcome = Some(outcome),
+            HostCommand::Reset => self.reset = true,
+            HostCommand::Grant(requester) => _ = self.memory_of(Some(requester)),
+            HostCommand::Revoke(requester) => {
                 self.spaces.remove(&requester);
                 self.changed.push(requester);
             }
@@ -192,7 +192,7 @@ impl State {
     }
 }
 
-impl Place for HostPlace {
+impl Attachment for HostPlace {
     fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
         let request = HostRequest::parse(input, &self.0.borrow().pool);
         let request = request.ok_or("not a host request, expected a complete request of kind 1 to 18")?;

@@ -41,9 +41,9 @@ use tlp::{
 };
 
 /// A request of an external host.
-pub struct HostRequest(pub(super) Asked);
+pub struct HostRequest(pub(super) HostCommand);
 
-pub(super) enum Asked {
+pub(super) enum HostCommand {
     Issue(HostOutput),
     /// In a replay there is no storage of the bytes.
     Map {
@@ -72,7 +72,7 @@ impl HostRequest {
     /// An external host cannot issue `output`.
     pub fn issue(output: HostOutput) -> Result<HostRequest, HostRequestError> {
         check(&output)?;
-        Ok(HostRequest(Asked::Issue(output)))
+        Ok(HostRequest(HostCommand::Issue(output)))
     }
 
     /// Returns a request that maps memory for DMA; `backing` stores it.
@@ -88,33 +88,33 @@ impl HostRequest {
     /// Returns a request that maps memory for DMA of `requester`. From then on, the function reaches only memory
     /// mapped in this way, as with an IOMMU.
     pub fn map_of(requester: Option<Bdf>, map: Map, backing: impl Backing + 'static) -> HostRequest {
-        HostRequest(Asked::Map { of: requester, map, backing: Some(Rc::new(backing)) })
+        HostRequest(HostCommand::Map { of: requester, map, backing: Some(Rc::new(backing)) })
     }
 
     /// Returns a request that unmaps a whole map of `requester`.
     pub const fn unmap_of(requester: Option<Bdf>, address: u64, bytes: u64) -> HostRequest {
-        HostRequest(Asked::Unmap { of: requester, address, bytes })
+        HostRequest(HostCommand::Unmap { of: requester, address, bytes })
     }
 
     /// Returns a request after which `requester` reaches only memory that is mapped for it.
     pub const fn grant(requester: Bdf) -> HostRequest {
-        HostRequest(Asked::Grant(requester))
+        HostRequest(HostCommand::Grant(requester))
     }
 
     /// Returns a request after which `requester` uses the common address space again. Its own maps are removed.
     pub const fn revoke(requester: Bdf) -> HostRequest {
-        HostRequest(Asked::Revoke(requester))
+        HostRequest(HostCommand::Revoke(requester))
     }
 
     /// Returns a request for a fundamental reset of everything below the host, including root ports, as when the
     /// host restarts.
     pub const fn reset() -> HostRequest {
-        HostRequest(Asked::Reset)
+        HostRequest(HostCommand::Reset)
     }
 
     /// Returns the end of the host, successful or with an error.
     pub const fn end(outcome: Result<(), String>) -> HostRequest {
-        HostRequest(Asked::End(outcome))
+        HostRequest(HostCommand::End(outcome))
     }
 
     /// Parses a request from the bytes of a record.
@@ -142,26 +142,26 @@ fn check(output: &HostOutput) -> Result<(), HostRequestError> {
 impl Input<HostPlace> for HostRequest {
     fn emit(&self, out: &mut Vec<u8>) {
         match &self.0 {
-            Asked::Issue(output) => emit_output(out, output),
-            Asked::Map { of, map, .. } => {
+            HostCommand::Issue(output) => emit_output(out, output),
+            HostCommand::Map { of, map, .. } => {
                 begin_of(out, [11, 15], *of);
                 out.put_u64(map.address);
                 out.put_u64(map.bytes);
                 out.put_u8((map.access == MapAccess::ReadWrite).into());
             }
-            Asked::Unmap { of, address, bytes } => {
+            HostCommand::Unmap { of, address, bytes } => {
                 begin_of(out, [12, 16], *of);
                 out.put_u64(*address);
                 out.put_u64(*bytes);
             }
-            Asked::End(outcome) => {
+            HostCommand::End(outcome) => {
                 out.put_u8(13);
                 out.put_u8(outcome.is_err().into());
                 out.extend_from_slice(outcome.as_ref().err().map_or(&[], |why| why.as_bytes()));
             }
-            Asked::Reset => out.put_u8(14),
-            Asked::Grant(requester) => begin_of(out, [17; 2], Some(*requester)),
-            Asked::Revoke(requester) => begin_of(out, [18; 2], Some(*requester)),
+            HostCommand::Reset => out.put_u8(14),
+            HostCommand::Grant(requester) => begin_of(out, [17; 2], Some(*requester)),
+            HostCommand::Revoke(requester) => begin_of(out, [18; 2], Some(*requester)),
         }
     }
 
@@ -265,24 +265,24 @@ fn put_data(out: &mut Vec<u8>, data: &Data) {
     }
 }
 
-fn asked(from: &mut Cursor<'_>, pool: &PayloadPool) -> Option<Asked> {
+fn asked(from: &mut Cursor<'_>, pool: &PayloadPool) -> Option<HostCommand> {
     let kind = from.u8()?;
     let of = if matches!(kind, 15 | 16) { Some(function(from)?) } else { None };
     Some(match kind {
         11 | 15 => {
             let (address, bytes, access) = (from.u64()?, from.u64()?, from.u8()?);
             let access = [MapAccess::Read, MapAccess::ReadWrite].get(usize::from(access)).copied()?;
-            Asked::Map { of, map: Map { address, bytes, access }, backing: None }
+            HostCommand::Map { of, map: Map { address, bytes, access }, backing: None }
         }
-        12 | 16 => Asked::Unmap { of, address: from.u64()?, bytes: from.u64()? },
-        13 => Asked::End(match from.u8()? {
+        12 | 16 => HostCommand::Unmap { of, address: from.u64()?, bytes: from.u64()? },
+        13 => HostCommand::End(match from.u8()? {
             0 => Ok(()),
             _ => Err(std::str::from_utf8(from.rest()).ok()?.to_owned()),
         }),
-        14 => Asked::Reset,
-        17 => Asked::Grant(function(from)?),
-        18 => Asked::Revoke(function(from)?),
-        kind => Asked::Issue(output(kind, from, pool).filter(|output| check(output).is_ok())?),
+        14 => HostCommand::Reset,
+        17 => HostCommand::Grant(function(from)?),
+        18 => HostCommand::Revoke(function(from)?),
+        kind => HostCommand::Issue(output(kind, from, pool).filter(|output| check(output).is_ok())?),
     })
 }
 

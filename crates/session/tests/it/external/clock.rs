@@ -141,7 +141,7 @@ fn read_often(lab: &mut Driver, machine: &mut Machine, apart: Duration, count: u
         WALL.set(wall() + apart);
         let (since, id) = (wall(), machine.name());
         let read = HostOutput::MmioRead { id, address: BAR.into(), len: 4, locked: false };
-        lab.inject(since, &machine.door, HostRequest::issue(read).unwrap());
+        lab.inject(since, &machine.handle, HostRequest::issue(read).unwrap());
         wait(lab, machine, id.0).since(since).as_ps()
     };
     (0..count).map(read).collect()
@@ -187,7 +187,7 @@ fn latency_grows_if_fabric_follows_wall_clock() {
         WALL.set(wall() + Duration::from_us(10));
         let (since, id) = (wall(), machine.name());
         let read = HostOutput::MmioRead { id, address: BAR.into(), len: 4, locked: false };
-        lab.inject(since, &machine.door, HostRequest::issue(read).unwrap());
+        lab.inject(since, &machine.handle, HostRequest::issue(read).unwrap());
         joined.push(wall().since(since).as_ps());
     }
     assert!(joined[1] > 50 * joined[0], "{joined:?}");

@@ -8,7 +8,7 @@ use host::{HostError, HostInterrupt, HostOutput, HostReadId};
 use lab::{LabFile, draw, parse, parse_in};
 use plug::Models;
 use riser_session::external::host::{HostRequest, MAX_UNHEARD, Map, MapAccess};
-use riser_session::external::{Clock, Commands, Door, Driver, RecordEnd, RecordedLab, Replay, ReplayError};
+use riser_session::external::{Clock, Commands, Driver, Handle, RecordEnd, RecordedLab, Replay, ReplayError};
 use riser_session::{CaptureHandle, CaptureOptions, Session, enumerate};
 use std::path::Path;
 use testkit::Bytes;
@@ -137,7 +137,7 @@ fn simulated_host_can_be_outside() {
 fn link_commands_are_recorded_and_replayed() {
     let (mut lab, kept) = Kept::begin(u64::MAX);
     let mut machines = run_pair(&mut lab);
-    let links: Door<Commands> = lab.door_named("links").unwrap();
+    let links: Handle<Commands> = lab.handle_named("links").unwrap();
     let order = |lab: &mut Driver, text: &str| {
         let command = links.place.parse(text).unwrap();
         lab.inject(lab.now(), &links, command);
@@ -177,7 +177,7 @@ fn link_commands_are_recorded_and_replayed() {
 fn outages_end_on_command_or_in_time() {
     let (mut lab, kept) = Kept::begin(u64::MAX);
     let mut machines = run_pair(&mut lab);
-    let links: Door<Commands> = lab.door_named("links").unwrap();
+    let links: Handle<Commands> = lab.handle_named("links").unwrap();
     let order = |lab: &mut Driver, text: &str| {
         let command = links.place.parse(text).unwrap();
         lab.inject(lab.now(), &links, command);
@@ -230,7 +230,7 @@ fn restarted_host_finds_reset_devices() {
         read.unwrap().bytes().unwrap().to_vec()
     };
     assert_eq!(buses(&mut lab, &mut machines[0])[..3], [0, 1, 4]);
-    lab.inject(lab.now(), &machines[0].door, HostRequest::reset());
+    lab.inject(lab.now(), &machines[0].handle, HostRequest::reset());
     let end = lab.now() + Duration::from_us(50);
     lab.drain(end, |_| {});
     assert_eq!(buses(&mut lab, &mut machines[0])[..3], [0; 3]);
@@ -251,7 +251,7 @@ fn restarted_host_finds_reset_devices() {
 #[test]
 fn rejects_invalid_commands() {
     let lab = driver(PAIR);
-    let links: Door<Commands> = lab.door_named("links").unwrap();
+    let links: Handle<Commands> = lab.handle_named("links").unwrap();
     for (text, why) in [
         (
             "",
@@ -326,9 +326,9 @@ fn live(limit: u64) -> (Vec<u8>, Vec<u8>) {
     machines[0].put_u64(0, 7);
     let card = Found { id: Bdf::new(3, 0, 0).unwrap(), bar: 0xc000_0000 };
     machines[0].ring(&mut lab, card, RAM);
-    lab.inject(lab.now(), &machines[0].door, HostRequest::unmap(RAM, 0x2000));
+    lab.inject(lab.now(), &machines[0].handle, HostRequest::unmap(RAM, 0x2000));
     machines[0].ring(&mut lab, card, RAM);
-    lab.inject(lab.now(), &machines[1].door, HostRequest::end(Ok(())));
+    lab.inject(lab.now(), &machines[1].handle, HostRequest::end(Ok(())));
     kept.end(&mut lab, Duration::from_us(50))
 }
 
@@ -501,8 +501,8 @@ fn rejects_illegal_host_requests() {
         let mut lab = driver(PAIR);
         let machine = Machine::new(&lab, "left", 0);
         machine.map(&mut lab, RAM);
-        lab.inject(lab.now(), &machine.door, read());
-        lab.inject(lab.now(), &machine.door, request());
+        lab.inject(lab.now(), &machine.handle, read());
+        lab.inject(lab.now(), &machine.handle, request());
         lab.drain(us(20), |_| {});
         let failure = lab.failure().unwrap_or_default();
         assert!(failure.contains(why), "{failure}");
@@ -650,7 +650,7 @@ mod any {
             // Longer than the host's own timeout.
             let end = lab.now() + Duration::from_ms(60);
             lab.finish(end).unwrap();
-            while machine.door.place.hear().is_some() {}
+            while machine.handle.place.hear().is_some() {}
             prop_assert_eq!(lab.failure(), None);
             lab.session_mut().fabric.take_tap();
             handle.finish().unwrap();

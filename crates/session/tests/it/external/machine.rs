@@ -9,7 +9,7 @@ use endpoint::FunctionConfig;
 use host::{Cpu, HostError, HostInput, HostInterrupt, HostOutput, HostReadId};
 use plug::{Fault, Model, Plugged, Site};
 use riser_session::external::host::{Backing, HostPlace, HostRequest, Map, MapAccess};
-use riser_session::external::{Door, Driver};
+use riser_session::external::{Driver, Handle};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -84,7 +84,7 @@ impl Backing for Ram {
 
 /// The host.
 pub(crate) struct Machine {
-    pub(crate) door: Door<HostPlace>,
+    pub(crate) handle: Handle<HostPlace>,
     pub(crate) ram: Ram,
     pub(crate) interrupts: Vec<HostInterrupt>,
     pool: PayloadPool,
@@ -104,28 +104,28 @@ pub(crate) struct Found {
 impl Machine {
     pub(crate) fn new(lab: &Driver, name: &str, msi_data: u32) -> Machine {
         let ram = Ram(Rc::new(RefCell::new(vec![0; 0x2000])));
-        let door = lab.door_named(&format!("host {name}")).unwrap();
+        let handle = lab.handle_named(&format!("host {name}")).unwrap();
         let (interrupts, pool) = Default::default();
         let next_address = WINDOWS;
-        Machine { door, ram, interrupts, pool, asked: 0, next_bus: 1, next_address, msi_data }
+        Machine { handle, ram, interrupts, pool, asked: 0, next_bus: 1, next_address, msi_data }
     }
 
     /// Issues a request without an answer.
     pub(crate) fn post(&self, lab: &mut Driver, output: HostOutput) {
-        lab.inject(lab.now(), &self.door, HostRequest::issue(output).unwrap());
+        lab.inject(lab.now(), &self.handle, HostRequest::issue(output).unwrap());
     }
 
     /// Maps all of its memory from this address.
     pub(crate) fn map(&self, lab: &mut Driver, address: u64) {
         let map = Map { address, bytes: 0x2000, access: MapAccess::ReadWrite };
-        self.door.place.check_map(&map).unwrap();
-        lab.inject(lab.now(), &self.door, HostRequest::map(map, self.ram.clone()));
+        self.handle.place.check_map(&map).unwrap();
+        lab.inject(lab.now(), &self.handle, HostRequest::map(map, self.ram.clone()));
     }
 
     /// Takes new inputs. Returns the result of the request with this ID, if it has ended.
     pub(crate) fn hear(&mut self, name: u32) -> Option<(Time, Result<Data, HostError>)> {
         let mut ended = None;
-        while let Some((at, heard)) = self.door.place.hear() {
+        while let Some((at, heard)) = self.handle.place.hear() {
             match heard {
                 HostInput::Done { id, result } if id.0 == name => ended = Some((at, result)),
                 HostInput::Done { .. } if name == 0 => {}

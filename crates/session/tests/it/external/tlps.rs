@@ -9,8 +9,8 @@ use host::Cpu;
 use host::firmware::FoundFunction;
 use lab::parse_in;
 use plug::{Fault, Model, Models, Plugged, Site};
-use riser_session::external::tlps::{Heard, MAX_WAITING, TlpInput, TlpPlace};
-use riser_session::external::{Clock, Door, Driver, RecordedLab, Replay};
+use riser_session::external::tlps::{MAX_WAITING, OutsideInput, TlpInput, TlpPlace};
+use riser_session::external::{Clock, Driver, Handle, RecordedLab, Replay};
 use riser_session::{CaptureOptions, Session};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,7 @@ fn models() -> Models {
 
 /// The outside design.
 struct Design {
-    door: Door<TlpPlace>,
+    handle: Handle<TlpPlace>,
     memory: Vec<u8>,
     pool: PayloadPool,
     refused: Vec<RefusedTlp>,
@@ -82,7 +82,7 @@ struct Design {
 
 impl Design {
     fn give(&self, lab: &mut Driver, now: Time, output: DesignOutput) {
-        lab.inject(now, &self.door, TlpInput::Output(output));
+        lab.inject(now, &self.handle, TlpInput::Output(output));
     }
 
     fn send(&self, lab: &mut Driver, now: Time, repr: Repr, data: Data) {
@@ -91,10 +91,10 @@ impl Design {
 
     /// Handles all new inputs.
     fn work(&mut self, lab: &mut Driver, now: Time) {
-        while let Some((_, heard)) = self.door.place.hear() {
+        while let Some((_, heard)) = self.handle.place.hear() {
             match heard {
-                Heard::Input(DesignInput::Request(request)) => self.serve(lab, now, &request),
-                Heard::Input(DesignInput::Completion { tlp, .. }) => {
+                OutsideInput::Input(DesignInput::Request(request)) => self.serve(lab, now, &request),
+                OutsideInput::Input(DesignInput::Completion { tlp, .. }) => {
                     let Body::Completion(c) = tlp.repr.body else { panic!("{tlp}") };
                     assert_eq!(c.tag.bits(), TAG);
                     let at = (DMA_BYTES - u32::from(c.byte_count)) as usize;
@@ -103,15 +103,15 @@ impl Design {
                         self.give(lab, now, DesignOutput::Interrupt { function: 0, vector: 0 });
                     }
                 }
-                Heard::Input(DesignInput::Refused { why, .. }) => self.refused.push(why),
-                Heard::Input(DesignInput::Reset { .. }) => {}
+                OutsideInput::Input(DesignInput::Refused { why, .. }) => self.refused.push(why),
+                OutsideInput::Input(DesignInput::Reset { .. }) => {}
                 other => panic!("{other:?}"),
             }
         }
     }
 
     fn serve(&mut self, lab: &mut Driver, now: Time, request: &DesignRequest) {
-        lab.inject(now, &self.door, TlpInput::Taken(request.token));
+        lab.inject(now, &self.handle, TlpInput::Taken(request.token));
         let Target::Bar { offset, .. } = request.target else { return };
         let at = offset as usize;
         let Some(asked) = Asked::of(&request.tlp.repr) else {
@@ -142,8 +142,8 @@ impl Design {
 fn start(clock: Clock) -> (Driver, Design) {
     let file = parse_in(&models(), Path::new("rtl.toml"), LAB, "".into()).unwrap();
     let lab = Driver::new(Session::new(&file).unwrap(), clock);
-    let (door, memory) = (lab.door_named("slot rtl").unwrap(), vec![0; BYTES]);
-    (lab, Design { door, memory, pool: PayloadPool::new(), refused: Vec::new() })
+    let (handle, memory) = (lab.handle_named("slot rtl").unwrap(), vec![0; BYTES]);
+    (lab, Design { handle, memory, pool: PayloadPool::new(), refused: Vec::new() })
 }
 
 fn capture(lab: &mut riser_session::Session) -> (Bytes, riser_session::CaptureHandle<Bytes>) {
@@ -199,8 +199,9 @@ fn returns_outputs_that_cannot_be_sent() {
         design.read_host(&mut lab, Time::ZERO, address);
     }
     assert!(
-        !design.door.place.has_room(tlp::Class::NonPosted) && design.door.place.has_room(tlp::Class::Posted)
+        !design.handle.place.has_room(tlp::Class::NonPosted)
+            && design.handle.place.has_room(tlp::Class::Posted)
     );
-    let back: Vec<_> = std::iter::from_fn(|| design.door.place.hear()).collect();
-    assert!(matches!(back[..], [(_, Heard::NoRoom(DesignOutput::Tlp { .. }))]), "{back:?}");
+    let back: Vec<_> = std::iter::from_fn(|| design.handle.place.hear()).collect();
+    assert!(matches!(back[..], [(_, OutsideInput::NoRoom(DesignOutput::Tlp { .. }))]), "{back:?}");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A small report that uses all features.
 
-use riser_view::report::{Axis, Bars, Figure, Look, Plot, Report, Scale, Series, Table};
+use riser_view::report::{Axis, Bars, Figure, Plot, Report, Scale, Series, SeriesStyle, Table};
 
 /// Returns the page of a report.
 pub(crate) fn text_of(report: &Report) -> String {
@@ -23,7 +23,7 @@ fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
 pub(crate) fn report() -> Report {
     let cold = Series {
         name: "cold".into(),
-        look: Look::Line,
+        look: SeriesStyle::Line,
         colour: 0,
         x: vec![4096.0, 65536.0, 1572864.0],
         y: vec![493.25, 500.0, 560.0],
@@ -35,7 +35,7 @@ pub(crate) fn report() -> Report {
     };
     let warm = Series {
         name: "<b>warm".into(),
-        look: Look::Points,
+        look: SeriesStyle::Points,
         colour: 1,
         x: cold.x.clone(),
         y: vec![430.0, 433.0, 440.0],
@@ -43,7 +43,7 @@ pub(crate) fn report() -> Report {
     };
     let tail = Series {
         name: "E3, \"tail\"".into(),
-        look: Look::Curve,
+        look: SeriesStyle::Curve,
         colour: 2,
         x: vec![493.0, 1213.0, 5_800_000.0],
         y: vec![0.0, 0.5, 1.0],
@@ -51,7 +51,7 @@ pub(crate) fn report() -> Report {
     };
     let mark = Series {
         name: "mark".into(),
-        look: Look::Dashed,
+        look: SeriesStyle::Dashed,
         x: vec![500.0, 9e5],
         y: vec![0.9, 0.9],
         ..tail.clone()

@@ -4,8 +4,8 @@
 
 use crate::build;
 use crate::design::{self, Design};
+use crate::design_record::{DesignRecord, DesignRecorder, Left, RecordSettings, What};
 use crate::netlist::Netlist;
-use crate::trail::{Left, Look, Trail, Watch, What};
 use crate::vcd::{self, Compared};
 use plug::{RunContext, Shared};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,7 +20,7 @@ const MOST_NAMED: usize = 8;
 
 /// First difference between two runs of a lab.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Parting {
+pub struct Divergence {
     /// Index of the design among the designs of the lab.
     pub design: usize,
     /// Seeds of both runs.
@@ -35,7 +35,7 @@ pub struct Parting {
     pub note: Option<String>,
 }
 
-impl fmt::Display for Parting {
+impl fmt::Display for Divergence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b] = self.seeds;
         write!(f, "runs with seeds {a} and {b} differ: {}", self.what)?;
@@ -52,7 +52,7 @@ impl fmt::Display for Parting {
 /// Record of a run.
 struct Run {
     seed: u64,
-    trails: Vec<Shared<Trail>>,
+    design_records: Vec<Shared<DesignRecord>>,
     outcome: String,
 }
 
@@ -64,19 +64,19 @@ struct Run {
 pub fn compare_seeds(
     seeds: &[u64],
     mut run: impl FnMut(RunContext) -> Result<String, String>,
-) -> Result<Option<Parting>, String> {
-    let mut one = |look: Look| {
-        let (seed, watch) = (look.seed, Watch::new(look));
+) -> Result<Option<Divergence>, String> {
+    let mut one = |look: RecordSettings| {
+        let (seed, watch) = (look.seed, DesignRecorder::new(look));
         let outcome = run(RunContext::with(watch.clone()));
-        Ok::<Run, String>(Run { seed, trails: watch.end(), outcome: outcome? })
+        Ok::<Run, String>(Run { seed, design_records: watch.end(), outcome: outcome? })
     };
     let mut first: Option<Run> = None;
     for seed in seeds {
-        let next = one(Look { seed: *seed, ..Look::default() })?;
-        if next.trails.is_empty() {
+        let next = one(RecordSettings { seed: *seed, ..RecordSettings::default() })?;
+        if next.design_records.is_empty() {
             return Err("no slot of the lab has a running design".to_owned());
         }
-        if next.trails.iter().any(|trail| !trail.get().is_whole()) {
+        if next.design_records.iter().any(|design_record| !design_record.get().is_whole()) {
             return Err(
                 "the design sends more TLPs than riser records; use a lab with less work, or limit_us"
                     .to_owned(),
@@ -95,7 +95,7 @@ pub fn compare_seeds(
 
 /// Returns the first design whose outputs differ, and the difference.
 fn difference(a: &Run, b: &Run) -> Option<(usize, String)> {
-    let pairs = a.trails.iter().zip(&b.trails).enumerate();
+    let pairs = a.design_records.iter().zip(&b.design_records).enumerate();
     let parts = pairs.filter_map(|(n, (of_a, of_b))| {
         let (of_a, of_b) = (of_a.get(), of_b.get());
         let at =
@@ -112,7 +112,8 @@ fn difference(a: &Run, b: &Run) -> Option<(usize, String)> {
         return Some((design, what));
     }
     let ends = |run: &Run| {
-        let failures = run.trails.iter().map(|trail| trail.get().told.get().failure.clone());
+        let failures =
+            run.design_records.iter().map(|design_record| design_record.get().status.get().failure.clone());
         (run.outcome.clone(), failures.collect::<Vec<_>>())
     };
     (ends(a) != ends(b)).then(|| {
@@ -151,14 +152,15 @@ fn look_closely(
     runs: [&Run; 2],
     design: usize,
     what: String,
-    one: &mut impl FnMut(Look) -> Result<Run, String>,
-) -> Result<Parting, String> {
-    let [a, b] = runs.map(|run| run.trails[design].clone());
+    one: &mut impl FnMut(RecordSettings) -> Result<Run, String>,
+) -> Result<Divergence, String> {
+    let [a, b] = runs.map(|run| run.design_records[design].clone());
     let seeds = runs.map(|run| run.seed);
-    let mut parting = Parting { design, seeds, what, ports: Vec::new(), registers: Vec::new(), note: None };
+    let mut divergence =
+        Divergence { design, seeds, what, ports: Vec::new(), registers: Vec::new(), note: None };
     let Some((cycle, time)) = first_driven(&a.get(), &b.get()) else {
-        parting.note = Some("the design drives equal values".to_owned());
-        return Ok(parting);
+        divergence.note = Some("the design drives equal values".to_owned());
+        return Ok(divergence);
     };
     let path = a.get().path.clone();
     let folder = design::folder(&path);
@@ -167,11 +169,11 @@ fn look_closely(
     let mut kept = Vec::new();
     for (seed, waves) in seeds.iter().zip(&waves) {
         let waves = has_waves.then(|| (waves.clone(), time + Duration::from_ps(1)));
-        let run = one(Look { seed: *seed, at: Some((design, cycle)), waves })?;
-        kept.push(run.trails[design].get().kept().to_vec());
+        let run = one(RecordSettings { seed: *seed, at: Some((design, cycle)), waves })?;
+        kept.push(run.design_records[design].get().kept().to_vec());
     }
     let source = Source::of(&path)?;
-    let names = source.ports(&a.get(), [&kept[0], &kept[1]], cycle, &mut parting.ports);
+    let names = source.ports(&a.get(), [&kept[0], &kept[1]], cycle, &mut divergence.ports);
     let registers = match has_waves {
         false => Err("run `riser rtl build --waves` to find registers too".to_owned()),
         true => source.registers(&folder, &names, [&waves[0], &waves[1]], time),
@@ -179,18 +181,19 @@ fn look_closely(
     waves.iter().for_each(|waves| _ = std::fs::remove_file(waves));
     match registers {
         Ok(registers) if registers.is_empty() => {
-            parting.note = Some("no register that reaches the port differs from the beginning".to_owned());
+            divergence.note = Some("no register that reaches the port differs from the beginning".to_owned());
         }
-        Ok(registers) => parting.registers = registers,
-        Err(why) => parting.note = Some(why),
+        Ok(registers) => divergence.registers = registers,
+        Err(why) => divergence.note = Some(why),
     }
-    Ok(parting)
+    Ok(divergence)
 }
 
 /// Returns the first cycle in which the two runs drive different values, and its time.
-fn first_driven(a: &Trail, b: &Trail) -> Option<(u64, Time)> {
+fn first_driven(a: &DesignRecord, b: &DesignRecord) -> Option<(u64, Time)> {
     let at = (0..a.driven.len().max(b.driven.len())).find(|at| a.driven.get(*at) != b.driven.get(*at))?;
-    let of = |trail: &Trail| Some((trail.driven.get(at)?.0, *trail.times.get(at)?));
+    let of =
+        |design_record: &DesignRecord| Some((design_record.driven.get(at)?.0, *design_record.times.get(at)?));
     [of(a), of(b)].into_iter().flatten().min()
 }
 
@@ -208,27 +211,27 @@ impl Source {
         Ok(Source { path, instance })
     }
 
-    /// Returns the names of the ports that differ, and adds descriptions of some ports to `told`.
+    /// Returns the names of the ports that differ, and adds descriptions of some ports to `named`.
     fn ports(
         &self,
-        trail: &Trail,
+        design_record: &DesignRecord,
         kept: [&[u32]; 2],
         cycle: u64,
-        told: &mut Vec<String>,
+        named: &mut Vec<String>,
     ) -> Vec<&'static str> {
         let mut names = Vec::new();
-        for (name, at, bits) in &trail.masks.ports {
+        for (name, at, bits) in &design_record.masks.ports {
             let [a, b] = kept.map(|words| value(words, *at, *bits));
             if a == b {
                 continue;
             }
             names.push(*name);
-            if told.len() < MOST_NAMED {
+            if named.len() < MOST_NAMED {
                 let connection = self.instance.connections.iter().find(|connection| connection.port == *name);
                 let line = connection.map_or(self.instance.line, |connection| connection.line);
                 let place = format!("{}:{line}", self.path.display());
                 let block = &self.instance.name;
-                told.push(format!("{place}: {name} of `{block}` in cycle {cycle}: 0x{a} and 0x{b}"));
+                named.push(format!("{place}: {name} of `{block}` in cycle {cycle}: 0x{a} and 0x{b}"));
             }
         }
         names

@@ -5,7 +5,7 @@
 use crate::block::{Port, Shape, Width};
 use crate::common::emit;
 use crate::design::Design;
-use crate::findings::Told;
+use crate::findings::DesignStatus;
 use endpoint::hard_block::DesignOutput;
 use plug::Shared;
 use plug::file::hash;
@@ -23,7 +23,7 @@ const STROBES: [&str; 4] =
 
 /// Settings of the record of a run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct RecordSettings {
     /// Seed of the values of registers without a reset.
     pub(crate) seed: u64,
     /// A design, by its index in the lab, and a cycle whose port values are stored; waves up to a time.
@@ -34,39 +34,44 @@ pub(crate) struct Look {
 /// The designs of a run.
 #[derive(Default)]
 struct Watched {
-    look: Look,
-    trails: Vec<Shared<Trail>>,
+    look: RecordSettings,
+    design_records: Vec<Shared<DesignRecord>>,
 }
 
 /// Records the designs of a run. The context of this run has a clone.
 #[derive(Clone)]
-pub(crate) struct Watch(Shared<Watched>);
+pub(crate) struct DesignRecorder(Shared<Watched>);
 
-impl Watch {
-    pub(crate) fn new(look: Look) -> Watch {
-        Watch(Shared::new(Watched { look, trails: Vec::new() }))
+impl DesignRecorder {
+    pub(crate) fn new(look: RecordSettings) -> DesignRecorder {
+        DesignRecorder(Shared::new(Watched { look, design_records: Vec::new() }))
     }
 
     /// Returns the record of each design.
-    pub(crate) fn end(self) -> Vec<Shared<Trail>> {
-        self.0.take().trails
+    pub(crate) fn end(self) -> Vec<Shared<DesignRecord>> {
+        self.0.take().design_records
     }
 
     /// Starts the record of a design that is being plugged in, and returns its settings.
-    pub(crate) fn trail(&self, design: &Design, path: PathBuf, told: &Shared<Told>) -> (Shared<Trail>, Look) {
+    pub(crate) fn design_record(
+        &self,
+        design: &Design,
+        path: PathBuf,
+        status: &Shared<DesignStatus>,
+    ) -> (Shared<DesignRecord>, RecordSettings) {
         self.0.change(|watched| {
-            let Look { seed, at, waves } = watched.look.clone();
-            let at = at.filter(|(which, _)| *which == watched.trails.len());
-            let trail = Trail {
+            let RecordSettings { seed, at, waves } = watched.look.clone();
+            let at = at.filter(|(which, _)| *which == watched.design_records.len());
+            let design_record = DesignRecord {
                 masks: Masks::of(design.shape()),
                 keep_at: at.map(|(_, cycle)| cycle),
-                told: told.clone(),
+                status: status.clone(),
                 path,
-                ..Trail::default()
+                ..DesignRecord::default()
             };
-            let trail: Shared<Trail> = Shared::new(trail);
-            watched.trails.push(trail.clone());
-            (trail, Look { seed, at, waves: waves.filter(|_| at.is_some()) })
+            let design_record: Shared<DesignRecord> = Shared::new(design_record);
+            watched.design_records.push(design_record.clone());
+            (design_record, RecordSettings { seed, at, waves: waves.filter(|_| at.is_some()) })
         })
     }
 }
@@ -89,7 +94,7 @@ pub(crate) enum What {
 
 /// See the [module](self).
 #[derive(Clone, Default)]
-pub(crate) struct Trail {
+pub(crate) struct DesignRecord {
     pub(crate) left: Vec<Left>,
     /// Cycles in which the driven values changed, with a digest of them.
     pub(crate) driven: Vec<(u64, u64)>,
@@ -98,7 +103,7 @@ pub(crate) struct Trail {
     /// Driven values of the cycle whose values are stored.
     pub(crate) kept: Option<Vec<u32>>,
     pub(crate) masks: Masks,
-    pub(crate) told: Shared<Told>,
+    pub(crate) status: Shared<DesignStatus>,
     /// Path of the design's file.
     pub(crate) path: PathBuf,
     keep_at: Option<u64>,
@@ -107,7 +112,7 @@ pub(crate) struct Trail {
     bytes: Vec<u8>,
 }
 
-impl Trail {
+impl DesignRecord {
     /// Returns true if the record contains the whole run.
     pub(crate) fn is_whole(&self) -> bool {
         self.left.len() < MOST_LEFT && self.driven.len() < MOST_DRIVEN
