@@ -37,8 +37,10 @@ fn inherited(common: &Link, own: &Link) -> Link {
     link.replay_timer_symbols = link.replay_timer_symbols.filter(|_| own.replay_timer_symbols.is_none());
     link.scaled_flow_control = link.scaled_flow_control.filter(|_| own.scaled_flow_control.is_none());
     link.replay_cursor = link.replay_cursor.filter(|_| own.replay_cursor.is_none());
-    link.ack_line_bytes = link.ack_line_bytes.filter(|_| own.ack_line_bytes.is_none());
-    link.ack_factor = link.ack_factor.filter(|_| own.ack_factor.is_none());
+    link.ack_line_bytes =
+        link.ack_line_bytes.filter(|_| own.ack_line_bytes.is_none() && own.ack_latency_symbols.is_none());
+    link.ack_factor =
+        link.ack_factor.filter(|_| own.ack_factor.is_none() && own.ack_latency_symbols.is_none());
     link.update_fc_symbols = link.update_fc_symbols.filter(|_| own.update_fc_symbols.is_none());
     link
 }

@@ -30,7 +30,11 @@ fn first_line_says_that_a_shape_is_not_reproduced() {
 fn unknown_experiment_lists_the_known_ones_by_paper() {
     let outcome = riser(&["paper", "gem5-figure-10"]);
     assert_eq!(outcome.code, 2);
-    assert!(outcome.stderr.contains("no experiment `gem5-figure-10`; known experiments:\n"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("no experiment `gem5-figure-10`; known experiments:\n"),
+        "{}",
+        outcome.stderr
+    );
     let list = riser_ok(&["paper"]);
     let mut of_paper = "";
     for line in list.lines() {

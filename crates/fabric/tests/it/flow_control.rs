@@ -154,7 +154,9 @@ fn minimum_credits_carry_the_longest_non_posted_requests() {
 /// Times at which completions arrive at the device.
 fn completions_down() -> Arrivals<Time> {
     Arrivals::new(|r| match r.frame {
-        Frame::Tlp { tlp, .. } if tlp.class() == Class::Completion && r.direction == Direction::Downstream => {
+        Frame::Tlp { tlp, .. }
+            if tlp.class() == Class::Completion && r.direction == Direction::Downstream =>
+        {
             Some(r.time)
         }
         _ => None,
