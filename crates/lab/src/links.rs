@@ -33,8 +33,13 @@ pub fn merge(common: &Link, own: &Link) -> Link {
         device_credits: own.device_credits.or(common.device_credits),
         replay_buffer_tlps: own.replay_buffer_tlps.or(common.replay_buffer_tlps),
         replay_buffer_bytes: own.replay_buffer_bytes.or(common.replay_buffer_bytes),
-        ack_latency_symbols: own.ack_latency_symbols.or(common.ack_latency_symbols),
-        ack_line_bytes: own.ack_line_bytes.or(common.ack_line_bytes),
+        // Either of these keys replaces the other.
+        ack_latency_symbols: own
+            .ack_latency_symbols
+            .or(common.ack_latency_symbols.filter(|_| own.ack_line_bytes.is_none())),
+        ack_line_bytes: own
+            .ack_line_bytes
+            .or(common.ack_line_bytes.filter(|_| own.ack_latency_symbols.is_none())),
         ack_factor: own.ack_factor.or(common.ack_factor),
         update_fc_symbols: own.update_fc_symbols.or(common.update_fc_symbols),
         vc: own.vc.clone().or(common.vc.clone()),
@@ -81,8 +86,8 @@ pub fn check(common: &Link, own: &Link) -> Vec<LinkFault> {
         faults.push(LinkFault::new("ack_line_bytes", message));
     }
     if let Some(factor) = link.ack_factor.filter(|factor| !(0.1..=100.0).contains(factor)) {
+        // The Ack latency that follows from it would be another error.
         faults.push(LinkFault::new("ack_factor", format!("ack_factor of {factor}, expected 0.1 to 100")));
-        // The latency of such a factor is no error of its own.
         return faults;
     }
     if let Err(message) = channels::of(&link) {
