@@ -25,7 +25,7 @@ row() { # NAME FILE: the cells of the last module in FILE
         $1 ~ /^FD[RSCP]E$/ { ff += $2 }
         $1 ~ /^RAM(32|64)M$/ { ram += 4 * $2 }
         $1 ~ /^RAM(32|64)M16$/ { ram += 8 * $2 }
-        $1 ~ /^RAM64X8SW$/ { ram += 8 * $2 }
+        $1 ~ /^RAM64(X8SW|M8)$/ { ram += 8 * $2 }
         $1 ~ /^RAM(32|64)X1S$/ { ram += $2 }
         $1 ~ /^RAM(32|64)X1D$/ { ram += 2 * $2 }
         $1 ~ /^RAM128X1[SD]$/ { ram += ($1 ~ /D/ ? 4 : 2) * $2 }
