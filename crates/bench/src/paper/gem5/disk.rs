@@ -445,8 +445,8 @@ fn counting() -> String {
 /// Explains the rule that makes a replay slow.
 fn cursor() -> String {
     "The links without credits follow gem5's rules (`replay_cursor = \"position\"`). A replay has a position in the replay buffer. An Ack \
-     that arrives meanwhile shortens the buffer and leaves the position, so the replay skips a TLP, and so does each Ack that the disk \
-     itself sends. The switch drops all TLPs after a skipped one, so about two TLPs pass per timeout. This rule causes the paper's \
+     that arrives during a replay shortens the buffer and leaves the position: the replay skips a TLP. Each Ack that the disk itself \
+     sends has the same effect. The switch drops all TLPs after a skipped one, so about two TLPs pass per timeout. This rule causes the paper's \
      27 % and its drop from x4 to x8. The specification replays by sequence number."
         .into()
 }
