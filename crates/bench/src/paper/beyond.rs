@@ -15,10 +15,8 @@ type Lab = (&'static str, &'static str);
 
 const ROOT_PORTS: Lab =
     ("labs/papers/peers-root-ports.toml", include_str!("../../labs/papers/peers-root-ports.toml"));
-const UPLINK: Lab =
-    ("labs/papers/peers-uplink.toml", include_str!("../../labs/papers/peers-uplink.toml"));
-const SWITCH: Lab =
-    ("labs/papers/peers-switch.toml", include_str!("../../labs/papers/peers-switch.toml"));
+const UPLINK: Lab = ("labs/papers/peers-uplink.toml", include_str!("../../labs/papers/peers-uplink.toml"));
+const SWITCH: Lab = ("labs/papers/peers-switch.toml", include_str!("../../labs/papers/peers-switch.toml"));
 const LINES: Lab =
     ("labs/papers/lines-in-flight.toml", include_str!("../../labs/papers/lines-in-flight.toml"));
 
