@@ -62,12 +62,13 @@ fn python(wheels: &str, args: &[&str]) {
 }
 
 const STUDIES: &str = "crates/python/tests/test_studies.py";
+const MYPY: &str = "crates/python/tests/test_types.py::test_mypy_passes";
 
 const PYTEST: [&str; 7] = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "riser.testing"];
 
 #[test]
 fn package_passes_its_tests() {
-    let others = ["--ignore=crates/python/tests/cluster", "--ignore", STUDIES];
+    let others = ["--ignore=crates/python/tests/cluster", "--ignore", STUDIES, "--deselect", MYPY];
     python(OF_TESTS, &[&PYTEST[..], &others, &["crates/python/tests"]].concat());
 }
 
@@ -75,6 +76,12 @@ fn package_passes_its_tests() {
 #[ignore = "of .ci/long python"]
 fn study_notebooks_run_without_error() {
     python(OF_TESTS, &[&PYTEST[..], &[STUDIES]].concat());
+}
+
+#[test]
+#[ignore = "of .ci/long python"]
+fn mypy_passes() {
+    python(OF_TESTS, &[&PYTEST[..], &[MYPY]].concat());
 }
 
 #[test]

@@ -135,7 +135,13 @@ fn rtl_and_riser_judge_each_other() {
     assert_eq!((root.tlps, device.tlps), (plain[0].tlps, plain[1].tlps));
     assert_eq!((root.replayed_tlps, device.replayed_tlps, count(&session, "rtl_bad_lcrc")), (0, 0, 0));
     assert_eq!((root.bad_dllp_crc, root.duplicate_tlps, root.data_link_protocol_errors), (0, 0, 0));
+}
 
+#[test]
+#[ignore = "of .ci/long stack"]
+fn every_fault_of_frames_is_repaired() {
+    let Some((folder, _, expected)) = built() else { return };
+    let folder = folder.path();
     let (session, [root, device], seen) = run(folder, true, "[link]\nbit_error_rate = 2e-5\n");
     assert_eq!(seen, expected);
     assert!(root.bad_lcrc > 0 && device.replayed_tlps > 0 && root.replayed_tlps > 0);
@@ -145,13 +151,7 @@ fn rtl_and_riser_judge_each_other() {
     let (_, [root, device], seen) = run(folder, true, channels);
     assert_eq!(seen, expected);
     assert!(root.dllps.init_fc >= 9 && device.dllps.init_fc >= 9);
-}
 
-#[test]
-#[ignore = "of .ci/long stack"]
-fn every_fault_of_frames_is_repaired() {
-    let Some((folder, _, expected)) = built() else { return };
-    let folder = folder.path();
     for direction in ["up", "down"] {
         // A period could hit the same TLP in each replay.
         let every = "every = 1\nprobability = 0.16";
