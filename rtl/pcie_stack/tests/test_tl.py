@@ -287,15 +287,15 @@ def test_two_updates_in_a_row(tl):
 def test_only_relaxed_tlps_pass_a_stalled_posted_request(tl, kind_class, later, passes):
     link_up(tl, (ENDLESS, 8))
     tl.send(P, write(0, 32))
-    tl.step(30)
+    tl.step(80)
     tl.log()
     tl.send(P, write(1, 32))
-    tl.step(30)
+    tl.step(80)
     tl.send(kind_class, later)
-    tl.step(50)
+    tl.step(80)
     assert left(tl) == ([later] if passes else [])
     tl.learn(UPDATE, P, 0, value(0, 16))
-    tl.step(50)
+    tl.step(80)
     assert left(tl) == ([write(1, 32)] if passes else [write(1, 32), later])
 
 
@@ -331,20 +331,22 @@ def test_completions_and_non_posted_pass_each_other(tl):
 
 
 def test_older_non_posted_requests_pass_a_younger_stalled_posted_request(tl):
+    if tl.parameters["TX_TLPS"] < 8:
+        pytest.skip("the harness hands over read 3 before write 3, which waits for room")
     link_up(tl, (2, 100))
     tl.learn(UPDATE, P, 0, value(2, 100))
     for n in range(4):
         tl.send(P, write(n))
-        tl.step(10)
+        tl.step(20)
         tl.send(NP, read(n))
-        tl.step(10)
+        tl.step(20)
     # Two posted have credits; the reads 0 and 1 are older than write 2, reads 2 and 3 are not.
     assert left(tl) == [write(0), read(0), write(1), read(1)]
     tl.learn(UPDATE, NP, 0, value(20, 100))
-    tl.step(20)
+    tl.step(40)
     assert left(tl) == []
     tl.learn(UPDATE, P, 0, value(3, 100))
-    tl.step(20)
+    tl.step(40)
     assert left(tl) == [write(2), read(2)]
 
 
@@ -415,13 +417,12 @@ def test_weighted_round_robin_follows_the_table(make_tl):
     blocked_link_up(tl)
     tl.set(vc_arbitration=2)
     tl.set_phases([0, 1, 1, 1, 0, 1, 1, 1])
-    burst(tl, 40, range(2))
-    tl.step(40)
+    burst(tl, 8, range(2))
+    tl.step(400)
     tl.set(ready_gaps=0)
     tl.step(750)
-    order = vcs_that_left(tl)[4:]
-    number = len(order) // 4 * 4
-    assert number >= 24 and order[:number].count(1) == 3 * order[:number].count(0)
+    # Up to two TLPs were selected before the others came.
+    assert sorted(vcs_that_left(tl)[2:10]) == [0] * 2 + [1] * 6
     # Phases of a channel without TLPs are used by the others.
     tl.step(2000)
     tl.log()
