@@ -3,8 +3,9 @@
 //! links, and DMA writes that a root complex has in flight. No figure of riser is fitted to the published ones.
 
 use super::figures::{self, Figure};
+use super::report::Report;
 use super::setup::Setup;
-use super::table::{Cell, Column, Report, Table};
+use super::table::{Cell, Column, Table};
 use super::{Effort, PaperError};
 use fabric::HostProfile;
 use session::report::LinkReport;

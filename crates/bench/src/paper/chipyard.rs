@@ -6,8 +6,9 @@ mod nic;
 pub(super) use nic::nic;
 
 use super::figures;
+use super::report::Report;
 use super::setup::Setup;
-use super::table::{Cell, Chart, Column, Line, Report, Table};
+use super::table::{Cell, Chart, Column, Line, Table};
 use super::{Effort, PaperError};
 use crate::Row;
 

@@ -7,8 +7,9 @@ mod beyond;
 pub(super) use beyond::beyond;
 
 use super::figures::{self, Figure};
+use super::report::Report;
 use super::setup::Setup;
-use super::table::{Cell, Chart, Column, Line, Report, Table};
+use super::table::{Cell, Chart, Column, Line, Table};
 use super::{Effort, PaperError};
 use plug::gbps;
 use tlp::Time;

@@ -7,8 +7,9 @@ mod disk;
 pub(super) use disk::{port_buffer, replay_buffer, switch_latency, width};
 
 use super::figures;
+use super::report::Report;
 use super::setup::Setup;
-use super::table::{Cell, Chart, Column, Line, Report, Table, fit};
+use super::table::{Cell, Chart, Column, Line, Table, fit};
 use super::verdict::{Compared, Limit, Shape, Verdict};
 use super::{Effort, PaperError};
 use tlp::Duration;

@@ -21,13 +21,15 @@ mod figures;
 mod gem5;
 mod nvme;
 mod pcie_bench;
+mod report;
 mod setup;
 mod table;
 mod verdict;
 
 pub use verdict::{Compared, Kind, Limit, Outcome, Shape, Verdict};
 
-pub use table::{Cell, Chart, Column, Line, Report, Table};
+pub use report::Report;
+pub use table::{Cell, Chart, Column, Line, Table};
 
 use crate::BenchError;
 use crate::basis;

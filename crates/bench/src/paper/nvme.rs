@@ -2,8 +2,9 @@
 //! An NVMe controller by the depth of its queue: the parts of a command's time, and the limit of the rate, from the
 //! lab's own counters.
 
+use super::report::Report;
 use super::setup::Setup;
-use super::table::{Cell, Chart, Column, Line, Report, Table};
+use super::table::{Cell, Chart, Column, Line, Table};
 use super::{Effort, PaperError};
 use devices::nvme::JobReport;
 use plug::ns;

@@ -9,8 +9,9 @@ pub(super) use in_flight::in_flight;
 pub(super) use round_trip::round_trip;
 
 use super::figures;
+use super::report::Report;
 use super::setup::Setup;
-use super::table::{Cell, Chart, Column, Line, Report, Table};
+use super::table::{Cell, Chart, Column, Line, Table};
 use super::{Effort, PaperError};
 use devices::packet_nic;
 use model::{Addressing, Description, FCS_BYTES, Form, Kind, Packeting, Params, Shipped, ethernet_gbps};

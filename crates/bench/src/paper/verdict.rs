@@ -206,13 +206,10 @@ impl Shape {
 
     /// Returns the shape "`what`": each value is less than the one before it. The first value is the paper's greatest.
     pub(super) fn order(what: &str, values: &[f64]) -> Shape {
-        Shape {
-            kind: Kind::Order,
-            paper: what.to_owned(),
-            riser: values.iter().map(|value| short(*value)).collect::<Vec<_>>().join(" > "),
-            reproduced: values.windows(2).all(|pair| pair[0] > pair[1]),
-        }
-        .said()
+        let reproduced = values.windows(2).all(|pair| pair[0] > pair[1]);
+        let values: Vec<String> = values.iter().map(|value| short(*value)).collect();
+        let riser = values.join(if reproduced { " > " } else { ", " });
+        Shape { kind: Kind::Order, paper: what.to_owned(), riser, reproduced }
     }
 
     /// Returns the shape "`what` is at most `threshold` from `paper` on", for points by increasing x.
@@ -225,14 +222,6 @@ impl Shape {
             riser: found.map_or("never".into(), |x| format!("from {} on", short(x))),
             reproduced: found == Some(paper),
         }
-    }
-
-    /// Replaces the signs of an order that riser's values do not have by commas.
-    fn said(mut self) -> Shape {
-        if !self.reproduced {
-            self.riser = self.riser.replace(" > ", ", ");
-        }
-        self
     }
 }
 

@@ -278,9 +278,10 @@ impl Memory {
         let Some(system) = &mut self.system else {
             return Served { asked, answered: asked, ready: asked, late: Duration::ZERO };
         };
-        let translated = system.translate(access, service.read.is_some(), asked);
+        let reads = service.read.is_some();
+        let translated = system.translate(access, reads, asked);
         let mut taken = translated.max(system.visible_at(access.port));
-        let (mut answered, mut late, reads) = (taken, Duration::ZERO, service.read.is_some());
+        let (mut answered, mut late) = (taken, Duration::ZERO);
         if let Some(service) = service.read {
             self.read_free_at = self.read_free_at.max(asked) + service;
             taken = system.take_read(access.port, taken, service).max(self.read_free_at);

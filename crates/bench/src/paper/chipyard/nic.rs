@@ -3,8 +3,9 @@
 //! more outstanding reads, which the study names as future work.
 
 use super::super::figures;
+use super::super::report::Report;
 use super::super::setup::Setup;
-use super::super::table::{Cell, Chart, Column, Line, Report, Table};
+use super::super::table::{Cell, Chart, Column, Line, Table};
 use super::super::{Effort, PaperError};
 use devices::ice_nic;
 use tlp::Duration;

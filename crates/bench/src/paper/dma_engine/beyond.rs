@@ -2,8 +2,9 @@
 //! Experiments that ReConFig'15 could not measure: virtual functions that share a link, the window over the latency, scattered pages and an
 //! IOMMU, small transfers, and later generations.
 
+use super::super::report::Report;
 use super::super::setup::Setup;
-use super::super::table::{Cell, Column, Report, Table};
+use super::super::table::{Cell, Column, Table};
 use super::super::{Effort, PaperError};
 use devices::dma_engine::Report as EngineReport;
 use plug::gbps;

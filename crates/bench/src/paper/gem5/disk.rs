@@ -3,8 +3,9 @@
 //! a switch, as in the paper, or on a root port.
 
 use super::super::figures::{self, Figure};
+use super::super::report::Report;
 use super::super::setup::Setup;
-use super::super::table::{Cell, Chart, Column, Line, Report, Table};
+use super::super::table::{Cell, Chart, Column, Line, Table};
 use super::super::verdict::{Compared, Limit, Shape, Step, Verdict};
 use super::super::{Effort, PaperError};
 use devices::disk::SECTOR_BYTES;

@@ -2,8 +2,9 @@
 //! §2 and §7: the number of reads that a NIC must have in flight to keep up with its Ethernet, by formula and by a NIC with a
 //! limited number.
 
+use super::super::report::Report;
 use super::super::setup::Setup;
-use super::super::table::{Cell, Chart, Column, Line, Report, Table};
+use super::super::table::{Cell, Chart, Column, Line, Table};
 use super::super::{Effort, PaperError};
 use super::{ETHERNET_GBPS, HOST, NICS, rate, varied, way_gbps};
 use crate::Plan;

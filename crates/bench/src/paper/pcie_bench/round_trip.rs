@@ -2,8 +2,9 @@
 //! Figure 2: one frame from a program to the cable and back, and the share of PCI Express in it.
 
 use super::super::figures;
+use super::super::report::Report;
 use super::super::setup::Setup;
-use super::super::table::{Cell, Chart, Column, Line, Report, Table};
+use super::super::table::{Cell, Chart, Column, Line, Table};
 use super::super::{Effort, PaperError};
 use devices::packet_nic::{self, Trip};
 use session::TransactionReport;
