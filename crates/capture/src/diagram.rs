@@ -57,7 +57,7 @@ impl Steps {
         Steps::default()
     }
 
-    /// Keeps a record if it is a TLP that its receiver took: `outcome` is that of [`Tracker::see`](crate::Tracker::see).
+    /// Keeps a record if it is a TLP that its receiver took: `outcome` comes from [`Tracker::see`](crate::Tracker::see).
     pub fn see(&mut self, record: &Record<'_>, outcome: &Outcome) {
         let Kind::Tlp(tlp) = &record.kind else { return };
         if !outcome.taken {

@@ -81,8 +81,8 @@ pub enum ReplayCursor {
     #[default]
     Sequence,
     /// By its position in the replay buffer, as in gem5's model of a link (IISWC'18, §V-C). An Ack shortens the buffer
-    /// and leaves the position, so each TLP that it removes makes the replay skip one. The position also advances each
-    /// time the port sends an Ack of its own. The receiver drops the TLPs after a skipped one.
+    /// and leaves the position, so each TLP that it removes makes the replay skip one. Each Ack that the port
+    /// itself sends moves the position, too. The receiver drops the TLPs after a skipped one.
     ///
     /// Acks follow the same model. A TLP out of sequence draws an Ack at the next expiry of the Ack timer. Every Ack
     /// restarts REPLAY_TIMER, even one that acknowledges no further TLP. A timeout restarts it as well, and is not

@@ -17,8 +17,8 @@ impl PresentedBeat {
         self.is_shown
     }
 
-    /// Returns false if a beat that was not accepted has changed or disappeared. `beat` returns the words that are
-    /// shown now. `is_valid` tells whether they are valid, and `is_ready` whether they are accepted.
+    /// Returns false if a beat that was not accepted has changed or disappeared. `beat` returns the current
+    /// words. `is_valid` tells whether they are valid, and `is_ready` whether they are accepted.
     pub(crate) fn check<B: Iterator<Item = u32>>(
         &mut self,
         is_valid: bool,

@@ -20,7 +20,7 @@ const PADDING: i32 = 10;
 /// Half of the side of a port, in pixels.
 const PORT: i32 = 4;
 
-/// What a box stands for, which selects its colour.
+/// The kind of a box, which selects its colour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// A host.

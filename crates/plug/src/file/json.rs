@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 /// The draft of the output.
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
-/// Largest values of integer types that have no limit of their own.
+/// Integer types, each with its largest value, which is the limit if a key declares none.
 const LARGEST: [(&str, u64); 2] = [("uint32", u32::MAX as u64), ("uint64", u64::MAX)];
 /// Limits of a number, which a figure has for its value.
 const LIMITS: [&str; 4] = ["minimum", "maximum", "enum", "powerOfTwo"];
@@ -73,7 +73,7 @@ fn is_inline(name: &str, of: &Value) -> bool {
     is_figure(name) || !is_table
 }
 
-/// The types of a schema, and the place of those that are tables.
+/// The types of a schema. Tables among them have a place of their own.
 struct Types<'a> {
     all: &'a Map<String, Value>,
     root: &'a str,

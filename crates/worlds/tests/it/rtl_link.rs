@@ -112,7 +112,7 @@ fn fault(direction: &str, frames: &str, kind: &str, rest: &str) -> String {
     )
 }
 
-/// The RTL in a folder of its own, and the TLPs of riser's own link. Prints that the test is skipped and returns `None`
+/// Builds the RTL in a new folder. Returns the folder, with counters and TLPs of riser's own link. Prints that the test is skipped and returns `None`
 /// without Verilator.
 fn built() -> Option<(TempDir, [Counters; 2], TlpLines)> {
     if Command::new("verilator").arg("--version").output().is_err() {

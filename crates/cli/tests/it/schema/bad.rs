@@ -17,7 +17,7 @@ pub(super) struct Case {
     contents: Value,
     /// Place of the bad key.
     place: String,
-    /// What riser says about the file without it: the repository has labs whose libraries are not built.
+    /// Riser's answer to the file without the bad key. Some labs of the repository name libraries that are not built.
     before: Result<(), String>,
 }
 
@@ -257,7 +257,7 @@ fn bad_values(of: &Map<String, Value>) -> impl Iterator<Item = Value> + use<> {
         ("integer", _) => {
             bad.push(json!(1.5));
             bad.extend(integer("minimum").map(|least| json!(least - 1)));
-            // Nothing in a TOML file is greater than the largest integer.
+            // A TOML file cannot hold a greater value than the largest integer.
             bad.extend(integer("maximum").and_then(|most| most.checked_add(1)).map(Value::from));
             let step = integer("multipleOf").zip(integer("minimum"));
             bad.extend(step.map(|(_, least)| json!(least + 1)));
