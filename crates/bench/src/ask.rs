@@ -233,7 +233,7 @@ impl Ask {
         let defaults = Plan::default();
         let model = match &self.model {
             None => defaults.model,
-            Some(name) => models.offering(name).map_err(AskError::Wrong)?,
+            Some(name) => models.offering(name).map_err(|e| AskError::Wrong(e.to_string()))?,
         };
         let mut tests = Vec::new();
         for name in &self.suite {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors of measurements, fits and comparisons.
 
+use lab::BuildError;
 use model::ModelError;
 use plug::profile::ProfileError;
 use plug::values::ValueError;
@@ -48,6 +49,12 @@ impl BenchError {
 impl From<ProfileError> for BenchError {
     fn from(error: ProfileError) -> BenchError {
         BenchError::Profile(error.to_string())
+    }
+}
+
+impl From<BuildError> for BenchError {
+    fn from(error: BuildError) -> BenchError {
+        BenchError::Run(error.to_string())
     }
 }
 

@@ -69,12 +69,12 @@ pub use check::{Checker, Finding};
 pub use decode::{Bad, Ecrc, Kind, Record, TlpRecord};
 pub use encap::{Origin, PortScheme};
 pub use explain::Explanation;
-pub use filter::{Filter, FilterError, Sieve};
+pub use filter::{Filter, FilterError, FilterErrorKind, Sieve};
 pub use matcher::{Match, Matcher, Transaction};
 pub use names::{Meaning, Names};
 pub use reader::{
-    ByteOrder, Column, Columns, Direction, End, Fault, FileFormat, Frame, Interface, Item, Mark, OpenError,
-    ReadOptions, Reader, TextLine, open, open_with,
+    ByteOrder, Column, Columns, ColumnsError, Direction, End, Fault, FileFormat, Frame, Interface, Item,
+    LineError, Mark, OpenError, PacketError, ReadOptions, Reader, TextLine, open, open_with,
 };
 pub use registers::{DeviceRegister, DeviceRegisters, NamedRegister, OwnRegisters};
 pub use stats::Stats;

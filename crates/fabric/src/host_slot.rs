@@ -3,7 +3,7 @@
 
 use crate::root::RootComplex;
 use crate::timer::TimerEvents;
-use host::{HostInput, HostOutput, HostProgram};
+use host::{DriverError, HostInput, HostOutput, HostProgram};
 use tlp::Time;
 
 /// Maximum number of requests that the program issues in one step. After that the program gets another step at the same
@@ -26,7 +26,7 @@ impl HostSlot {
         HostSlot { program, pending: None, timer: TimerEvents::none(), busy_at: None, goes_on: false }
     }
 
-    pub(crate) fn outcome(&self) -> Option<Result<(), String>> {
+    pub(crate) fn outcome(&self) -> Option<Result<(), DriverError>> {
         self.program.outcome()
     }
 

@@ -37,14 +37,15 @@ pub use exec::{
 
 use crate::memory::HostMemory;
 use crate::program::MSI_ADDRESS;
-use crate::{HostError, HostInput, HostInterrupt, HostMessage, HostOutput, HostProgram, HostReadId};
+use crate::{
+    DriverError, HostError, HostInput, HostInterrupt, HostMessage, HostOutput, HostProgram, HostReadId,
+};
 use device::io::{AtomicValue, FetchValue, IntoData, payload};
 use device::seam::OutMessage;
 use exec::{Call, Core, Outgoing, Post, Sleep};
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::rc::Rc;
 use tlp::message::{MessageCodes, UNLOCK};
 use tlp::{AtomicOp, Bdf, Data, Duration, MessageRouting, Payload, PayloadPool, Time};
@@ -80,7 +81,7 @@ struct Shared {
     vectors: RefCell<BTreeMap<u16, Rc<RefCell<Mailbox<()>>>>>,
     /// Messages of devices.
     mail: Rc<RefCell<Mailbox<HostMessage>>>,
-    outcome: RefCell<Option<Result<(), String>>>,
+    outcome: RefCell<Option<Result<(), DriverError>>>,
 }
 
 impl Shared {
@@ -429,7 +430,7 @@ impl AsyncProgram {
     where
         F: FnOnce(Cpu) -> Fut,
         Fut: Future<Output = Result<(), E>> + 'static,
-        E: fmt::Display + 'static,
+        E: Into<DriverError> + 'static,
     {
         AsyncProgram::with_pool(PayloadPool::new(), memory, start)
     }
@@ -439,7 +440,7 @@ impl AsyncProgram {
     where
         F: FnOnce(Cpu) -> Fut,
         Fut: Future<Output = Result<(), E>> + 'static,
-        E: fmt::Display + 'static,
+        E: Into<DriverError> + 'static,
     {
         let shared = Rc::new(Shared {
             core: Rc::new(Core::new(pool)),
@@ -451,8 +452,8 @@ impl AsyncProgram {
         let cpu = Cpu { shared: Rc::clone(&shared) };
         let future = start(cpu.clone());
         cpu.clone().spawn(async move {
-            let outcome = future.await.map_err(|error| error.to_string());
-            *cpu.shared.outcome.borrow_mut() = Some(outcome);
+            let outcome = future.await;
+            *cpu.shared.outcome.borrow_mut() = Some(outcome.map_err(Into::into));
         });
         AsyncProgram { shared }
     }
@@ -461,7 +462,7 @@ impl AsyncProgram {
     fn run(&self) {
         self.shared.core.exec.run();
         if let Some(who) = self.shared.core.exec.spinning() {
-            self.shared.outcome.borrow_mut().get_or_insert(Err(who));
+            self.shared.outcome.borrow_mut().get_or_insert(Err(who.into()));
         }
         if self.shared.outcome.borrow().is_some() {
             self.shared.core.exec.close();
@@ -497,7 +498,7 @@ impl HostProgram for AsyncProgram {
         self.shared.core.poll_timeout()
     }
 
-    fn outcome(&self) -> Option<Result<(), String>> {
+    fn outcome(&self) -> Option<Result<(), DriverError>> {
         self.shared.outcome.borrow().clone()
     }
 

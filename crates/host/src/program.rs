@@ -2,6 +2,7 @@
 //! The seam above a root complex, for host programs: a program of a simulated host, such as a driver (straight-line
 //! code with [`cpu`](crate::cpu)), a kernel, or another simulator.
 
+use crate::DriverError;
 use device::seam::{CompletionError, OutMessage};
 use std::any::Any;
 use thiserror::Error;
@@ -29,7 +30,7 @@ pub trait HostProgram {
     fn poll_timeout(&self) -> Option<Time>;
 
     /// Returns the result, if the program has ended.
-    fn outcome(&self) -> Option<Result<(), String>>;
+    fn outcome(&self) -> Option<Result<(), DriverError>>;
 
     /// Describes in one line what the program waits for, if anything.
     fn waits_for(&self) -> Option<String> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The type 1 functions of a lab (configuration spaces of root ports and switch ports), and the switches.
 
+use crate::BuildError;
 use crate::links;
 use crate::schema::{self, Hanging, Lab};
 use crate::tree::Tree;
@@ -32,7 +33,7 @@ pub(crate) fn space(
     slot: Option<SlotLayout>,
     rcb: Rcb,
     has_interrupts: bool,
-) -> Result<ConfigSpace, String> {
+) -> Result<ConfigSpace, BuildError> {
     let device = match kind {
         PortType::RootPort => 0x0100,
         PortType::Upstream => 0x0101,
@@ -59,7 +60,7 @@ pub(crate) fn space(
     let builder = if has_interrupts { builder.msi(MsiLayout { vectors: 1 }) } else { builder };
     let builder = builder.pcie(pcie).advanced_error_reporting();
     let builder = if kind.is_above_link() { with_port_services(builder, kind) } else { builder };
-    builder.link_capabilities().build().map_err(|e| e.to_string())
+    Ok(builder.link_capabilities().build()?)
 }
 
 /// Bytes of the longest non-posted request with data that a bridge port must accept: an AtomicOp, because all bridges
@@ -78,7 +79,7 @@ pub(crate) fn root_ports(
     host: HostId,
     links: &[LinkConfig],
     rcb: Rcb,
-) -> Result<Vec<ConfigSpace>, String> {
+) -> Result<Vec<ConfigSpace>, BuildError> {
     let port = |(n, link): (usize, usize)| {
         let slot = slot_layout(tree, n + 1, Some(link));
         let link = &links[link];
@@ -103,12 +104,13 @@ pub(crate) fn switches(
     below: &[LinkConfig],
     place_timeout: Duration,
     payloads: &PayloadPool,
-) -> Result<Vec<SwitchSlot>, String> {
+) -> Result<Vec<SwitchSlot>, BuildError> {
     let slot = |(n, switch): (usize, &schema::Switch)| {
         let link = below[lab.slot.len() + n].clone();
         let name = switch.name.get_ref();
         let config = switch_config(switch, n, tree, below, &link, payloads);
-        let mut built = Switch::new(config?).map_err(|e| format!("switch `{name}`: {e}"))?;
+        let mut built =
+            Switch::new(config?).map_err(|error| BuildError::Switch { name: name.clone(), error })?;
         if switch.keep_places {
             let until =
                 switch.keep_places_until.as_ref().map_or_else(Default::default, |until| *until.get_ref());
@@ -126,7 +128,7 @@ fn switch_config(
     below: &[LinkConfig],
     link: &LinkConfig,
     payloads: &PayloadPool,
-) -> Result<SwitchConfig, String> {
+) -> Result<SwitchConfig, BuildError> {
     let downstream = (1..=tree.downstream_ports[n]).map(|port| {
         let hanging = tree.below(n, port);
         // An unused port is configured like the upstream port.
@@ -135,7 +137,7 @@ fn switch_config(
     });
     Ok(SwitchConfig {
         upstream: port_config(PortType::Upstream, &link.device, 0, None)?,
-        downstream: downstream.collect::<Result<_, String>>()?,
+        downstream: downstream.collect::<Result<_, BuildError>>()?,
         timing: SwitchTiming {
             latency: Duration::from_ns(*switch.latency_ns.get_ref()),
             mode: switch.forwarding,
@@ -155,7 +157,7 @@ fn port_config(
     end: &PortConfig,
     port: usize,
     slot: Option<SlotLayout>,
-) -> Result<SwitchPortConfig, String> {
+) -> Result<SwitchPortConfig, BuildError> {
     Ok(SwitchPortConfig {
         space: space(kind, end, port as u8, slot, Rcb::default(), true)?,
         buffer_tlps: buffer_tlps(end),

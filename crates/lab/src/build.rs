@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Builds a running fabric from a lab: plugs devices into slots and gives the host their drivers.
 
+use crate::BuildError;
 use crate::boot;
 use crate::bridges;
 use crate::links::replays_early;
@@ -149,14 +150,18 @@ impl BuildOptions {
 ///
 /// # Errors
 /// The parts do not fit together, with the reason.
-pub fn build(file: &LabFile, options: BuildOptions, outside: OutsideHosts<'_>) -> Result<Assembly, String> {
+pub fn build(
+    file: &LabFile,
+    options: BuildOptions,
+    outside: OutsideHosts<'_>,
+) -> Result<Assembly, BuildError> {
     let lab = &file.lab;
     let BuildOptions { host, native, mut context, program: own } = options;
     let host = host.map_or_else(|| profile::host_in(lab.host.profile.get_ref(), &file.base), Ok)?;
     let host = patient(lab, host_schema::apply(&lab.host, host));
     let memory = host_memory(lab)?;
     let payloads = PayloadPool::new();
-    let tree = Tree::of(lab).map_err(|e| e.message)?;
+    let tree = Tree::of(lab).map_err(|e| BuildError::Tree(e.message))?;
     let links = bridges::all_links(lab, &tree);
     let sites = Sites::new(file, &payloads, &memory, OfHost::of(&host), &tree, &links, native);
     let paths = tree.slot_paths();
@@ -232,12 +237,12 @@ fn plug_slots(
     links: &[LinkConfig],
     mut plug: impl FnMut(usize, &Slot) -> Result<Plugged, Fault>,
     payloads: &PayloadPool,
-) -> Result<PluggedSlots, String> {
+) -> Result<PluggedSlots, BuildError> {
     let mut all = PluggedSlots::default();
     let (paths, ids) = (tree.slot_paths(), tree.slot_ids());
     for (n, slot) in lab.slot.iter().enumerate() {
         let name = slot.name.get_ref().clone();
-        let plugged = plug(n, slot).map_err(|e| format!("slot `{name}`: {e}"))?;
+        let plugged = plug(n, slot).map_err(|fault| BuildError::Device { slot: name.clone(), fault })?;
         all.warnings.extend(plugged.warnings);
         all.registers.push(plugged.registers);
         let model = slot.device.get_ref().clone();
@@ -288,7 +293,7 @@ fn external_hosts(
     tree: &Tree,
     links: &[LinkConfig],
     mut join: impl FnMut(&str, HostId, &PayloadPool) -> (HostMemory, Box<dyn HostProgram>),
-) -> Result<Vec<HostConfig>, String> {
+) -> Result<Vec<HostConfig>, BuildError> {
     let host = |(id, host): (HostId, &ExternalHost)| {
         let profile = patient(&file.lab, profile::host_in(host.profile(), &file.base)?);
         let payloads = PayloadPool::new();
@@ -300,22 +305,24 @@ fn external_hosts(
     (1..).map(HostId).zip(&file.lab.external_host).map(host).collect()
 }
 
-/// Text of a topology error. Errors of credits use the lab's name of the link.
-fn credits_of(lab: &Lab, error: TopologyError) -> String {
-    let TopologyError::NonPostedCredits { link, side, error } = error else { return error.to_string() };
+/// Converts a topology error. Errors of credits use the lab's name of the link.
+fn credits_of(lab: &Lab, error: TopologyError) -> BuildError {
+    let TopologyError::NonPostedCredits { link, side, error } = error else {
+        return BuildError::Fabric(error);
+    };
     let n = match link {
         LinkName::Slot(n) => n,
         LinkName::Switch(n) => lab.slot.len() + n,
     };
     let name = lab.hanging().nth(n).map_or_else(String::new, |h| h.to_string());
-    format!("link of {name}, {} side: {error}", side.name())
+    BuildError::Credits { link: name, side: side.name(), error }
 }
 
-pub(crate) fn host_memory(lab: &Lab) -> Result<HostMemory, String> {
+pub(crate) fn host_memory(lab: &Lab) -> Result<HostMemory, BuildError> {
     let bytes = |mib: u32| u64::from(mib) << 20;
     let host = &lab.host;
-    HostMemory::new(bytes(*host.low_memory_mib.get_ref()), bytes(*host.high_memory_mib.get_ref()))
-        .map_err(|e| e.to_string())
+    let [low, high] = [&host.low_memory_mib, &host.high_memory_mib].map(|mib| bytes(*mib.get_ref()));
+    Ok(HostMemory::new(low, high)?)
 }
 
 /// Raises the completion timeout of `host` to the longest that the lab's devices need.
@@ -325,15 +332,16 @@ fn patient(lab: &Lab, host: HostProfile) -> HostProfile {
 }
 
 /// The component at the end of the slot's link.
-fn end(lab: &Lab, slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<dyn TlpPort>, String> {
+fn end(lab: &Lab, slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<dyn TlpPort>, BuildError> {
     let function = match end {
         End::Raw(device) => return Ok(Box::new(Gate::new(device.first, device.again))),
         End::Block(block) => return Ok(block),
         End::Function(end) => *end,
-        End::DataLink(_) => return Err(format!("slot `{}`: {IS_DATA_LINK}", slot.name.get_ref())),
+        End::DataLink(_) => return Err(BuildError::DataLink { slot: slot.name.get_ref().clone() }),
     };
     let name = slot.name.get_ref();
-    endpoint(name, limits(lab, slot), function, payloads).map_err(|e| format!("slot `{name}`: {e}"))
+    endpoint(name, limits(lab, slot), function, payloads)
+        .map_err(|error| BuildError::Endpoint { slot: name.clone(), error })
 }
 
 /// The limits of the slot's endpoint.

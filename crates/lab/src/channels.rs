@@ -2,7 +2,7 @@
 //! Converts lab keys to the virtual channels of a link's ports, and to link events. Timing is decided elsewhere.
 
 use crate::link_schema::{Arbitration, VirtualChannel};
-use crate::links;
+use crate::links::{self, LinkFault};
 use crate::schema::{Credits, Lab, Link};
 use crate::tree::Tree;
 use fabric::{LinkChange, LinkConfig, LinkEvent, LinkId};
@@ -21,47 +21,56 @@ pub(crate) struct Channels {
 ///
 /// # Errors
 /// The first illegal table, with the legal values.
-pub(crate) fn of(link: &Link) -> Result<Channels, String> {
+pub(crate) fn of(link: &Link) -> Result<Channels, LinkFault> {
     let tables = link.vc.as_deref().unwrap_or_default();
     for (n, table) in tables.iter().enumerate() {
         if table.id > 7 {
-            return Err(format!("virtual channel {}, expected 0 to 7", table.id));
+            return Err(of_table(format!("virtual channel {}, expected 0 to 7", table.id)));
         }
         if tables[..n].iter().any(|earlier| earlier.id == table.id) {
-            return Err(format!("a second table of VC{}: each has one", table.id));
+            return Err(of_table(format!("a second table of VC{}: each has one", table.id)));
         }
         if let Some(phases) = table.phases.filter(|n| !(1..=128).contains(n)) {
-            return Err(format!("{phases} phases of VC{}, expected 1 to 128", table.id));
+            return Err(of_table(format!("{phases} phases of VC{}, expected 1 to 128", table.id)));
         }
     }
     Ok(Channels { map: map(tables)?, arbitration: arbitration(link, tables)? })
 }
 
-fn map(tables: &[VirtualChannel]) -> Result<TcVcMap, String> {
+/// An error in the tables of the virtual channels.
+fn of_table(error: impl ToString) -> LinkFault {
+    LinkFault::new("vc", error.to_string())
+}
+
+fn map(tables: &[VirtualChannel]) -> Result<TcVcMap, LinkFault> {
     let mut classes = [TcSet::NONE; Vc::COUNT];
     for table in tables {
         let own = &mut classes[usize::from(table.id)];
         for tc in table.tcs.as_deref().unwrap_or(&[table.id]) {
             let tc = TrafficClass::new(*tc);
-            let tc = tc.ok_or_else(|| format!("traffic classes of VC{}, expected 0 to 7", table.id))?;
+            let wrong = || of_table(format!("traffic classes of VC{}, expected 0 to 7", table.id));
+            let tc = tc.ok_or_else(wrong)?;
             *own = own.or(TcSet::of(tc));
         }
         if own.is_empty() {
-            return Err(format!("VC{} without traffic classes: leave its table out", table.id));
+            return Err(of_table(format!("VC{} without traffic classes: leave its table out", table.id)));
         }
     }
     if !tables.iter().any(|table| table.id == 0 && table.tcs.is_some()) {
         classes[0] = classes[1..].iter().fold(TcSet::NONE, |all, set| all.or(*set)).complement();
     }
-    TcVcMap::new(classes).map_err(|e| e.to_string())
+    TcVcMap::new(classes).map_err(of_table)
 }
 
-fn arbitration(link: &Link, tables: &[VirtualChannel]) -> Result<VcArbitration, String> {
+fn arbitration(link: &Link, tables: &[VirtualChannel]) -> Result<VcArbitration, LinkFault> {
     let kind = link.vc_arbitration.unwrap_or_default();
     let low = link.low_priority_vc.unwrap_or(if kind == Arbitration::Strict { 0 } else { 7 });
-    let low_priority = Vc::new(low).ok_or_else(|| format!("low_priority_vc {low}, expected 0 to 7"))?;
+    let of_key = |message| LinkFault::new("low_priority_vc", message);
+    let low_priority = Vc::new(low);
+    let low_priority =
+        low_priority.ok_or_else(|| of_key(format!("low_priority_vc {low}, expected 0 to 7")))?;
     if kind == Arbitration::Strict && low != 0 {
-        return Err(format!("low_priority_vc {low}: with `strict` arbitration, only 0"));
+        return Err(of_key(format!("low_priority_vc {low}: with `strict` arbitration, only 0")));
     }
     let scheme = match kind {
         Arbitration::Strict | Arbitration::RoundRobin => VcScheme::RoundRobin,
@@ -70,7 +79,7 @@ fn arbitration(link: &Link, tables: &[VirtualChannel]) -> Result<VcArbitration, 
             for table in tables.iter().filter(|table| table.id <= low) {
                 weights[usize::from(table.id)] = table.phases.unwrap_or(0);
             }
-            VcScheme::Weighted(PhaseTable::spread(weights).map_err(|e| e.to_string())?)
+            VcScheme::Weighted(PhaseTable::spread(weights).map_err(of_table)?)
         }
     };
     Ok(VcArbitration { low_priority, scheme })

@@ -8,7 +8,7 @@ use fabric::{
     Alteration, Direction, FaultAction, FaultLimit, FaultRule, FrameKind, InternalError, LinkChange,
     LinkEvent, LinkId, TlpFilter,
 };
-use plug::file::{Overrides, Schema, Source};
+use plug::file::{FileError, Overrides, Schema, Source};
 use serde::Deserialize;
 use std::path::Path;
 use tlp::{Class, Duration, Status, Tag, Time};
@@ -155,23 +155,23 @@ fn check_fault(lab: &Lab, fault: &Fault) -> Vec<Wrong> {
 ///
 /// # Errors
 /// The first error, with the legal values.
-pub fn read_command(keys: &str) -> Result<Fault, String> {
+pub fn read_command(keys: &str) -> Result<Fault, FileError> {
     let text = format!("fault = {{ {keys} }}");
     let overrides = Overrides::default();
     let source = Source { path: Path::new("fault"), text: &text, overrides: &overrides };
-    let mut tree = source.tree().map_err(|errors| errors.all()[0].message.clone())?;
+    let mut tree = source.tree().map_err(|errors| errors.all()[0].clone())?;
     let given = tree.get_mut().remove("fault").map(|given| (given.span(), given.into_inner()));
     let Some((span, DeValue::Table(given))) = given else {
-        return Err("expected KEY = VALUE, ...".into());
+        return Err(FileError::whole(source.path, "expected KEY = VALUE, ..."));
     };
     let given = Spanned::new(span, given);
     let schema = Schema::shared::<Fault>();
     let values = serde_json::Value::deserialize(Deserializer::from(given.clone())).unwrap_or_default();
     let read = source.read::<Fault>(given, &schema);
-    let fault = read.map_err(|unread| unread.errors[0].message.clone())?;
-    check_command(&fault)?;
+    let fault = read.map_err(|unread| unread.errors[0].clone())?;
+    check_command(&fault).map_err(|wrong| FileError::whole(source.path, wrong.message))?;
     let outside = schema.check(&values).into_iter().next();
-    outside.map_or(Ok(fault), |outside| Err(outside.message))
+    outside.map_or(Ok(fault), |outside| Err(FileError::whole(source.path, outside.message)))
 }
 
 /// Lists the keys of a fault with their legal values, required keys first. `names` are the names of slots and switches.
@@ -191,9 +191,9 @@ pub fn legal_keys(names: &str) -> String {
 ///
 /// # Errors
 /// The first error, with the legal values.
-fn check_command(fault: &Fault) -> Result<(), String> {
+fn check_command(fault: &Fault) -> Checked {
     let all = [check_nth(fault), check_filter(fault), check_parameters(fault)];
-    all.into_iter().collect::<Checked>().map_err(|wrong| wrong.message)
+    all.into_iter().collect()
 }
 
 fn check_nth(fault: &Fault) -> Checked {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The hierarchy below a host, for an outside world that acts as this host. Derived from the lab file without enumeration.
 
+use crate::BuildError;
 use crate::bridges;
 use crate::build::ROOT_HOST;
 use crate::read::LabFile;
@@ -40,12 +41,12 @@ impl<'f> Hierarchy<'f> {
     ///
     /// # Errors
     /// The lab has no such host, or its topology is invalid.
-    pub fn new(file: &'f LabFile, host: &str) -> Result<Hierarchy<'f>, String> {
-        let tree = Tree::of(&file.lab).map_err(|e| e.message)?;
+    pub fn new(file: &'f LabFile, host: &str) -> Result<Hierarchy<'f>, BuildError> {
+        let tree = Tree::of(&file.lab).map_err(|e| BuildError::Tree(e.message))?;
         let names =
             std::iter::once("root").chain(file.lab.external_host.iter().map(|h| h.name.get_ref().as_str()));
         let found = tree.host_ids().zip(names).find(|(_, name)| host.strip_prefix("host ") == Some(name));
-        let (host, _) = found.ok_or_else(|| format!("no place `{host}`"))?;
+        let (host, _) = found.ok_or_else(|| BuildError::NoPlace(host.to_owned()))?;
         Ok(Hierarchy { file, tree, host })
     }
 
@@ -54,8 +55,8 @@ impl<'f> Hierarchy<'f> {
     ///
     /// # Errors
     /// The topology is invalid.
-    pub fn port_paths(file: &LabFile) -> Result<Vec<Path>, String> {
-        let tree = Tree::of(&file.lab).map_err(|e| e.message)?;
+    pub fn port_paths(file: &LabFile) -> Result<Vec<Path>, BuildError> {
+        let tree = Tree::of(&file.lab).map_err(|e| BuildError::Tree(e.message))?;
         let path = |n| if tree.is_simulated(n) { tree.port_path(n) } else { Path(Vec::new()) };
         Ok((0..file.lab.hanging().count()).map(path).collect())
     }
@@ -76,7 +77,7 @@ impl<'f> Hierarchy<'f> {
     ///
     /// # Errors
     /// The configuration space of a root port cannot be built.
-    pub fn root_ports(&self) -> Result<Vec<RootPort>, String> {
+    pub fn root_ports(&self) -> Result<Vec<RootPort>, BuildError> {
         let links = bridges::all_links(&self.file.lab, &self.tree);
         let least = bridges::least_mps(&self.tree, &links);
         // The addresses of capabilities do not depend on the Read Completion Boundary.

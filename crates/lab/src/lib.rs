@@ -23,6 +23,7 @@ mod build;
 mod channels;
 mod deferrable;
 mod draw;
+mod error;
 mod fault_schema;
 mod hierarchy;
 mod host_schema;
@@ -39,6 +40,7 @@ pub use build::{
     Wakes, build,
 };
 pub use draw::{Sketch, SketchedEnd, SketchedHost, SketchedLink, draw};
+pub use error::BuildError;
 pub use hierarchy::{Hierarchy, RootPort};
 pub use models::{json_schema, schema as file_schema};
 pub use one_slot::OneSlot;

@@ -90,9 +90,8 @@ pub fn check(common: &Link, own: &Link) -> Vec<LinkFault> {
         faults.push(LinkFault::new("ack_factor", format!("ack_factor of {factor}, expected 0.1 to 100")));
         return faults;
     }
-    if let Err(message) = channels::of(&link) {
-        let key = if message.starts_with("low_priority_vc") { "low_priority_vc" } else { "vc" };
-        faults.push(LinkFault::new(key, message));
+    if let Err(fault) = channels::of(&link) {
+        faults.push(fault);
         return faults;
     }
     let ends = config(common, own);

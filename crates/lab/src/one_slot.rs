@@ -5,7 +5,7 @@
 //! use config::{Bar, Builder, Identity};
 //! use device::{AsyncDevice, Io};
 //! use fabric::{HostConfig, Limits, Stop};
-//! use host::Cpu;
+//! use host::{Cpu, DriverError};
 //! use host::firmware::FoundFunction;
 //! use riser_lab::OneSlot;
 //!
@@ -17,9 +17,9 @@
 //!     }
 //! }
 //!
-//! async fn driver(cpu: Cpu, function: FoundFunction) -> Result<(), String> {
-//!     let answer = cpu.read_u32(function.address(0, 0)?).await.map_err(|e| e.to_string())?;
-//!     if answer == 42 { Ok(()) } else { Err(format!("read {answer}")) }
+//! async fn driver(cpu: Cpu, function: FoundFunction) -> Result<(), DriverError> {
+//!     let answer = cpu.read_u32(function.address(0, 0)?).await?;
+//!     if answer == 42 { Ok(()) } else { Err(format!("read {answer}").into()) }
 //! }
 //!
 //! let identity =
@@ -27,11 +27,12 @@
 //! let config = Builder::type0(identity).bar(0, Bar::memory32(4096));
 //! let mut lab = OneSlot::default().plug(config, AsyncDevice::new(device), driver)?;
 //! assert_eq!(lab.fabric.run(Limits::default()), Stop::Finished);
-//! # Ok::<(), String>(())
+//! # Ok::<(), riser_lab::BuildError>(())
 //! ```
 //!
 //! No file is read: the fields correspond to keys of a lab file.
 
+use crate::BuildError;
 use crate::boot;
 use crate::bridges;
 use crate::build::{Assembly, DRAIN_MARGIN, LinkInfo, SlotInfo, endpoint};
@@ -103,7 +104,7 @@ impl OneSlot {
         config: Builder,
         device: impl Device + 'static,
         driver: F,
-    ) -> Result<Assembly, String>
+    ) -> Result<Assembly, BuildError>
     where
         F: FnOnce(Cpu, FoundFunction) -> Fut + 'static,
         Fut: Future<Output = Result<(), E>> + 'static,
@@ -112,14 +113,14 @@ impl OneSlot {
         let payloads = PayloadPool::new();
         let link = links::config(&self.link, &Link::default());
         for end in [&link.root, &link.device] {
-            end.validate().map_err(|e| format!("link: {e}"))?;
+            end.validate().map_err(BuildError::Link)?;
         }
-        let config = config.pcie(self.layout(&link)).usual().build().map_err(|e| e.to_string())?;
+        let config = config.pcie(self.layout(&link)).usual().build()?;
         let function = FunctionConfig { config, device: Box::new(device) };
         let end = FunctionEnd { function, virtual_functions: None, wrap: None };
-        let endpoint = endpoint(&self.name, self.limits, end, &payloads).map_err(|e| e.to_string())?;
+        let endpoint = endpoint(&self.name, self.limits, end, &payloads).map_err(BuildError::OwnEndpoint)?;
         let [low, high] = MEMORY_MIB.map(|mib| mib << 20);
-        let memory = HostMemory::new(low, high).map_err(|e| e.to_string())?;
+        let memory = HostMemory::new(low, high)?;
         let tree = Tree::one_slot();
         let (path, id) = (tree.slot_paths().swap_remove(0), tree.slot_ids()[0]);
         let root_ports =
@@ -148,7 +149,7 @@ impl OneSlot {
             faults: self.faults,
             seed: self.seed,
         })
-        .map_err(|e| e.to_string())?;
+        .map_err(BuildError::Fabric)?;
         Ok(Assembly {
             fabric,
             seed: self.seed,

@@ -2,6 +2,7 @@
 //! Reads a lab file and checks the rules that its types cannot express. All errors are found and reported before anything
 //! runs.
 
+use crate::BuildError;
 use crate::bridges::{LONGEST_NON_POSTED, all_links};
 use crate::build::host_memory;
 use crate::links::LinkFault;
@@ -80,18 +81,11 @@ impl LabFile {
     ///
     /// # Errors
     /// Names the host that needs an outside program.
-    pub fn check_runs_alone(&self) -> Result<(), String> {
+    pub fn check_runs_alone(&self) -> Result<(), BuildError> {
         match self.lab.external_host.first() {
-            None if self.lab.host.outside => {
-                Err("the host is outside (host.outside = true), but no program is above its root complex"
-                    .into())
-            }
+            None if self.lab.host.outside => Err(BuildError::HostOutside),
             None => Ok(()),
-            Some(host) => Err(format!(
-                "host `{}` is external, but no program is above it, expected labs whose slots are below `{}`",
-                host.name.get_ref(),
-                tree::ROOT
-            )),
+            Some(host) => Err(BuildError::ExternalHost(host.name.get_ref().clone())),
         }
     }
 }
@@ -294,7 +288,7 @@ fn check_devices(place: &Place<'_>, file: &LabFile, context: &mut RunContext) ->
     let lab = &file.lab;
     let memory = match host_memory(lab) {
         Ok(memory) => memory,
-        Err(message) => return vec![Wrong::at(WHOLE, message)],
+        Err(error) => return vec![Wrong::at(WHOLE, error.to_string())],
     };
     let payloads = PayloadPool::new();
     let Ok(tree) = Tree::of(lab) else { return Vec::new() };

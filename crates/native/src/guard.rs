@@ -4,6 +4,7 @@
 
 use crate::abi;
 use crate::loader::{Bytes, Handed, Handing, Instance, MAX_BYTES};
+use crate::misuse::Misuse;
 use device::seam::{
     CompletionError, DmaAtomic, DmaError, DmaId, DmaOptions, DmaRead, DmaWrite, Input, OutMessage, Output,
     Request, RequestOp, ResetKind, Token,
@@ -17,12 +18,12 @@ use tlp::message::MessageCodes;
 use tlp::{AtomicOp, Attributes, Class, Data, MessageRouting, PayloadPool, Time, TrafficClass};
 
 /// Maximum number of outputs and timer calls at one instant. A device that exceeds it is in an endless loop.
-const MAX_AT_ONCE: u32 = 1 << 16;
+pub(crate) const MAX_AT_ONCE: u32 = 1 << 16;
 
 /// Maximum size of a message's data: 1024 DW (`PCIe 5.0 §2.2.2`).
-const MAX_MESSAGE_BYTES: u32 = 4096;
+pub(crate) const MAX_MESSAGE_BYTES: u32 = 4096;
 /// The highest routing that is not reserved (`PCIe 5.0 §2.2.8`).
-const MAX_ROUTING: u8 = 5;
+pub(crate) const MAX_ROUTING: u8 = 5;
 
 /// Counters of a native device, and why it failed.
 #[derive(Clone, Debug, Default)]
@@ -245,14 +246,14 @@ impl Guard {
     }
 
     /// Checks an output of the library and converts it to the endpoint's type.
-    fn checked(&mut self, handed: Handed, class: Class) -> Result<Output, String> {
+    fn checked(&mut self, handed: Handed, class: Class) -> Result<Output, Misuse> {
         let of = match &handed {
             Handed::Read(_) | Handed::Atomic(..) => Class::NonPosted,
             Handed::Complete(..) | Handed::Abandon(_) => Class::Completion,
             _ => Class::Posted,
         };
         if of != class {
-            return Err(format!("output {} polled in class {}", name(&handed), class_name(class)));
+            return Err(Misuse::Class { output: name(&handed), class: class_name(class) });
         }
         match handed {
             Handed::Write(write, bytes) => {
@@ -262,7 +263,7 @@ impl Guard {
             }
             Handed::Read(read) => {
                 if read.length > MAX_BYTES {
-                    return Err(format!("a read of {} B, expected at most {MAX_BYTES}", read.length));
+                    return Err(Misuse::Length { what: "read", bytes: read.length });
                 }
                 in_addresses("read", read.address, read.length)?;
                 self.begin(read.id)?;
@@ -285,25 +286,16 @@ impl Guard {
             }
             Handed::Interrupt(vector) => match u16::try_from(vector).ok().filter(|v| *v < self.vectors) {
                 Some(vector) => Ok(Output::Interrupt { vector }),
-                None => Err(format!(
-                    "interrupt vector {vector}, expected one of the function's {}, counted from 0",
-                    self.vectors
-                )),
+                None => Err(Misuse::Vector { vector, vectors: self.vectors }),
             },
             Handed::Intx(asserted) => Ok(Output::Intx { asserted }),
             Handed::Pme => Ok(Output::Pme),
             Handed::Message(message, bytes) => {
                 if message.length % 4 != 0 || message.length > MAX_MESSAGE_BYTES {
-                    return Err(format!(
-                        "a message of {} B, expected a multiple of 4 up to {MAX_MESSAGE_BYTES}",
-                        message.length
-                    ));
+                    return Err(Misuse::MessageLength(message.length));
                 }
                 if message.routing > MAX_ROUTING {
-                    return Err(format!(
-                        "a message with routing {}, expected 0 to {MAX_ROUTING}",
-                        message.routing
-                    ));
+                    return Err(Misuse::Routing(message.routing));
                 }
                 let out = OutMessage::new(MessageRouting::from_bits(message.routing), message.code);
                 let out = out.with_header(message.header).with_data(self.data(bytes));
@@ -312,28 +304,17 @@ impl Guard {
         }
     }
 
-    fn complete(&mut self, completion: &abi::Completion, bytes: Bytes) -> Result<Output, String> {
+    fn complete(&mut self, completion: &abi::Completion, bytes: Bytes) -> Result<Output, Misuse> {
         let token = completion.token;
         let (expected, may_retry) = self.waiting(token)?;
         let result = match completion.status {
             0 if completion.length == expected => Ok(self.data(bytes)),
-            0 => {
-                return Err(format!(
-                    "completion of request {token} with {} B, expected {expected}",
-                    completion.length
-                ));
-            }
+            0 => return Err(Misuse::CompletionLength { token, bytes: completion.length, expected }),
             1 => Err(CompletionError::UnsupportedRequest),
             2 => Err(CompletionError::CompleterAbort),
             3 if may_retry => Err(CompletionError::Retry),
-            3 => {
-                return Err(format!(
-                    "completion of request {token} with RISER_RETRY, expected only for deferrable writes"
-                ));
-            }
-            other => {
-                return Err(format!("completion of request {token} with status {other}, expected 0 to 3"));
-            }
+            3 => return Err(Misuse::Retry(token)),
+            status => return Err(Misuse::Status { token, status }),
         };
         self.answered(token);
         Ok(Output::Complete { token: Token(token), result })
@@ -341,11 +322,9 @@ impl Guard {
 
     /// Returns how many bytes must complete request `token`, and whether Retry is allowed. Returns an error if the
     /// request does not wait for a completion.
-    fn waiting(&self, token: u32) -> Result<(u32, bool), String> {
+    fn waiting(&self, token: u32) -> Result<(u32, bool), Misuse> {
         let waiting = self.asked.get(&token).and_then(|asked| Some((asked.answer?, asked.may_retry)));
-        waiting.ok_or_else(|| {
-            format!("completion of request {token}, expected the token of a request that is not completed")
-        })
+        waiting.ok_or(Misuse::NotWaiting(token))
     }
 
     fn answered(&mut self, token: u32) {
@@ -362,18 +341,18 @@ impl Guard {
         }
     }
 
-    fn begin(&mut self, id: u32) -> Result<(), String> {
+    fn begin(&mut self, id: u32) -> Result<(), Misuse> {
         match self.under_way.insert(id) {
             true => Ok(()),
-            false => Err(format!("a DMA read or atomic with id {id}, which is in use, expected a free id")),
+            false => Err(Misuse::DmaId(id)),
         }
     }
 
-    fn take(&mut self, token: u32) -> Result<Token, String> {
+    fn take(&mut self, token: u32) -> Result<Token, Misuse> {
         match self.asked.get_mut(&token) {
             Some(asked) if !asked.is_taken => asked.is_taken = true,
-            Some(_) => return Err(format!("poll_taken: request {token} was already taken")),
-            None => return Err(format!("poll_taken: no request {token}")),
+            Some(_) => return Err(Misuse::Taken(token)),
+            None => return Err(Misuse::NoRequest(token)),
         }
         self.forget(token);
         Ok(Token(token))
@@ -410,9 +389,7 @@ impl Device for Guard {
         let handed = match self.instance.as_mut()?.poll_output(now.as_ps(), class.index() as u32) {
             Ok(None) => return None,
             Ok(Some(handed)) if self.is_bounded(now) => self.checked(handed, class),
-            Ok(Some(_)) => {
-                Err(format!("more than {MAX_AT_ONCE} outputs at {now}, expected an end of the outputs"))
-            }
+            Ok(Some(_)) => Err(Misuse::Endless(now)),
             Err(why) => Err(why),
         };
         match handed {
@@ -440,7 +417,7 @@ impl Device for Guard {
         match self.take(token) {
             Ok(token) => Some(token),
             Err(why) => {
-                self.fail(why);
+                self.fail(why.to_string());
                 self.taken.pop_front()
             }
         }
@@ -495,27 +472,26 @@ const fn op_number(op: AtomicOp) -> u8 {
     }
 }
 
-fn op_of(number: u8) -> Result<AtomicOp, String> {
+fn op_of(number: u8) -> Result<AtomicOp, Misuse> {
     match number {
         0 => Ok(AtomicOp::FetchAdd),
         1 => Ok(AtomicOp::Swap),
         2 => Ok(AtomicOp::CompareSwap),
-        other => Err(format!("an atomic with op {other}, expected 0 to 2")),
+        other => Err(Misuse::AtomicOp(other)),
     }
 }
 
 /// Checks that a transfer does not wrap around the end of the address space.
-fn in_addresses(what: &str, address: u64, length: u32) -> Result<(), String> {
+fn in_addresses(what: &'static str, address: u64, length: u32) -> Result<(), Misuse> {
     match address.checked_add(u64::from(length)) {
         Some(_) => Ok(()),
-        None => Err(format!("a {what} of {length} B at {address:#x}, expected an end below 2^64")),
+        None => Err(Misuse::Address { what, bytes: length, address }),
     }
 }
 
-fn options(what: &str, tc: u8, attr: u8) -> Result<DmaOptions, String> {
-    let tc = TrafficClass::new(tc).ok_or_else(|| format!("a {what} of TC{tc}, expected 0 to 7"))?;
-    let attr =
-        Attributes::from_bits(attr).ok_or_else(|| format!("a {what} with attr {attr}, expected 0 to 7"))?;
+fn options(what: &'static str, tc: u8, attr: u8) -> Result<DmaOptions, Misuse> {
+    let tc = TrafficClass::new(tc).ok_or(Misuse::TrafficClass { what, tc })?;
+    let attr = Attributes::from_bits(attr).ok_or(Misuse::Attributes { what, attr })?;
     Ok(DmaOptions::tc(tc).with_attr(attr))
 }
 

@@ -15,6 +15,7 @@ pub mod abi;
 mod bars;
 mod guard;
 mod loader;
+mod misuse;
 mod model;
 mod steps;
 

@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "foreign code is called here")]
 
 use crate::abi::{self, Ops, kind};
+use crate::misuse::Misuse;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use object::Endianness;
 use object::read::elf::ElfFile64;
@@ -247,7 +248,7 @@ impl Instance {
     ///
     /// # Errors
     /// The output is invalid, with the reason.
-    pub(crate) fn poll_output(&mut self, now_ps: u64, class: u32) -> Result<Option<Handed>, String> {
+    pub(crate) fn poll_output(&mut self, now_ps: u64, class: u32) -> Result<Option<Handed>, Misuse> {
         let Some(poll) = self.library.ops.poll_output else { return Ok(None) };
         // The largest member of the union: bytes that the device does not write are zero.
         let atomic = abi::DmaAtomic {
@@ -296,7 +297,7 @@ impl Drop for Instance {
 }
 
 /// Converts an output according to its kind.
-fn handed(output: &abi::Output) -> Result<Handed, String> {
+fn handed(output: &abi::Output) -> Result<Handed, Misuse> {
     let body = &output.body;
     // SAFETY: the whole union is initialized, with zeros or by the device; any bits are valid for each of its types.
     unsafe {
@@ -320,22 +321,18 @@ fn handed(output: &abi::Output) -> Result<Handed, String> {
                 body.message,
                 bytes("message", body.message.data, body.message.length, false)?,
             ),
-            other => return Err(format!("an output of kind {other}, expected 1 to 9")),
+            other => return Err(Misuse::Kind(other)),
         })
     }
 }
 
 /// Copies `length` bytes at `data`.
-fn bytes(what: &str, data: *const u8, length: u32, may_count: bool) -> Result<Bytes, String> {
+fn bytes(what: &'static str, data: *const u8, length: u32, may_count: bool) -> Result<Bytes, Misuse> {
     match (data.is_null(), length) {
-        (_, too_many) if too_many > MAX_BYTES => {
-            Err(format!("a {what} of {too_many} B, expected at most {MAX_BYTES}"))
-        }
+        (_, bytes) if bytes > MAX_BYTES => Err(Misuse::Length { what, bytes }),
         (_, 0) => Ok(Bytes::Carried(Vec::new())),
         (true, length) if may_count => Ok(Bytes::Counted(length)),
-        (true, length) => {
-            Err(format!("a {what} of {length} B with data of NULL, expected a pointer to them"))
-        }
+        (true, bytes) => Err(Misuse::NoData { what, bytes }),
         (false, length) => {
             // SAFETY: the header requires that the device's pointer leads to this many bytes.
             let bytes = unsafe { std::slice::from_raw_parts(data, length as usize) };

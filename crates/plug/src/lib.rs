@@ -30,7 +30,9 @@ pub mod values;
 
 pub use context::RunContext;
 pub use host::os::driver::{Driver, DriverFuture, FunctionsDriver, HostTask, Task};
-pub use model::{Fault, FixedBar, Model, ModelError, Models, Needs, Offering, Plan, Window, is_model_name};
+pub use model::{
+    Fault, FixedBar, Model, ModelError, Models, Needs, Offering, OfferingError, Plan, Window, is_model_name,
+};
 pub use place::Attachment;
 pub use plugged::{End, Plugged, RawEnd};
 pub use registers::{FunctionRegisters, named};

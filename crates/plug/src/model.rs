@@ -242,6 +242,18 @@ pub enum ModelError {
     },
 }
 
+/// Error: a model cannot be measured.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{} `{name}`: expected {}", if *is_model { "no transfers of model" } else { "no model" }, known.join(", "))]
+pub struct OfferingError {
+    /// The name.
+    pub name: String,
+    /// True if there is a model of this name. It then offers no transfers.
+    pub is_model: bool,
+    /// The models that offer transfers.
+    pub known: Vec<&'static str>,
+}
+
 /// The models that labs may name. Clones are cheap.
 #[derive(Clone, Default, Debug)]
 pub struct Models(BTreeMap<&'static str, Offering>);
@@ -392,15 +404,14 @@ impl Models {
     /// Returns the model `name`, for a measurement.
     ///
     /// # Errors
-    /// If there is no model of this name, or the model offers no transfers. The message lists the models that do.
-    pub fn offering(&self, name: &str) -> Result<Offering, String> {
+    /// There is no model of this name, or the model offers no transfers.
+    pub fn offering(&self, name: &str) -> Result<Offering, OfferingError> {
         match self.0.get(name) {
             Some(model) if !model.tests.is_empty() => Ok(*model),
             found => {
                 let offer = self.0.values().filter(|m| !m.tests.is_empty());
-                let names: Vec<&str> = offer.map(|m| m.name).collect();
-                let what = found.map_or("no model", |_| "no transfers of model");
-                Err(format!("{what} `{name}`: expected {}", names.join(", ")))
+                let known = offer.map(|m| m.name).collect();
+                Err(OfferingError { name: name.to_owned(), is_model: found.is_some(), known })
             }
         }
     }

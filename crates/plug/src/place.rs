@@ -3,7 +3,23 @@
 //! does not depend on a transport or a clock.
 
 use std::any::Any;
+use thiserror::Error;
 use tlp::Time;
+
+/// Reason why recorded bytes are not an input of a place.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum InputError {
+    /// The bytes end early, or are no input at all. Has the legal form.
+    #[error("{0}")]
+    Form(&'static str),
+    /// A field has an illegal value. Has the field, its value and the legal values.
+    #[error("{0}")]
+    Value(String),
+    /// The bytes are a command that the place refuses. Has the reason.
+    #[error("{0}")]
+    Refused(String),
+}
 
 /// A place where an outside program joins. Inputs come from a carrier or from a record; outputs wait at the place
 /// until they are fetched. Clones of an implementation are handles of the same place.
@@ -12,8 +28,8 @@ pub trait Attachment: Any {
     /// the place must then be called.
     ///
     /// # Errors
-    /// If the bytes are not an input of this place; the message gives the legal inputs.
-    fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String>;
+    /// The bytes are not an input of this place.
+    fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, InputError>;
 
     /// True while an outside program waits for the fabric. A clock that does not follow wall time then continues.
     fn awaits_fabric(&self) -> bool;

@@ -52,7 +52,7 @@ impl Lab {
             let state = Rc::new(RunState::new(objects));
             let file = self.file(&state)?;
             let found = ::session::enumerate_with(&file, RunContext::with(state))
-                .map_err(error::RunFailed::new_err)?;
+                .map_err(|e| error::RunFailed::new_err(e.to_string()))?;
             let all: Vec<_> = found.functions.iter().collect();
             let registers = crate::models().registers();
             let listing =

@@ -2,6 +2,7 @@
 //! The file of a design: its sources, its top module, its clocks, and the settings of the vendor's block, as in the vendor's tool.
 
 use crate::block::{BlockKind, Shape};
+use plug::Fault;
 use plug::file::{FileError, FileErrors, Overrides, Source};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -245,9 +246,12 @@ impl Default for Function {
 }
 
 impl Function {
-    fn check(&self, key: &str) -> Result<(), String> {
+    fn check(&self, key: &str) -> Result<(), Fault> {
         if self.msi_vectors > 0 && (!self.msi_vectors.is_power_of_two() || self.msi_vectors > 32) {
-            return Err(format!("{key}.msi_vectors: expected a power of two up to 32, or 0"));
+            return Err(Fault::at(
+                &format!("{key}.msi_vectors"),
+                format!("{key}.msi_vectors: expected a power of two up to 32, or 0"),
+            ));
         }
         if let Some(msix) = &self.msix {
             msix.check(&format!("{key}.msix"), &self.bars)?;
@@ -261,10 +265,13 @@ impl Function {
 
 impl Msix {
     /// Checks that table and pending bits are in a memory BAR, do not overlap, and are aligned to 8 bytes (`PCIe 5.0 §7.7.2`).
-    fn check(&self, key: &str, bars: &[native::BarSettings]) -> Result<(), String> {
+    fn check(&self, key: &str, bars: &[native::BarSettings]) -> Result<(), Fault> {
         let is_its = |bar: &&native::BarSettings| bar.bar == self.bar && bar.kind != native::BarKind::Io;
         let Some(bar) = bars.iter().find(is_its) else {
-            return Err(format!("{key}.bar = {}: expected an existing memory BAR", self.bar));
+            return Err(Fault::at(
+                &format!("{key}.bar"),
+                format!("{key}.bar = {}: expected an existing memory BAR", self.bar),
+            ));
         };
         let [table, pending] = [self.table, self.pending].map(u64::from);
         let vectors = u64::from(self.vectors);
@@ -272,11 +279,17 @@ impl Msix {
         for (name, at, end) in [("table", table, table_end), ("pending", pending, pending_end)] {
             if at % 8 != 0 || end > bar.size_bytes {
                 let most = (bar.size_bytes + at).saturating_sub(end);
-                return Err(format!("{key}.{name} = {at}: expected a multiple of 8 up to {most}"));
+                return Err(Fault::at(
+                    &format!("{key}.{name}"),
+                    format!("{key}.{name} = {at}: expected a multiple of 8 up to {most}"),
+                ));
             }
         }
         if table < pending_end && pending < table_end {
-            return Err(format!("{key}.pending = {pending}: overlaps the table, which ends at {table_end}"));
+            return Err(Fault::at(
+                &format!("{key}.pending"),
+                format!("{key}.pending = {pending}: overlaps the table, which ends at {table_end}"),
+            ));
         }
         Ok(())
     }
@@ -296,24 +309,30 @@ impl Design {
         let design: Design = source
             .read_within(source.tree()?)
             .map_err(|errors| errors.into_iter().collect::<FileErrors>())?;
-        design.checked().map_err(whole)
+        design.checked().map_err(|fault| whole(fault.message))
     }
 
-    fn checked(self) -> Result<Design, String> {
+    fn checked(self) -> Result<Design, Fault> {
         let words = [("top", &self.top), ("block.module", &self.module())].map(|(k, v)| (k, v.clone()));
         for (key, word) in words {
             if !is_name(&word) {
-                return Err(format!("{key} = `{word}`: expected a Verilog name"));
+                return Err(Fault::at(key, format!("{key} = `{word}`: expected a Verilog name")));
             }
         }
         if self.top.starts_with("riser_") {
-            return Err(format!("top = `{}`: names that begin with riser_ are reserved", self.top));
+            return Err(Fault::at(
+                "top",
+                format!("top = `{}`: names that begin with riser_ are reserved", self.top),
+            ));
         }
         for (table, keys) in
             [("parameters", &self.parameters), ("ties", &self.ties), ("defines", &self.defines)]
         {
             if let Some(key) = keys.keys().find(|key| !is_name(key)) {
-                return Err(format!("{table}.{key}: expected a Verilog name"));
+                return Err(Fault::at(
+                    &format!("{table}.{key}"),
+                    format!("{table}.{key}: expected a Verilog name"),
+                ));
             }
         }
         let ports = self.clocks.iter().flat_map(|clock| &clock.ports);
@@ -322,17 +341,20 @@ impl Design {
         let mut seen = std::collections::BTreeSet::new();
         for port in ports {
             if !is_name(port) {
-                return Err(format!("port `{port}`: expected a Verilog name"));
+                return Err(Fault::from(format!("port `{port}`: expected a Verilog name")));
             }
             if !seen.insert(port) {
-                return Err(format!("port `{port}` is connected twice"));
+                return Err(Fault::from(format!("port `{port}` is connected twice")));
             }
         }
         if self.sources.is_empty() {
-            return Err("sources: empty list; expected at least one file".to_owned());
+            return Err(Fault::at("sources", "sources: empty list; expected at least one file"));
         }
         if self.clocks.len() > MAX_CLOCKS {
-            return Err(format!("{} clocks; expected at most {MAX_CLOCKS}", self.clocks.len()));
+            return Err(Fault::at(
+                "clocks",
+                format!("{} clocks; expected at most {MAX_CLOCKS}", self.clocks.len()),
+            ));
         }
         for (n, function) in self.functions().enumerate() {
             let key = if n == 0 { "function".to_owned() } else { format!("other_function.{}", n - 1) };
@@ -343,26 +365,28 @@ impl Design {
     }
 
     /// Checks the limits of this kind of block.
-    fn check_block(&self) -> Result<(), String> {
+    fn check_block(&self) -> Result<(), Fault> {
         let Block { kind, data_width_bits: bits, straddle, .. } = self.block;
         let name = serde_json::to_string(&kind).unwrap_or_default();
         if bits > kind.widest() {
-            return Err(format!(
-                "block.data_width_bits = {bits}: expected 64 to {} for {name}",
-                kind.widest()
+            return Err(Fault::at(
+                "block.data_width_bits",
+                format!("block.data_width_bits = {bits}: expected 64 to {} for {name}", kind.widest()),
             ));
         }
         if self.block.lanes > kind.most_lanes() {
-            return Err(format!(
-                "block.lanes = {}: expected 1 to {} for {name}",
-                self.block.lanes,
-                kind.most_lanes()
+            return Err(Fault::at(
+                "block.lanes",
+                format!("block.lanes = {}: expected 1 to {} for {name}", self.block.lanes, kind.most_lanes()),
             ));
         }
         let is_stream = matches!(kind, BlockKind::TlpStream | BlockKind::LinkFrames);
         if is_stream && self.block.msix_inside {
-            return Err(format!(
-                "block.msix_inside = true: expected false for {name}, because the table is in the design"
+            return Err(Fault::at(
+                "block.msix_inside",
+                format!(
+                    "block.msix_inside = true: expected false for {name}, because the table is in the design"
+                ),
             ));
         }
         let may_straddle = self.block.alignment != Alignment::Address && !is_stream;
@@ -380,20 +404,25 @@ impl Design {
             ("cc", cc, most(false)),
         ] {
             if value > most {
-                return Err(format!(
-                    "block.straddle.{key} = {value}: expected 1 to {most} for {name} with {bits} bits and this alignment"
+                return Err(Fault::at(
+                    &format!("block.straddle.{key}"),
+                    format!(
+                        "block.straddle.{key} = {value}: expected 1 to {most} for {name} with {bits} bits and this alignment"
+                    ),
                 ));
             }
         }
         let (physical, virtuals) = (self.functions().count(), self.virtual_functions().iter().sum::<u16>());
         let [most_physical, most_virtual] = kind.legal_functions();
         if physical > most_physical.into() {
-            return Err(format!("{physical} functions; expected at most {most_physical} for {name}"));
+            return Err(Fault::from(format!(
+                "{physical} functions; expected at most {most_physical} for {name}"
+            )));
         }
         if virtuals > most_virtual {
-            return Err(format!(
+            return Err(Fault::from(format!(
                 "{virtuals} virtual functions (sriov.vfs); expected at most {most_virtual} for {name}"
-            ));
+            )));
         }
         Ok(())
     }

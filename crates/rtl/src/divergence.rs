@@ -2,17 +2,19 @@
 //! Finds an `X` that matters: a lab is run with several initial values of the registers without a reset, and the outputs of its designs are compared.
 //! If two runs differ, names the first port, and the registers that differ from the beginning and reach it. The caller runs the lab.
 
-use crate::build;
+use crate::build::{self, BuildError};
 use crate::design::{self, Design};
 use crate::design_record::{DesignRecord, DesignRecorder, Left, RecordSettings, What};
 use crate::netlist::Netlist;
 use crate::vcd::{self, Compared};
+use plug::file::FileErrors;
 use plug::{RunContext, Shared};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::io::BufReader;
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use thiserror::Error;
 use tlp::{Duration, Repr, Time};
 
 /// Maximum number of registers and ports in the report.
@@ -49,6 +51,46 @@ impl fmt::Display for Divergence {
     }
 }
 
+/// Reason why runs of a lab cannot be compared. `E` is the error of the caller's runs.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DivergenceError<E> {
+    /// The lab cannot be run.
+    #[error("{0}")]
+    Run(E),
+    /// The lab has no design that runs.
+    #[error("no slot of the lab has a running design")]
+    NoDesign,
+    /// The run is too long.
+    #[error("the design sends more TLPs than riser records; use a lab with less work, or limit_us")]
+    TooManyTlps,
+    /// The description of the design cannot be read again.
+    #[error("{0}")]
+    Design(FileErrors),
+    /// The block is not found in the sources.
+    #[error("{0}")]
+    Block(BuildError),
+}
+
+/// Reason why the registers that differ are unknown.
+#[derive(Debug, Error)]
+enum NoRegisters {
+    /// The library was built without waves.
+    #[error("run `riser rtl build --waves` to find registers too")]
+    NoWaves,
+    /// The netlist cannot be read.
+    #[error("no netlist: {0}")]
+    Netlist(io::Error),
+    /// The waves cannot be read.
+    #[error("waves: {0}")]
+    Waves(io::Error),
+    /// The program that converts waves does not run.
+    #[error(
+        "fst2vcd, which is needed to find registers, cannot be run: {0} (Debian: apt-get install gtkwave)"
+    )]
+    Program(io::Error),
+}
+
 /// Record of a run.
 struct Run {
     seed: u64,
@@ -61,26 +103,24 @@ struct Run {
 ///
 /// # Errors
 /// Errors of `run`, if the lab has no running design, and if the outputs exceed the record.
-pub fn compare_seeds(
+pub fn compare_seeds<E>(
     seeds: &[u64],
-    mut run: impl FnMut(RunContext) -> Result<String, String>,
-) -> Result<Option<Divergence>, String> {
+    mut run: impl FnMut(RunContext) -> Result<String, E>,
+) -> Result<Option<Divergence>, DivergenceError<E>> {
     let mut one = |look: RecordSettings| {
         let (seed, watch) = (look.seed, DesignRecorder::new(look));
         let outcome = run(RunContext::with(watch.clone()));
-        Ok::<Run, String>(Run { seed, design_records: watch.end(), outcome: outcome? })
+        let outcome = outcome.map_err(DivergenceError::Run)?;
+        Ok(Run { seed, design_records: watch.end(), outcome })
     };
     let mut first: Option<Run> = None;
     for seed in seeds {
         let next = one(RecordSettings { seed: *seed, ..RecordSettings::default() })?;
         if next.design_records.is_empty() {
-            return Err("no slot of the lab has a running design".to_owned());
+            return Err(DivergenceError::NoDesign);
         }
         if next.design_records.iter().any(|design_record| !design_record.get().is_whole()) {
-            return Err(
-                "the design sends more TLPs than riser records; use a lab with less work, or limit_us"
-                    .to_owned(),
-            );
+            return Err(DivergenceError::TooManyTlps);
         }
         let Some(first) = &first else {
             first = Some(next);
@@ -148,12 +188,12 @@ impl fmt::Display for Left {
 }
 
 /// Runs both seeds again, to record more around the difference.
-fn look_closely(
+fn look_closely<E>(
     runs: [&Run; 2],
     design: usize,
     what: String,
-    one: &mut impl FnMut(RecordSettings) -> Result<Run, String>,
-) -> Result<Divergence, String> {
+    one: &mut impl FnMut(RecordSettings) -> Result<Run, DivergenceError<E>>,
+) -> Result<Divergence, DivergenceError<E>> {
     let [a, b] = runs.map(|run| run.design_records[design].clone());
     let seeds = runs.map(|run| run.seed);
     let mut divergence =
@@ -175,7 +215,7 @@ fn look_closely(
     let source = Source::of(&path)?;
     let names = source.ports(&a.get(), [&kept[0], &kept[1]], cycle, &mut divergence.ports);
     let registers = match has_waves {
-        false => Err("run `riser rtl build --waves` to find registers too".to_owned()),
+        false => Err(NoRegisters::NoWaves),
         true => source.registers(&folder, &names, [&waves[0], &waves[1]], time),
     };
     waves.iter().for_each(|waves| _ = std::fs::remove_file(waves));
@@ -184,7 +224,7 @@ fn look_closely(
             divergence.note = Some("no register that reaches the port differs from the beginning".to_owned());
         }
         Ok(registers) => divergence.registers = registers,
-        Err(why) => divergence.note = Some(why),
+        Err(why) => divergence.note = Some(why.to_string()),
     }
     Ok(divergence)
 }
@@ -204,10 +244,10 @@ struct Source {
 }
 
 impl Source {
-    fn of(file: &Path) -> Result<Source, String> {
-        let design = Design::read(file).map_err(|e| e.to_string())?;
+    fn of<E>(file: &Path) -> Result<Source, DivergenceError<E>> {
+        let design = Design::read(file).map_err(DivergenceError::Design)?;
         let base = file.parent().unwrap_or(Path::new(""));
-        let (path, instance) = build::block_of(&design, base).map_err(|e| e.to_string())?;
+        let (path, instance) = build::block_of(&design, base).map_err(DivergenceError::Block)?;
         Ok(Source { path, instance })
     }
 
@@ -244,12 +284,12 @@ impl Source {
         ports: &[&str],
         waves: [&Path; 2],
         before: Time,
-    ) -> Result<Vec<String>, String> {
-        let xml = std::fs::read(build::netlist(folder, true)).map_err(|e| format!("no netlist: {e}"))?;
+    ) -> Result<Vec<String>, NoRegisters> {
+        let xml = std::fs::read(build::netlist(folder, true)).map_err(NoRegisters::Netlist)?;
         let netlist = Netlist::read(&String::from_utf8_lossy(&xml));
         let [a, b] = waves.map(dump);
         let (mut a, mut b) = (a?, b?);
-        let compared = vcd::compare([a.1, b.1], before.as_ps()).map_err(|e| format!("waves: {e}"));
+        let compared = vcd::compare([a.1, b.1], before.as_ps()).map_err(NoRegisters::Waves);
         // Their remaining output is not needed.
         for child in [&mut a.0, &mut b.0] {
             _ = child.kill();
@@ -302,16 +342,12 @@ fn reaching(netlist: &Netlist, ends: &[String], compared: &BTreeMap<usize, Compa
 }
 
 /// Converts a waveform file to a value change dump.
-fn dump(waves: &Path) -> Result<(Child, BufReader<ChildStdout>), String> {
+fn dump(waves: &Path) -> Result<(Child, BufReader<ChildStdout>), NoRegisters> {
     let mut command = Command::new("fst2vcd");
     command.arg("-f").arg(waves).stdout(Stdio::piped()).stderr(Stdio::null());
-    let why = |why: String| {
-        format!(
-            "fst2vcd, which is needed to find registers, cannot be run: {why} (Debian: apt-get install gtkwave)"
-        )
-    };
-    let mut child = command.spawn().map_err(|e| why(e.to_string()))?;
-    let out = child.stdout.take().ok_or_else(|| why("no output".to_owned()))?;
+    let mut child = command.spawn().map_err(NoRegisters::Program)?;
+    let out = child.stdout.take();
+    let out = out.ok_or_else(|| NoRegisters::Program(io::Error::other("no output")))?;
     Ok((child, BufReader::new(out)))
 }
 

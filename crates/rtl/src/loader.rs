@@ -105,15 +105,29 @@ struct Ops {
 
 /// Reason why a library cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub(crate) enum LoadError {
+pub enum LoadError {
+    /// The file is not a library that can be loaded.
     #[error("{}: {why}; run `riser rtl build`", path.display())]
-    Open { path: PathBuf, why: String },
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// The file is damaged.
     #[error("{0}; run `riser rtl build` again")]
     Broken(String),
+    /// The file is from another build.
     #[error("{}: built by another riser or from another version of the design; run `riser rtl build` again", .0.display())]
     Other(PathBuf),
+    /// The library cannot create the design.
     #[error("{}: {why}", path.display())]
-    Create { path: PathBuf, why: String },
+    Create {
+        /// The library.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
 }
 
 /// A library, loaded until the process ends.
@@ -184,11 +198,46 @@ fn check_built(path: &Path) -> Result<(), LoadError> {
     whole.map_err(|e| LoadError::Broken(e.to_string()))
 }
 
+/// Reason why a design does not continue.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum RunError {
+    /// The design has ended: `$fatal`, or a loop that does not settle. Has the message of the library.
+    #[error("{0}")]
+    Ended(String),
+    /// There are too few recorded words for the edges of the user clock.
+    #[error("{edges} edges, but {words} words")]
+    TooFewWords {
+        /// Number of edges.
+        edges: usize,
+        /// Number of words.
+        words: usize,
+    },
+}
+
+/// Reason why waves cannot be written to a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub(crate) enum WavesError {
+    /// The file has other contents.
+    #[error(
+        "the file exists, and is not a waveform file (FST); expected a new name, or the name of a waveform file"
+    )]
+    OtherFile,
+    /// The name is not a C string.
+    #[error("the file name contains a zero byte")]
+    ZeroByte,
+    /// The library was built without waves.
+    #[error("the library has no waves; run `riser rtl build --waves`")]
+    NoWaves,
+    /// The file cannot be written.
+    #[error("the file cannot be written")]
+    Unwritable,
+}
+
 /// Start of an FST file: type and length of its first block.
 const WAVES: [u8; 9] = [0, 0, 0, 0, 0, 0, 0, 0x01, 0x49];
 
 /// Returns an error if writing waves would overwrite another kind of file.
-fn check_waves(path: &Path) -> Result<(), String> {
+fn check_waves(path: &Path) -> Result<(), WavesError> {
     // The file does not exist, or is empty.
     if fs::metadata(path).map_or(true, |about| about.is_file() && about.len() == 0) {
         return Ok(());
@@ -199,10 +248,7 @@ fn check_waves(path: &Path) -> Result<(), String> {
         && head == WAVES;
     match is_waves {
         true => Ok(()),
-        false => {
-            Err("the file exists, and is not a waveform file (FST); expected a new name, or the name of a waveform file"
-                .into())
-        }
+        false => Err(WavesError::OtherFile),
     }
 }
 
@@ -267,7 +313,7 @@ impl Instance {
         words: [usize; 2],
         block: &mut dyn Edges,
         fresh: bool,
-    ) -> Result<Done, String> {
+    ) -> Result<Done, RunError> {
         let mut asked = EdgeCall { block, words };
         let mut run = RawRun {
             evals: evals.as_ptr(),
@@ -299,12 +345,12 @@ impl Instance {
         reset_until: Time,
         driven: &[u32],
         words: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), RunError> {
         let rises = |pair: &[Eval]| pair[1].clocks & 1 == 1 && pair[0].clocks & 1 == 0;
         let first = usize::from(evals.first().is_some_and(|eval| eval.clocks & 1 == 1));
         let edges = first + evals.windows(2).filter(|pair| rises(pair)).count();
         if driven.len() < edges * words {
-            return Err(format!("{edges} edges, but {} words", driven.len()));
+            return Err(RunError::TooFewWords { edges, words: driven.len() });
         }
         let (model, error) = (self.model.as_ptr(), &mut self.error);
         let (count, len) = (evals.len(), error.len());
@@ -326,8 +372,8 @@ impl Instance {
     }
 
     /// Returns the library's reason why it has ended.
-    fn ended(&self) -> String {
-        explained(text(&self.error[..]), &self.library.path)
+    fn ended(&self) -> RunError {
+        RunError::Ended(explained(text(&self.error[..]), &self.library.path))
     }
 
     /// Shows these words in the waves from the next edge.
@@ -340,17 +386,16 @@ impl Instance {
     ///
     /// # Errors
     /// If the file cannot be created, a file of another kind exists, or the library was built without waves.
-    pub(crate) fn waves(&mut self, path: &Path, [from, to]: [Time; 2]) -> Result<(), String> {
+    pub(crate) fn waves(&mut self, path: &Path, [from, to]: [Time; 2]) -> Result<(), WavesError> {
         check_waves(path)?;
-        let path = CString::new(path.as_os_str().as_encoded_bytes())
-            .map_err(|_| "the file name contains a zero byte".to_owned())?;
+        let path = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| WavesError::ZeroByte)?;
         // SAFETY: the model is alive, and the name ends with a zero byte.
         let opened =
             unsafe { (self.library.ops.waves)(self.model.as_ptr(), path.as_ptr(), from.as_ps(), to.as_ps()) };
         match opened {
             0 => Ok(()),
-            2 => Err("the library has no waves; run `riser rtl build --waves`".to_owned()),
-            _ => Err("the file cannot be written".to_owned()),
+            2 => Err(WavesError::NoWaves),
+            _ => Err(WavesError::Unwritable),
         }
     }
 }

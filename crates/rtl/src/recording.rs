@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Records the inputs of a design in a run. A minimal C++ loop can then replay them, to measure what riser adds.
 
-use crate::loader::{Eval, Instance, LoadError, Loaded};
+use crate::loader::{Eval, Instance, LoadError, Loaded, RunError};
 use crate::model::in_folder;
 use plug::Shared;
+use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 use thiserror::Error;
@@ -60,9 +61,15 @@ pub enum ReplayError {
     /// The slot is not only reset at the beginning.
     #[error("the slot is reset during the lab")]
     Reset,
-    /// Error of the library or the design.
+    /// The folder of the design cannot be entered.
     #[error("{0}")]
-    Design(String),
+    Folder(io::Error),
+    /// The library cannot create the design.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// Error of the design.
+    #[error(transparent)]
+    Design(#[from] RunError),
 }
 
 impl Recording {
@@ -94,8 +101,7 @@ impl Recording {
             return Err(ReplayError::TooLong(self.cycles()));
         }
         let made = in_folder(&folder, || Instance::create(&library, seed));
-        let wrong = |e: LoadError| ReplayError::Design(e.to_string());
-        let instance = made.map_err(|e| ReplayError::Design(e.to_string()))?.map_err(wrong)?;
+        let instance = made.map_err(ReplayError::Folder)??;
         Ok(Replay { instance, recorder: self.0.clone() })
     }
 }
@@ -114,6 +120,6 @@ impl Replay {
     pub fn run(mut self) -> Result<(), ReplayError> {
         let recorder = &self.recorder;
         let replayed = recorder.change(|r| self.instance.replay(&r.evals, r.reset_until, &r.driven, r.words));
-        replayed.map_err(ReplayError::Design)
+        Ok(replayed?)
     }
 }

@@ -144,7 +144,7 @@ impl Rtl {
                 self.block.pass(done.passed);
                 self.clocks.pass(done.evals);
             }
-            Err(why) => self.fail(&why),
+            Err(why) => self.fail(&why.to_string()),
         }
         true
     }

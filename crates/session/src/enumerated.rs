@@ -4,17 +4,33 @@
 
 use crate::Session;
 use fabric::{Limits, Stop};
-use host::Cpu;
 use host::cpu::AsyncProgram;
 use host::firmware::{Function, HostMap, Path, System, enumerate_host};
 use host::os::{Failures, ObservedProgram};
+use host::{Cpu, DriverError};
 use lab::schema::{Hanging, Lab};
-use lab::{BuildOptions, Hierarchy, LabFile, OwnProgram};
+use lab::{BuildError, BuildOptions, Hierarchy, LabFile, OwnProgram};
 use plug::RunContext;
 use plug::site::NativeCode;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use thiserror::Error;
 use tlp::{Bdf, Duration, Time};
+
+/// Reason why a lab was not enumerated.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum EnumerateError {
+    /// The lab cannot be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// Enumeration has failed.
+    #[error("{0}")]
+    Failed(String),
+    /// The run has ended early.
+    #[error("{0}")]
+    Stopped(Stop),
+}
 
 /// The hierarchy that enumeration has found.
 #[derive(Clone, Debug)]
@@ -82,7 +98,7 @@ pub enum Place {
 ///
 /// # Errors
 /// A part that cannot be built, an error of enumeration, or the waiting parts if the run makes no progress.
-pub fn enumerate(file: &LabFile) -> Result<Enumerated, String> {
+pub fn enumerate(file: &LabFile) -> Result<Enumerated, EnumerateError> {
     enumerate_with(file, RunContext::default())
 }
 
@@ -90,7 +106,7 @@ pub fn enumerate(file: &LabFile) -> Result<Enumerated, String> {
 ///
 /// # Errors
 /// As [`enumerate`].
-pub fn enumerate_with(file: &LabFile, context: RunContext) -> Result<Enumerated, String> {
+pub fn enumerate_with(file: &LabFile, context: RunContext) -> Result<Enumerated, EnumerateError> {
     file.check_runs_alone()?;
     let ports = Hierarchy::port_paths(file)?;
     let result: Rc<RefCell<Option<Found>>> = Rc::default();
@@ -101,7 +117,7 @@ pub fn enumerate_with(file: &LabFile, context: RunContext) -> Result<Enumerated,
         let program = |cpu: Cpu| async move {
             let found = look(&cpu, &map, &requests).await?;
             *kept.borrow_mut() = Some(found);
-            Ok::<(), String>(())
+            Ok::<(), DriverError>(())
         };
         let program = AsyncProgram::with_pool(payloads, memory, program);
         Box::new(ObservedProgram { program, failures: Failures::default(), config_requests })
@@ -112,8 +128,8 @@ pub fn enumerate_with(file: &LabFile, context: RunContext) -> Result<Enumerated,
     let found = result.take();
     match (found, stop) {
         (Some(found), Stop::Finished) => Ok(named(&file.lab, ports, found)),
-        (_, Stop::Failed(why)) => Err(why),
-        (_, stop) => Err(stop.to_string()),
+        (_, Stop::Failed(why)) => Err(EnumerateError::Failed(why)),
+        (_, stop) => Err(EnumerateError::Stopped(stop)),
     }
 }
 
@@ -125,7 +141,7 @@ struct Found {
     config_requests: u64,
 }
 
-async fn look(cpu: &Cpu, map: &HostMap, requests: &Cell<u64>) -> Result<Found, String> {
+async fn look(cpu: &Cpu, map: &HostMap, requests: &Cell<u64>) -> Result<Found, DriverError> {
     let system = enumerate_host(cpu, map).await?;
     let took = cpu.now().since(Time::ZERO);
     let config_requests = requests.get();

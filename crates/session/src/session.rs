@@ -11,7 +11,7 @@ use fabric::Fabric;
 use host::memory::HostMemory;
 use host::os::{EventLog, HotPlugEvent};
 use lab::profile::HostBasis;
-use lab::{Assembly, BuildOptions, JoinPoint, LabFile, LinkInfo, OutsideHost, SlotInfo, Wakes};
+use lab::{Assembly, BuildError, BuildOptions, JoinPoint, LabFile, LinkInfo, OutsideHost, SlotInfo, Wakes};
 use plug::plugged::AnyReport;
 use plug::transfers::Transfers;
 use plug::{Report as DeviceFigures, Shared};
@@ -51,7 +51,7 @@ impl Session {
     ///
     /// # Errors
     /// A part that cannot be built or joined, with the reason.
-    pub fn new(file: &LabFile) -> Result<Session, String> {
+    pub fn new(file: &LabFile) -> Result<Session, BuildError> {
         Session::with(file, BuildOptions::default())
     }
 
@@ -59,7 +59,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn with(file: &LabFile, options: BuildOptions) -> Result<Session, String> {
+    pub fn with(file: &LabFile, options: BuildOptions) -> Result<Session, BuildError> {
         let (journal, commands) = (Journal::default(), Commands::of(&file.lab));
         let mut outside = |number, payloads: &PayloadPool| {
             let memory = OutsideMemory::new(journal.clone(), number);

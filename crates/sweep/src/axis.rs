@@ -6,6 +6,7 @@ use crate::schema::{Number, Range, Scale};
 use crate::value::{Value, tidy};
 use plug::file::FileError;
 use std::ops;
+use thiserror::Error;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -247,7 +248,7 @@ fn levels(
         }
         DeValue::Table(table) => {
             let range: Range = file.read(Spanned::new(value.span(), table.clone()))?;
-            spread_out(&range).map_err(|why| wrong(value.span(), &why))
+            spread_out(&range).map_err(|why| wrong(value.span(), &why.to_string()))
         }
         _ => {
             let why = "expected a list, as [3, 4, 5], or a range, as { from = 1, to = 32, points = 6, scale = \"log\" }";
@@ -256,30 +257,43 @@ fn levels(
     }
 }
 
+/// Reason why a range is illegal.
+#[derive(Clone, Copy, PartialEq, Debug, Error)]
+enum RangeError {
+    #[error("from {0} to {1}: expected finite numbers of which the second is greater")]
+    Order(f64, f64),
+    #[error("from {0}: expected a number above 0 with scale = \"log\"")]
+    LogFrom(f64),
+    #[error("both step and points: expected only one of them")]
+    StepAndPoints,
+    #[error("step with scale = \"log\": expected points")]
+    LogStep,
+    #[error("step of {0}: expected a step above 0 that gives at most {MAX_VALUES} values")]
+    Step(f64),
+}
+
 /// Returns the values of a range.
-fn spread_out(range: &Range) -> Result<Levels, String> {
+fn spread_out(range: &Range) -> Result<Levels, RangeError> {
     let (low, high) = (range.from.float(), range.to.float());
     if !(low.is_finite() && high.is_finite() && low < high) {
-        return Err(format!("from {low} to {high}: expected finite numbers of which the second is greater"));
+        return Err(RangeError::Order(low, high));
     }
     if range.scale == Scale::Log && low <= 0.0 {
-        return Err(format!("from {low}: expected a number above 0 with scale = \"log\""));
+        return Err(RangeError::LogFrom(low));
     }
     let shares = |n: u64| (0..n).map(move |i| i as f64 / (n - 1) as f64);
     let values: Vec<f64> = match (range.step, range.points) {
         (None, None) => return Ok(Levels::Between(range.from, range.to, range.scale)),
-        (Some(_), Some(_)) => return Err("both step and points: expected only one of them".into()),
+        (Some(_), Some(_)) => return Err(RangeError::StepAndPoints),
         (Some(_), None) if range.scale == Scale::Log => {
-            return Err("step with scale = \"log\": expected points".into());
+            return Err(RangeError::LogStep);
         }
         (None, Some(points)) => shares(points).map(|s| spread(low, high, range.scale, s)).collect(),
         (Some(step), None) => {
             let step = step.float();
             let count = (high - low) / step;
             if !(step > 0.0 && count < MAX_VALUES as f64) {
-                return Err(format!(
-                    "step of {step}: expected a step above 0 that gives at most {MAX_VALUES} values"
-                ));
+                return Err(RangeError::Step(step));
             }
             // Rounding errors must not drop the last step.
             (0..=(count + 1e-9) as u64).map(|n| low + step * n as f64).collect()

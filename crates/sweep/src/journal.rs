@@ -64,7 +64,36 @@ pub enum JournalError {
         /// The line, from 1.
         line: usize,
         /// The fault.
-        why: String,
+        why: LineError,
+    },
+}
+
+/// Reason why a line of a journal is damaged.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum LineError {
+    /// The line was changed.
+    #[error("its checksum does not match its text")]
+    Checksum,
+    /// The file is not a journal.
+    #[error("it does not begin with the header of a journal")]
+    NoJournal,
+    /// The first line is not a header.
+    #[error("no header: {0}")]
+    Header(serde_json::Error),
+    /// The journal has another version.
+    #[error("version {0}: expected {VERSION}")]
+    Version(u32),
+    /// The line is not a record.
+    #[error("no record: {0}")]
+    Record(serde_json::Error),
+    /// The record is of a point that the sweep does not have.
+    #[error("point {point}: expected 0 to {last}")]
+    Point {
+        /// Number of the point.
+        point: u64,
+        /// Number of the last point.
+        last: u64,
     },
 }
 
@@ -84,7 +113,7 @@ pub struct Contents {
 /// # Errors
 /// The number of a line, from 1, and its fault: the line is damaged and is not the last line, or it is no record of
 /// this version.
-pub fn read(bytes: &[u8]) -> Result<Contents, (usize, String)> {
+pub fn read(bytes: &[u8]) -> Result<Contents, (usize, LineError)> {
     let mut contents = Contents { header: None, records: Vec::new(), whole_bytes: 0 };
     let mut number = 0;
     while contents.whole_bytes < bytes.len() {
@@ -96,7 +125,7 @@ pub fn read(bytes: &[u8]) -> Result<Contents, (usize, String)> {
             // The last line, complete or not, may not have been written to its end.
             return match end.is_none_or(|end| end + 1 == rest.len()) {
                 true => Ok(contents),
-                false => Err((number, "its checksum does not match its text".into())),
+                false => Err((number, LineError::Checksum)),
             };
         };
         line(&mut contents, text).map_err(|why| (number, why))?;
@@ -111,18 +140,18 @@ fn checked(line: &[u8]) -> Option<&str> {
     (line[SUM] == b' ' && digest(text).as_bytes() == sum).then(|| std::str::from_utf8(text).ok())?
 }
 
-fn line(contents: &mut Contents, text: &str) -> Result<(), String> {
+fn line(contents: &mut Contents, text: &str) -> Result<(), LineError> {
     let Some(header) = &contents.header else {
-        let header: Header = serde_json::from_str(text).map_err(|e| format!("no header: {e}"))?;
+        let header: Header = serde_json::from_str(text).map_err(LineError::Header)?;
         if header.riser_sweep_journal != VERSION {
-            return Err(format!("version {}: expected {VERSION}", header.riser_sweep_journal));
+            return Err(LineError::Version(header.riser_sweep_journal));
         }
         contents.header = Some(header);
         return Ok(());
     };
-    let record: Record = serde_json::from_str(text).map_err(|e| format!("no record: {e}"))?;
+    let record: Record = serde_json::from_str(text).map_err(LineError::Record)?;
     if record.point >= header.points {
-        return Err(format!("point {}: expected 0 to {}", record.point, header.points.saturating_sub(1)));
+        return Err(LineError::Point { point: record.point, last: header.points.saturating_sub(1) });
     }
     contents.records.push(record);
     Ok(())
@@ -193,9 +222,7 @@ impl Journal {
         let contents = read(&bytes).map_err(damaged)?;
         match contents.header {
             // Some other file, which must not be overwritten.
-            None if bytes.len() > written(header).len() => {
-                Err(damaged((1, "it does not begin with the header of a journal".into())))
-            }
+            None if bytes.len() > written(header).len() => Err(damaged((1, LineError::NoJournal))),
             None => Ok(None),
             Some(found) if found != *header => Err(JournalError::OtherSweep(path.clone())),
             Some(_) => {

@@ -5,6 +5,7 @@ use crate::expr::Expr;
 use crate::schema::{self, Aim, Number};
 use crate::value::Value;
 use serde_json::Value as Json;
+use std::fmt;
 use std::ops::Range;
 
 /// Value of a metric.
@@ -102,24 +103,52 @@ pub(crate) fn measure(
 /// Keys whose value names an element of the report's lists.
 const NAMES: [&str; 4] = ["name", "slot", "direction", "kind"];
 
+/// Reason why a path of a report leads to no figure.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum NoFigure {
+    /// There is nothing of this name at the path `of`. `known` are the names there.
+    Missing { name: String, of: String, known: Vec<String> },
+    /// The path leads to a table or list with these names.
+    Table { path: String, known: Vec<String> },
+}
+
+impl fmt::Display for NoFigure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoFigure::Missing { name, of, known } => {
+                write!(f, "no `{name}` in ")?;
+                if of.is_empty() {
+                    f.write_str("the report")?
+                } else {
+                    write!(f, "`{of}`")?
+                }
+                match known.is_empty() {
+                    true => f.write_str(", which is empty"),
+                    false => write!(f, "; known names: {}", known.join(", ")),
+                }
+            }
+            NoFigure::Table { path, known } if known.is_empty() => {
+                write!(f, "`{path}` is not a figure, and contains none")
+            }
+            NoFigure::Table { path, known } => {
+                write!(f, "`{path}` is not a figure; it contains {}", known.join(", "))
+            }
+        }
+    }
+}
+
 /// Returns the figure at `path` of a report. An element of a list is selected by its name, or by its index from 0. The
 /// name of the list may be omitted before this value.
-pub(crate) fn find(report: &Json, path: &[String]) -> Result<Figure, String> {
+pub(crate) fn find(report: &Json, path: &[String]) -> Result<Figure, NoFigure> {
     let mut at = report;
     for (depth, name) in path.iter().enumerate() {
-        at = below(at, name).ok_or_else(|| {
-            let done =
-                if depth == 0 { "the report".to_owned() } else { format!("`{}`", path[..depth].join(".")) };
-            match there(at) {
-                all if all.is_empty() => format!("no `{name}` in {done}, which is empty"),
-                all => format!("no `{name}` in {done}; known names: {}", all.join(", ")),
-            }
+        at = below(at, name).ok_or_else(|| NoFigure::Missing {
+            name: name.clone(),
+            of: path[..depth].join("."),
+            known: there(at),
         })?;
     }
-    Value::of_json(at).ok_or_else(|| match there(at) {
-        all if all.is_empty() => format!("`{}` is not a figure, and contains none", path.join(".")),
-        all => format!("`{}` is not a figure; it contains {}", path.join("."), all.join(", ")),
-    })
+    Value::of_json(at).ok_or_else(|| NoFigure::Table { path: path.join("."), known: there(at) })
 }
 
 fn below<'j>(at: &'j Json, name: &str) -> Option<&'j Json> {
@@ -218,7 +247,7 @@ mod tests {
             ("devices.nic.counters", "`devices.nic.counters` is not a figure; it contains a b"),
         ] {
             let keys = plug::file::key_path(path).unwrap();
-            assert_eq!(find(&report(), &keys), Err(why.to_owned()), "{path}");
+            assert_eq!(find(&report(), &keys).unwrap_err().to_string(), *why, "{path}");
         }
     }
 

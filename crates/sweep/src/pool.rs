@@ -134,8 +134,7 @@ impl Pool<'_, '_> {
         let progress = self.run.progress();
         let wanted = (progress.points - progress.recorded).min(self.how.count.max(1) as u64);
         while (self.workers.len() as u64) < wanted {
-            let worker = Worker::start(&self.how.command, self.next, &self.order, &self.sender)
-                .map_err(RunError::Worker)?;
+            let worker = Worker::start(&self.how.command, self.next, &self.order, &self.sender)?;
             self.workers.insert(self.next, worker);
             self.next += 1;
             self.done.started += 1;

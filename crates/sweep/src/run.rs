@@ -10,6 +10,8 @@ use plug::counted;
 use plug::profile::Basis;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
+use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 use thiserror::Error;
 
@@ -31,9 +33,20 @@ pub enum RunError {
     /// A record that does not belong to this sweep, and the reason.
     #[error("record of point {0}: {1}")]
     Record(u64, String),
-    /// A worker cannot be started, or does not answer correctly.
+    /// A worker refuses the sweep, or ends before it answers.
     #[error("{0}")]
     Worker(String),
+    /// The command for workers is empty.
+    #[error("no command for workers")]
+    NoCommand,
+    /// A worker cannot be started.
+    #[error("worker {}: {error}", program.display())]
+    Start {
+        /// The program.
+        program: OsString,
+        /// The error of the system.
+        error: io::Error,
+    },
 }
 
 /// Progress of a sweep.

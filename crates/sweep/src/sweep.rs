@@ -8,7 +8,7 @@ use crate::record::{Outcome, Point, Record};
 use crate::rounds::Round;
 use crate::value::Value;
 use fabric::Stop;
-use lab::{BuildOptions, FileError, FileErrors, Folder, LabFile, Overrides, Reader};
+use lab::{BuildError, BuildOptions, FileError, FileErrors, Folder, LabFile, Overrides, Reader};
 use plug::Models;
 use plug::file::{KeptFiles, digest};
 use plug::site::NativeCode;
@@ -107,7 +107,7 @@ impl Sweep {
             self.reader.parse(&self.lab.path, &self.lab.text, self.folder.clone(), &Overrides::new(given))
         };
         let base = read(&[])?;
-        base.check_runs_alone().map_err(|why| FileError::whole(&self.lab.path, why))?;
+        base.check_runs_alone().map_err(|why| FileError::whole(&self.lab.path, why.to_string()))?;
         let wrong = |place, errors: FileErrors| {
             let first = errors.all().first().map_or_else(String::new, |error| error.message.clone());
             FileError::at(&self.file.path, &self.file.text, place, first)
@@ -230,7 +230,7 @@ impl Sweep {
     }
 
     /// Builds the lab of a point.
-    fn session(&self, file: &LabFile) -> Result<Session, String> {
+    fn session(&self, file: &LabFile) -> Result<Session, BuildError> {
         Session::with(file, BuildOptions::native(self.native))
     }
 
@@ -258,12 +258,12 @@ impl Sweep {
             Ok(file) => file,
             Err(errors) => return refused(told(&errors)),
         };
-        if let Err(why) = file.check_runs_alone() {
-            return refused(why);
+        if let Err(error) = file.check_runs_alone() {
+            return refused(error.to_string());
         }
         let mut session = match self.session(&file) {
             Ok(session) => session,
-            Err(why) => return refused(why),
+            Err(error) => return refused(error.to_string()),
         };
         let begun = cpu();
         let slices = Slices { events: SLICE, max_events: self.parsed.max_events.unwrap_or(u64::MAX) };

@@ -8,7 +8,7 @@ use crate::error::{Context, Result, bad_file, read};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, elf};
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// An image, and the release of its kernel (`uname -r`) if found.
@@ -57,7 +57,7 @@ pub enum Image {
 pub fn open(path: &Path) -> Result<Opened> {
     let bytes = read(path)?;
     if bytes.starts_with(b"\x7fELF") {
-        return match has_entry(&bytes).map_err(|what| bad_file(path, what))? {
+        return match has_entry(&bytes).map_err(|error| bad_file(path, error.to_string()))? {
             true => Ok(Opened { image: Image::File(path.to_owned()), release: banner(&bytes) }),
             false => Err(bad_file(
                 path,
@@ -66,7 +66,7 @@ pub fn open(path: &Path) -> Result<Opened> {
             )),
         };
     }
-    let unpacked = unpack(&bytes).map_err(|what| bad_file(path, what))?;
+    let unpacked = unpack(&bytes).map_err(|error| bad_file(path, error.to_string()))?;
     let release = banner(&unpacked);
     match has_entry(&unpacked).map_err(|what| bad_file(path, format!("in the payload: {what}")))? {
         true => Ok(Opened { image: Image::Unpacked(unpacked), release }),
@@ -116,24 +116,104 @@ fn memmem(bytes: &[u8], what: &[u8]) -> Option<usize> {
     }
 }
 
+/// Reason why a file is not a kernel that a guest can run. Each message has the offset and the expected value.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KernelError {
+    /// The file is neither ELF nor a bzImage.
+    #[error(
+        "not a kernel: expected an ELF file, or a bzImage with 55 aa at offset {:#x} and \"HdrS\" at {MAGIC:#x}",
+        SECTOR - 2
+    )]
+    NoKernel,
+    /// The boot protocol is too old.
+    #[error(
+        "boot protocol {}.{:02} at offset {PROTOCOL:#x}, expected 2.08 or later, whose header has the payload's offset",
+        .0 >> 8,
+        .0 & 0xff
+    )]
+    Protocol(u16),
+    /// The payload is not within the file.
+    #[error(
+        "the payload is {length} bytes at {start:#x} (by the header at {PAYLOAD_OFFSET:#x}), but the file has {file} bytes"
+    )]
+    Payload {
+        /// Offset of the payload.
+        start: usize,
+        /// Length of the payload in bytes.
+        length: usize,
+        /// Length of the file in bytes.
+        file: usize,
+    },
+    /// The file ends within its header.
+    #[error("{length} bytes, too short for a kernel: offset {missing:#x} is missing")]
+    TooShort {
+        /// Length of the file in bytes.
+        length: usize,
+        /// The offset that is missing.
+        missing: usize,
+    },
+    /// The payload at this offset has no length.
+    #[error("the payload at {0:#x} is shorter than 4 bytes")]
+    ShortPayload(usize),
+    /// The payload states a size that is too large.
+    #[error("the payload at {at:#x} states an unpacked size of {length} bytes, expected at most {LONGEST}")]
+    UnpackedSize {
+        /// Offset of the payload.
+        at: usize,
+        /// The stated size.
+        length: usize,
+    },
+    /// The payload cannot be unpacked.
+    #[error("the {kind} payload at {at:#x} is damaged: {error}")]
+    Damaged {
+        /// The compression.
+        kind: &'static str,
+        /// Offset of the payload.
+        at: usize,
+        /// The error of the decompressor.
+        error: io::Error,
+    },
+    /// The payload has an unknown compression.
+    #[error(
+        "the payload at {at:#x} begins with {start:02x?}, expected xz (fd 37 7a 58), zstd (28 b5 2f fd) or ELF (7f 45 4c 46): \
+         use the kernel's vmlinux instead"
+    )]
+    Compression {
+        /// Offset of the payload.
+        at: usize,
+        /// Its first bytes.
+        start: Vec<u8>,
+    },
+    /// The payload has another size than it states.
+    #[error("the payload at {at:#x} unpacks to {length} bytes, expected {expected} by its last four bytes")]
+    Unpacked {
+        /// Offset of the payload.
+        at: usize,
+        /// Its size.
+        length: usize,
+        /// The stated size.
+        expected: usize,
+    },
+    /// The ELF file is damaged.
+    #[error("a damaged ELF file: {0}")]
+    Elf(object::read::Error),
+    /// The kernel is for another processor.
+    #[error("a kernel for machine {0} (e_machine at offset 0x12), expected x86-64 ({x86_64})", x86_64 = elf::EM_X86_64)]
+    Machine(u16),
+}
+
 /// Unpacks the `vmlinux` in a bzImage.
 ///
 /// # Errors
 /// The error, with the offset and the expected value.
-pub fn unpack(image: &[u8]) -> std::result::Result<Vec<u8>, String> {
+pub fn unpack(image: &[u8]) -> std::result::Result<Vec<u8>, KernelError> {
     if word(image, SECTOR - 2, 2)? != 0xaa55 || image.get(MAGIC..MAGIC + 4) != Some(b"HdrS") {
-        return Err(format!(
-            "not a kernel: expected an ELF file, or a bzImage with 55 aa at offset {:#x} and \"HdrS\" at {MAGIC:#x}",
-            SECTOR - 2
-        ));
+        return Err(KernelError::NoKernel);
     }
     let protocol = word(image, PROTOCOL, 2)? as u16;
     if protocol < PROTOCOL_WITH_PAYLOAD {
-        return Err(format!(
-            "boot protocol {}.{:02} at offset {PROTOCOL:#x}, expected 2.08 or later, whose header has the payload's offset",
-            protocol >> 8,
-            protocol & 0xff
-        ));
+        return Err(KernelError::Protocol(protocol));
     }
     let sectors = match word(image, SETUP_SECTORS, 1)? {
         0 => 4,
@@ -141,82 +221,66 @@ pub fn unpack(image: &[u8]) -> std::result::Result<Vec<u8>, String> {
     };
     let start = (sectors + 1) * SECTOR + word(image, PAYLOAD_OFFSET, 4)?;
     let length = word(image, PAYLOAD_LENGTH, 4)?;
-    let payload = start.checked_add(length).and_then(|end| image.get(start..end)).ok_or(format!(
-        "the payload is {length} bytes at {start:#x} (by the header at {PAYLOAD_OFFSET:#x}), but the file has {} bytes",
-        image.len()
-    ))?;
+    let payload = start.checked_add(length).and_then(|end| image.get(start..end));
+    let payload = payload.ok_or(KernelError::Payload { start, length, file: image.len() })?;
     decompress(payload, start)
 }
 
 /// Returns the little-endian number of `bytes` bytes at an offset.
-fn word(image: &[u8], offset: usize, bytes: usize) -> std::result::Result<usize, String> {
-    let found = image
-        .get(offset..offset + bytes)
-        .ok_or(format!("{} bytes, too short for a kernel: offset {offset:#x} is missing", image.len()))?;
+fn word(image: &[u8], offset: usize, bytes: usize) -> std::result::Result<usize, KernelError> {
+    let found = image.get(offset..offset + bytes);
+    let found = found.ok_or(KernelError::TooShort { length: image.len(), missing: offset })?;
     Ok(found.iter().rev().fold(0, |value, byte| value << 8 | usize::from(*byte)))
 }
 
 /// Unpacks the payload. Its last four bytes are the unpacked length.
-fn decompress(payload: &[u8], at: usize) -> std::result::Result<Vec<u8>, String> {
-    let (packed, length) =
-        payload.split_last_chunk::<4>().ok_or(format!("the payload at {at:#x} is shorter than 4 bytes"))?;
+fn decompress(payload: &[u8], at: usize) -> std::result::Result<Vec<u8>, KernelError> {
+    let (packed, length) = payload.split_last_chunk::<4>().ok_or(KernelError::ShortPayload(at))?;
     let length = u32::from_le_bytes(*length) as usize;
     if length > LONGEST {
-        return Err(format!(
-            "the payload at {at:#x} states an unpacked size of {length} bytes, expected at most {LONGEST}"
-        ));
+        return Err(KernelError::UnpackedSize { at, length });
     }
-    let failed = |kind: &str, e: String| format!("the {kind} payload at {at:#x} is damaged: {e}");
+    let failed = |kind, error| KernelError::Damaged { kind, at, error };
     let unpacked = match packed {
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => xz(packed, length).map_err(|e| failed("xz", e))?,
         [0x28, 0xb5, 0x2f, 0xfd, ..] => zstd(packed, length).map_err(|e| failed("zstd", e))?,
         [0x7f, b'E', b'L', b'F', ..] => packed.to_vec(),
         _ => {
             let start = &packed[..packed.len().min(4)];
-            return Err(format!(
-                "the payload at {at:#x} begins with {start:02x?}, expected xz (fd 37 7a 58), zstd (28 b5 2f fd) or ELF (7f 45 4c 46): \
-                 use the kernel's vmlinux instead"
-            ));
+            return Err(KernelError::Compression { at, start: start.to_vec() });
         }
     };
     if unpacked.len() != length {
-        return Err(format!(
-            "the payload at {at:#x} unpacks to {} bytes, expected {length} by its last four bytes",
-            unpacked.len()
-        ));
+        return Err(KernelError::Unpacked { at, length: unpacked.len(), expected: length });
     }
     Ok(unpacked)
 }
 
 /// Reads up to `length` bytes, and one more to detect excess.
-fn take(reader: impl Read, length: usize) -> std::result::Result<Vec<u8>, String> {
+fn take(reader: impl Read, length: usize) -> io::Result<Vec<u8>> {
     let mut out = Vec::with_capacity(length + 1);
-    reader.take(length as u64 + 1).read_to_end(&mut out).map_err(|e| e.to_string())?;
+    reader.take(length as u64 + 1).read_to_end(&mut out)?;
     Ok(out)
 }
 
 /// Unpacks xz data of at most `length` bytes. If the data are longer, one byte more is returned.
-pub(crate) fn xz(packed: &[u8], length: usize) -> std::result::Result<Vec<u8>, String> {
+pub(crate) fn xz(packed: &[u8], length: usize) -> io::Result<Vec<u8>> {
     take(lzma_rust2::XzReader::new(packed, true), length)
 }
 
 /// Unpacks zstd data, with the limit of [`xz`].
-pub(crate) fn zstd(packed: &[u8], length: usize) -> std::result::Result<Vec<u8>, String> {
-    let decoder = ruzstd::decoding::StreamingDecoder::new(packed).map_err(|e| e.to_string())?;
+pub(crate) fn zstd(packed: &[u8], length: usize) -> io::Result<Vec<u8>> {
+    let decoder = ruzstd::decoding::StreamingDecoder::new(packed).map_err(io::Error::other)?;
     take(decoder, length)
 }
 
 /// Returns whether an ELF file has the entry point at which QEMU starts a `vmlinux`.
-fn has_entry(bytes: &[u8]) -> std::result::Result<bool, String> {
-    let bad = |e: object::read::Error| format!("a damaged ELF file: {e}");
+fn has_entry(bytes: &[u8]) -> std::result::Result<bool, KernelError> {
+    let bad = KernelError::Elf;
     let header = elf::FileHeader64::<Endianness>::parse(bytes).map_err(bad)?;
     let endian = header.endian().map_err(bad)?;
     if header.e_machine(endian) != elf::EM_X86_64 {
-        return Err(format!(
-            "a kernel for machine {} (e_machine at offset 0x12), expected x86-64 ({})",
-            header.e_machine(endian),
-            elf::EM_X86_64
-        ));
+        return Err(KernelError::Machine(header.e_machine(endian)));
     }
     for segment in header.program_headers(endian, bytes).map_err(bad)? {
         let Some(mut notes) = segment.notes(endian, bytes).map_err(bad)? else { continue };

@@ -45,19 +45,21 @@ impl Module {
             Some("zst") => kernel::zstd(&bytes, LONGEST).map_err(|e| bad(format!("damaged zstd: {e}")))?,
             _ => bytes,
         };
-        Module::parse(file_name(path), bytes).map_err(bad)
+        Module::parse(path, bytes)
     }
 
-    fn parse(name: String, bytes: Vec<u8>) -> std::result::Result<Module, String> {
-        let info = modinfo(&bytes)?;
+    fn parse(path: &Path, bytes: Vec<u8>) -> Result<Module> {
+        let info = modinfo(path, &bytes)?;
         let text = String::from_utf8_lossy(&info);
         let values = |key: &str| -> Vec<&str> {
             text.split('\0').filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect()
         };
         let vermagic = values("vermagic");
         let kernel = vermagic.first().and_then(|v| v.split(' ').next());
-        let kernel = kernel.ok_or("not a kernel module: no vermagic in its .modinfo section")?.to_owned();
-        let name = values("name").first().map_or(name, |name| plain(name));
+        let kernel = kernel
+            .ok_or_else(|| bad_file(path, "not a kernel module: no vermagic in its .modinfo section"))?
+            .to_owned();
+        let name = values("name").first().map_or_else(|| file_name(path), |name| plain(name));
         let depends =
             values("depends").into_iter().flat_map(|v| v.split(',')).filter(|v| !v.is_empty()).map(plain);
         let soft = |key: &str| values("softdep").into_iter().flat_map(|line| soft(line, key)).collect();
@@ -91,12 +93,14 @@ fn file_name(path: &Path) -> String {
     plain(name.split(".ko").next().unwrap_or_default())
 }
 
-fn modinfo(bytes: &[u8]) -> std::result::Result<Vec<u8>, String> {
-    let file = ElfFile64::<Endianness>::parse(bytes).map_err(|e| format!("not a kernel module: {e}"))?;
-    let section = file.section_by_name(".modinfo").ok_or("not a kernel module: no section .modinfo")?;
+fn modinfo(path: &Path, bytes: &[u8]) -> Result<Vec<u8>> {
+    let file = ElfFile64::<Endianness>::parse(bytes);
+    let file = file.map_err(|e| bad_file(path, format!("not a kernel module: {e}")))?;
+    let section = file.section_by_name(".modinfo");
+    let section = section.ok_or_else(|| bad_file(path, "not a kernel module: no section .modinfo"))?;
     let endian = file.endian();
     let data = section.elf_section_header().data(endian, bytes);
-    data.map(<[u8]>::to_vec).map_err(|e| format!("damaged section .modinfo: {e}"))
+    data.map(<[u8]>::to_vec).map_err(|e| bad_file(path, format!("damaged section .modinfo: {e}")))
 }
 
 /// The modules of one kernel.

@@ -2,10 +2,10 @@
 //! Repeats the run of a lab with designs in RTL: with other initial values, or compared with the design alone.
 
 use fabric::Stop;
-use lab::{BuildOptions, LabFile};
+use lab::{BuildError, BuildOptions, LabFile};
 use plug::RunContext;
 use plug::site::NativeCode;
-use rtl::{Divergence, Recording, ReplayError};
+use rtl::{Divergence, DivergenceError, Recording, ReplayError};
 use serde::Serialize;
 use session::{Session, cpu_seconds};
 use thiserror::Error;
@@ -14,7 +14,11 @@ use thiserror::Error;
 ///
 /// # Errors
 /// The lab cannot be built, has no design that runs, or runs longer than riser can record.
-pub fn compare_seeds(file: &LabFile, native: NativeCode, seeds: u64) -> Result<Option<Divergence>, String> {
+pub fn compare_seeds(
+    file: &LabFile,
+    native: NativeCode,
+    seeds: u64,
+) -> Result<Option<Divergence>, DivergenceError<BuildError>> {
     let seeds: Vec<u64> = (1..=seeds).collect();
     rtl::compare_seeds(&seeds, |context| {
         let options = BuildOptions { native, context, ..BuildOptions::default() };
@@ -40,9 +44,12 @@ pub struct DesignSpeed {
 /// The reason why a speed cannot be measured.
 #[derive(Debug, Error)]
 pub enum DesignSpeedError {
-    /// The lab cannot be built, or fails.
+    /// The lab cannot be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The run of the lab fails.
     #[error("{0}")]
-    Run(String),
+    Run(Stop),
     /// The design cannot run alone.
     #[error(transparent)]
     Replay(#[from] ReplayError),
@@ -81,12 +88,12 @@ impl DesignSpeed {
 /// Runs a lab. Returns the CPU seconds of the run.
 fn run_lab(file: &LabFile, native: NativeCode, context: RunContext) -> Result<f64, DesignSpeedError> {
     let options = BuildOptions { native, context, ..BuildOptions::default() };
-    let mut session = Session::with(file, options).map_err(DesignSpeedError::Run)?;
+    let mut session = Session::with(file, options)?;
     let before = cpu_seconds();
     let stop = session.run_to_end();
     let seconds = cpu_seconds() - before;
     match stop {
-        Stop::Failed(_) | Stop::NoProgress(_) => Err(DesignSpeedError::Run(stop.to_string())),
+        Stop::Failed(_) | Stop::NoProgress(_) => Err(DesignSpeedError::Run(stop)),
         _ => Ok(seconds),
     }
 }

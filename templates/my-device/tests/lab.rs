@@ -17,7 +17,7 @@ fn run(set: &[&str]) -> Result<Report, String> {
     let models = my_device::models().map_err(|e| e.to_string())?;
     let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
     let file = parse_with(&models, &path, &text, Folder::of(&path), &Overrides::new(&set));
-    let mut session = Session::new(&file.map_err(|e| e.to_string())?)?;
+    let mut session = Session::new(&file.map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
     let stop = session.run_to_end();
     let report = session.report("labs/my-device.toml", &stop, 0.0);
     if stop == Stop::Finished { Ok(report) } else { Err(stop.to_string()) }

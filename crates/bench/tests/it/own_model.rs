@@ -161,7 +161,7 @@ fn rejects_transfers_that_the_model_does_not_offer() {
         ("memory", "no transfers of model `memory`: expected dma-engine, pcie-bench, reader"),
         ("none", "no model `none`: expected dma-engine, pcie-bench, reader"),
     ] {
-        assert_eq!(models().offering(name).unwrap_err(), says);
+        assert_eq!(models().offering(name).unwrap_err().to_string(), says);
     }
     let good = plan("reader");
     for (plan, says) in [

@@ -18,11 +18,13 @@
 //!
 //! An expression is compiled to a tree of at most [`MAX_TERMS`] terms. Evaluation never allocates. Parsing never panics.
 
+mod error;
 mod parse;
 mod sieve;
 pub mod terms;
 mod values;
 
+pub use error::{FilterError, FilterErrorKind};
 pub use sieve::Sieve;
 pub use values::duration_ps;
 
@@ -54,28 +56,6 @@ pub struct Filter {
     root: Node,
     terms: Vec<Term>,
 }
-
-/// Error in an expression.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FilterError {
-    /// The expression.
-    pub expression: String,
-    /// Column of the error, in characters from 1.
-    pub column: usize,
-    /// The error, and what was expected.
-    pub what: String,
-}
-
-/// The message, then the expression with a mark under the column.
-impl fmt::Display for FilterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let FilterError { expression, column, what } = self;
-        let line: String = expression.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        write!(f, "filter, column {column}: {what}\n  {line}\n  {:>column$}", "^")
-    }
-}
-
-impl std::error::Error for FilterError {}
 
 impl FromStr for Filter {
     type Err = FilterError;

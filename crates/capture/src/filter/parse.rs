@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parses the text of an expression into a tree.
 
-use super::terms::{self, Field, Op, Term};
-use super::{FilterError, MAX_DEPTH, MAX_TERMS, Node};
+use super::terms::{Field, Op, Term};
+use super::{FilterError, FilterErrorKind, MAX_DEPTH, MAX_TERMS, Node};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Token {
@@ -32,12 +32,12 @@ pub(super) fn parse(expression: &str) -> Result<(Node, Vec<Term>), FilterError> 
     let root = parser.expression()?;
     match parser.peek() {
         Token::End => Ok((root, parser.terms)),
-        _ => Err(parser.error("expected and, or, && or ||".to_owned())),
+        _ => Err(parser.error(FilterErrorKind::NoOperator)),
     }
 }
 
-fn error(expression: &str, column: usize, what: String) -> FilterError {
-    FilterError { expression: expression.to_owned(), column, what }
+fn error(expression: &str, column: usize, kind: FilterErrorKind) -> FilterError {
+    FilterError { expression: expression.to_owned(), column, kind }
 }
 
 fn is_word(c: char) -> bool {
@@ -70,13 +70,7 @@ fn tokens(expression: &str) -> Result<Vec<(usize, Token)>, FilterError> {
             ('"', _) => quoted(expression, &chars, at)?,
             (c, _) if is_word(*c) => word(&chars[at..]),
             (c, _) => {
-                return Err(error(
-                    expression,
-                    at + 1,
-                    format!(
-                        "unexpected {c:?}: expected terms such as type=MRd, and, or, not, or parentheses"
-                    ),
-                ));
+                return Err(error(expression, at + 1, FilterErrorKind::Character(*c)));
             }
         };
         tokens.push((at + 1, token));
@@ -90,7 +84,7 @@ fn quoted(expression: &str, chars: &[char], at: usize) -> Result<(Token, usize),
     let text: String = chars[at + 1..].iter().take_while(|c| **c != '"').collect();
     let len = text.chars().count() + 2;
     if at + len > chars.len() {
-        return Err(error(expression, at + 1, "a quotation mark is not closed".to_owned()));
+        return Err(error(expression, at + 1, FilterErrorKind::OpenQuotation));
     }
     Ok((Token::Quoted(text), len))
 }
@@ -123,8 +117,8 @@ impl Parser<'_> {
         token
     }
 
-    fn error(&self, what: String) -> FilterError {
-        error(self.expression, self.column(), what)
+    fn error(&self, kind: FilterErrorKind) -> FilterError {
+        error(self.expression, self.column(), kind)
     }
 
     fn expression(&mut self) -> Result<Node, FilterError> {
@@ -147,7 +141,7 @@ impl Parser<'_> {
 
     fn negation(&mut self) -> Result<Node, FilterError> {
         if self.depth == MAX_DEPTH {
-            return Err(self.error(format!("more than {MAX_DEPTH} nested parentheses and nots")));
+            return Err(self.error(FilterErrorKind::TooDeep));
         }
         match self.peek() {
             Token::Not => {
@@ -164,7 +158,7 @@ impl Parser<'_> {
                 self.depth -= 1;
                 match self.peek() {
                     Token::Close => self.next(),
-                    _ => return Err(self.error("expected and, or, or a closing parenthesis".to_owned())),
+                    _ => return Err(self.error(FilterErrorKind::OpenParenthesis)),
                 };
                 Ok(node)
             }
@@ -174,29 +168,29 @@ impl Parser<'_> {
 
     fn term(&mut self) -> Result<Node, FilterError> {
         if self.terms.len() == MAX_TERMS {
-            return Err(self.error(format!("more than {MAX_TERMS} terms")));
+            return Err(self.error(FilterErrorKind::TooManyTerms));
         }
         let column = self.column();
         let Token::Word(name) = self.peek().clone() else {
-            return Err(self.error(format!("expected a term: {}", terms::names())));
+            return Err(self.error(FilterErrorKind::NoTerm));
         };
         self.next();
         let term = match *self.peek() {
             Token::Op(op) => self.comparison(&name, column, op)?,
-            _ => Term::flag(&name).map_err(|what| error(self.expression, column, what))?,
+            _ => Term::flag(&name).map_err(|kind| error(self.expression, column, kind))?,
         };
         self.terms.push(term);
         Ok(Node::Term(self.terms.len() - 1))
     }
 
     fn comparison(&mut self, name: &str, column: usize, op: Op) -> Result<Term, FilterError> {
-        let field = Field::compared(name).map_err(|what| error(self.expression, column, what))?;
-        field.check(op).map_err(|what| self.error(what))?;
+        let field = Field::compared(name).map_err(|kind| error(self.expression, column, kind))?;
+        field.check(op).map_err(|kind| self.error(kind))?;
         self.next();
         let (Token::Word(value) | Token::Quoted(value)) = self.peek().clone() else {
-            return Err(self.error(format!("expected a value for {name}: {}", field.legal())));
+            return Err(self.error(FilterErrorKind::NoValue { name: field.name, legal: field.legal() }));
         };
-        let term = Term::compare(&field, op, &value).map_err(|what| self.error(what))?;
+        let term = Term::compare(&field, op, &value).map_err(|kind| self.error(kind))?;
         self.next();
         Ok(term)
     }

@@ -4,6 +4,7 @@
 //! [`FIELDS`] defines all terms as data. The trace page reads it as JSON, so its fields, flags, legal values and
 //! messages are the same.
 
+use super::FilterErrorKind;
 use super::values::{self, duration_ps, integer};
 use crate::decode::{Kind as What, Record, TlpRecord};
 use crate::matcher::{Errors, Target, Transaction, named_bytes};
@@ -354,7 +355,7 @@ pub(super) fn names() -> String {
 
 /// Suggests a field if its name is an abbreviation of `name` (as `dir` is of `direction`), or `name` is one of its
 /// name.
-fn suggestion(name: &str) -> String {
+pub(super) fn suggestion(name: &str) -> String {
     let is_near =
         |field: &&Field| name.len() >= 2 && (name.starts_with(field.name) || field.name.starts_with(name));
     let nearest = FIELDS.iter().filter(is_near).max_by_key(|field| field.name.len());
@@ -369,12 +370,12 @@ impl Field {
     /// Returns the field of this name, for a comparison with a value.
     ///
     /// # Errors
-    /// A message if the name is unknown or a flag.
-    pub(super) fn compared(name: &str) -> Result<Field, String> {
+    /// The name is unknown or a flag.
+    pub(super) fn compared(name: &str) -> Result<Field, FilterErrorKind> {
         match Field::named(name) {
             Some(field) if field.value.is_some() => Ok(field),
-            Some(_) => Err(format!("{name} is a flag: it has no value")),
-            None => Err(format!("unknown field {name:?}: expected {}{}", names(), suggestion(name))),
+            Some(_) => Err(FilterErrorKind::Flag(name.to_owned())),
+            None => Err(FilterErrorKind::UnknownField(name.to_owned())),
         }
     }
 
@@ -386,11 +387,11 @@ impl Field {
     /// Checks that an operator is legal for the field.
     ///
     /// # Errors
-    /// A message with the legal operators.
-    pub(super) fn check(&self, op: Op) -> Result<(), String> {
+    /// The field has no order, and the operator is not = or !=.
+    pub(super) fn check(&self, op: Op) -> Result<(), FilterErrorKind> {
         match self.value {
             Some(Value::Word(_) | Value::Id(_)) if !op.is_equality() => {
-                Err(format!("{} is not a number: expected = or !=", self.name))
+                Err(FilterErrorKind::NotNumber(self.name))
             }
             _ => Ok(()),
         }
@@ -546,21 +547,21 @@ impl Term {
     /// Returns the flag of this name.
     ///
     /// # Errors
-    /// A message with the legal names or values, if the name is unknown or needs a value.
-    pub(super) fn flag(name: &str) -> Result<Term, String> {
-        let field = Field::named(name)
-            .ok_or_else(|| format!("unknown term {name:?}: expected {}{}", names(), suggestion(name)))?;
-        let flag = field.flag.ok_or_else(|| format!("{name} needs a value: expected {}", field.legal))?;
+    /// The name is unknown or needs a value.
+    pub(super) fn flag(name: &str) -> Result<Term, FilterErrorKind> {
+        let field = Field::named(name).ok_or_else(|| FilterErrorKind::UnknownTerm(name.to_owned()))?;
+        let Field { name, legal, .. } = field;
+        let flag = field.flag.ok_or(FilterErrorKind::NeedsValue { name, legal })?;
         Ok(Term { test: Test::Flag(flag), negated: false, text: name.to_owned() })
     }
 
     /// Returns the comparison of a field with a value.
     ///
     /// # Errors
-    /// A message with the legal values, if the value is not legal.
-    pub(super) fn compare(field: &Field, op: Op, value: &str) -> Result<Term, String> {
-        let Field { name, legal, .. } = field;
-        let illegal = || format!("{value:?} is not a value of {name}: expected {legal}");
+    /// The value is not legal.
+    pub(super) fn compare(field: &Field, op: Op, value: &str) -> Result<Term, FilterErrorKind> {
+        let Field { name, legal, .. } = *field;
+        let illegal = || FilterErrorKind::Value { value: value.to_owned(), name, legal };
         let test = field.test(op, value).ok_or_else(illegal)?;
         Ok(Term { test, negated: op == Op::Ne, text: format!("{name}{}\"{value}\"", op.sign()) })
     }

@@ -57,6 +57,38 @@ const ROLES: [(&str, Role); 19] = [
     ("tready", Role::Tready),
 ];
 
+/// Reason why a map of columns is illegal.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ColumnsError {
+    /// A part of the map has no `=`.
+    #[error("`{0}`: expected NAME=COLUMN")]
+    NoColumn(String),
+    /// A name is unknown.
+    #[error("`{0}`: expected one of {names}", names = ROLES.map(|(name, _)| name).join(", "))]
+    Role(String),
+    /// A column has the number 0.
+    #[error("`{0}`: columns count from 1")]
+    Zero(String),
+    /// A column is empty.
+    #[error("`{0}`: no column")]
+    Empty(String),
+    /// A name is given twice.
+    #[error("`{0}` is given twice")]
+    Twice(String),
+    /// Two names exclude each other.
+    #[error("`{0}` and `{1}` exclude each other")]
+    Exclusive(String, String),
+    /// There is a column with byte enables, and no stream that needs it; or the reverse.
+    #[error("tuser, which has the byte enables, needs rq or cq")]
+    Enables,
+    /// The columns together are neither TLPs nor a stream.
+    #[error(
+        "expected tlp, or header and data, or tdata and tlast with tkeep, tvalid, tready; rq, rc, cq or cc in place of tdata of descriptors, with tuser for rq and cq; also time_ns and dir"
+    )]
+    Combination,
+}
+
 /// The columns of a CSV file, such as `time_ns=1,dir=2,header=3,data=4`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Columns(pub(super) Vec<(Role, Column)>, pub(super) Option<Stream>);
@@ -72,29 +104,27 @@ impl Columns {
 }
 
 impl FromStr for Columns {
-    type Err = String;
+    type Err = ColumnsError;
 
-    fn from_str(text: &str) -> Result<Columns, String> {
-        let (mut columns, mut names) = (Columns(Vec::new(), None), Vec::new());
+    fn from_str(text: &str) -> Result<Columns, ColumnsError> {
+        let (mut columns, mut names) = (Columns(Vec::new(), None), Vec::<&str>::new());
         for part in text.split(',') {
             let (name, column) =
-                part.split_once('=').ok_or_else(|| format!("`{part}`: expected NAME=COLUMN"))?;
-            let role = ROLES.iter().find(|(known, _)| *known == name.trim()).ok_or_else(|| {
-                let names: Vec<&str> = ROLES.iter().map(|(name, _)| *name).collect();
-                format!("`{name}`: expected one of {}", names.join(", "))
-            })?;
+                part.split_once('=').ok_or_else(|| ColumnsError::NoColumn(part.to_owned()))?;
+            let role = ROLES.iter().find(|(known, _)| *known == name.trim());
+            let role = role.ok_or_else(|| ColumnsError::Role(name.to_owned()))?;
             let column = match column.trim().parse() {
-                Ok(0) => return Err(format!("`{part}`: columns count from 1")),
+                Ok(0) => return Err(ColumnsError::Zero(part.to_owned())),
                 Ok(number) => Column::Number(number),
-                Err(_) if column.trim().is_empty() => return Err(format!("`{part}`: no column")),
+                Err(_) if column.trim().is_empty() => return Err(ColumnsError::Empty(part.to_owned())),
                 Err(_) => Column::Name(column.trim().to_owned()),
             };
             let name = name.trim();
             let is_same = |other: Role| std::mem::discriminant(&other) == std::mem::discriminant(&role.1);
             if let Some(at) = columns.0.iter().position(|(role, _)| is_same(*role)) {
                 return Err(match names[at] {
-                    other if other == name => format!("`{name}` is given twice"),
-                    other => format!("`{other}` and `{name}` exclude each other"),
+                    other if other == name => ColumnsError::Twice(name.to_owned()),
+                    other => ColumnsError::Exclusive(other.to_owned(), name.to_owned()),
                 });
             }
             names.push(name);
@@ -106,12 +136,11 @@ impl FromStr for Columns {
         let tlast = columns.has(|role| role == Role::Tlast);
         let has_enables = columns.1.is_some_and(Stream::has_enables);
         if has_enables != columns.has(|role| role == Role::Tuser) {
-            return Err("tuser, which has the byte enables, needs rq or cq".to_owned());
+            return Err(ColumnsError::Enables);
         }
         match (tlp, tdata, tlast) {
             (true, false, false) | (false, true, true) => Ok(columns),
-            _ => Err("expected tlp, or header and data, or tdata and tlast with tkeep, tvalid, tready; rq, rc, cq or cc in place of tdata of descriptors, with tuser for rq and cq; also time_ns and dir"
-                .to_owned()),
+            _ => Err(ColumnsError::Combination),
         }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors in files: unreadable parts, and files with an unknown format.
 
-use super::{MAX_BLOCK_LEN, MAX_FRAME_LEN, MAX_INTERFACES};
+use super::{LineError, MAX_BLOCK_LEN, MAX_FRAME_LEN, MAX_INTERFACES};
 use std::io;
 
 /// An unreadable part of a file.
@@ -43,7 +43,7 @@ pub enum Fault {
         /// Line number, from 1.
         line: u64,
         /// The reason.
-        what: String,
+        what: LineError,
     },
 }
 

@@ -34,11 +34,11 @@ use std::ops::Range;
 use std::path::Path;
 use text::Text;
 
-pub use columns::{Column, Columns};
+pub use columns::{Column, Columns, ColumnsError};
 pub use fault::{Defect, Fault, OpenError};
 pub use format::{ByteOrder, FileFormat, ReadOptions};
 pub use interface::{Direction, End, Interface};
-pub use text::{MAX_LINE, TextLine};
+pub use text::{LineError, MAX_LINE, PacketError, TextLine};
 
 /// Link type of Ethernet (`LINKTYPE_ETHERNET`), which carries NetTLP.
 pub const LINKTYPE_ETHERNET: u16 = 1;
@@ -363,16 +363,15 @@ impl Format {
         if starts.is_some_and(pcap::is_magic) && may_be(FileFormat::Pcap) {
             let pcap = pcap::Pcap::parse(window).and_then(|(pcap, interface)| {
                 source.skip(pcap::FILE_HEADER_LEN);
-                interfaces.push(interface).map_err(|defect| defect.to_string())?;
+                interfaces.push(interface).map_err(|defect| Unreadable::Unknown(defect.to_string()))?;
                 Ok(Format::Pcap(pcap))
             });
-            return Ok(pcap.map_err(Unreadable::Unknown));
+            return Ok(pcap);
         }
         if options.format.is_none_or(FileFormat::is_text)
             && let Some(text) = Text::detect(source, options)?
         {
-            let text = text.map(|text| Format::Text(Box::new(text)));
-            return Ok(text.map_err(Unreadable::Option));
+            return Ok(text.map(|text| Format::Text(Box::new(text))));
         }
         Ok(Err(Unreadable::Unknown(unknown(source.window(), options.format))))
     }

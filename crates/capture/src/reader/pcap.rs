@@ -7,7 +7,7 @@
 //! ```
 
 use super::source::{Order, Source, cut_short, resync};
-use super::{Defect, Found, Interface, MAX_FRAME_LEN, Mark, Step};
+use super::{Defect, Found, Interface, MAX_FRAME_LEN, Mark, Step, Unreadable};
 use crate::time::{Resolution, Timestamp};
 use std::io::{self, Read};
 
@@ -38,9 +38,11 @@ pub(super) const fn is_magic(bytes: u32) -> bool {
 
 impl Pcap {
     /// Reads the file header, whose magic number the caller has checked.
-    pub(super) fn parse(window: &[u8]) -> Result<(Pcap, Interface), String> {
+    pub(super) fn parse(window: &[u8]) -> Result<(Pcap, Interface), Unreadable> {
         if window.len() < FILE_HEADER_LEN {
-            return Err(format!("it holds {} bytes, a pcap header needs {FILE_HEADER_LEN}", window.len()));
+            let have = window.len();
+            let what = format!("it holds {have} bytes, a pcap header needs {FILE_HEADER_LEN}");
+            return Err(Unreadable::Unknown(what));
         }
         let (order, resolution) = match Order::Big.u32(window, 0) {
             0xa1b2_c3d4 => (Order::Big, Resolution::MICROSECONDS),
@@ -50,7 +52,7 @@ impl Pcap {
         };
         let version = order.u16(window, 4);
         if version != 2 {
-            return Err(format!("pcap of version {version}: expected 2"));
+            return Err(Unreadable::Unknown(format!("pcap of version {version}: expected 2")));
         }
         // The upper half of this field describes a frame check sequence.
         let link_type = order.u32(window, 20) as u16;

@@ -197,7 +197,7 @@ fn reports_filter_errors_with_column() {
     ];
     for (expression, column, what) in rows {
         let error = expression.parse::<Filter>().unwrap_err();
-        assert!(error.column == column && error.what.contains(what), "{expression}: {error:?}");
+        assert!(error.column == column && error.kind.to_string().contains(what), "{expression}: {error:?}");
     }
     let text = "type=MRd and tag=5x".parse::<Filter>().unwrap_err().to_string();
     let expected = "filter, column 18: \"5x\" is not a value of tag: expected 0 to 1023, or a range such as 0..32\n  \

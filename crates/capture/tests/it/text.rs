@@ -874,7 +874,7 @@ fn rejects_invalid_columns() {
         ("tdata=1", "expected tlp, or header and data, or tdata and tlast "),
     ];
     for (columns, error) in rows {
-        let got = columns.parse::<riser_capture::Columns>().unwrap_err();
+        let got = columns.parse::<riser_capture::Columns>().unwrap_err().to_string();
         assert!(got.starts_with(error), "{columns}: {got}");
     }
     let asked = ReadOptions { format: Some(FileFormat::Csv), ..ReadOptions::default() };

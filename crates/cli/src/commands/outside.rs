@@ -117,7 +117,7 @@ impl Read<'_> {
         let capture = self.outputs.claim_if("--capture", capture.as_deref())?;
         let record = self.outputs.claim_if("--record", record.as_deref())?;
         let options = BuildOptions::native(self.opening.native.leave());
-        let session = Session::with(&self.file, options).map_err(Failure::Run)?;
+        let session = Session::with(&self.file, options).map_err(Failure::run)?;
         output::warn(session.warnings());
         let mut driver = Driver::new(session, clock);
         let [capture, record] = [capture.map(Place::open).transpose()?, record.map(Place::open).transpose()?];

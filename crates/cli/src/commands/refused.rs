@@ -3,21 +3,10 @@
 
 use crate::output;
 use session::report::RefusalReport;
-use tlp::rules::Refusal;
-
-/// Describes the refusals of the component `place`.
-pub(super) fn of(place: &str, refusals: &[Refusal]) -> Vec<RefusalReport> {
-    refusals.iter().map(|refusal| RefusalReport::new(place.to_owned(), *refusal)).collect()
-}
-
-/// Returns a line for each refusal that is not routine.
-pub(super) fn lines(refusals: &[RefusalReport]) -> impl Iterator<Item = String> {
-    refusals.iter().filter(|refusal| !refusal.routine).map(RefusalReport::to_string)
-}
 
 /// Prints the refusals of a command that has ended on standard error.
 pub(super) fn note(refusals: &[RefusalReport]) {
-    lines(refusals).for_each(output::note);
+    RefusalReport::lines(refusals).for_each(output::note);
 }
 
 /// The kinds of refused TLPs that were printed so far.

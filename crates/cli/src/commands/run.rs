@@ -124,13 +124,13 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     if let Some(seed) = args.seed {
         file.lab.seed = seed;
     }
-    file.check_runs_alone().map_err(Failure::Run)?;
+    file.check_runs_alone().map_err(Failure::run)?;
     let interrupted = interrupt::flag()?;
     let triggers = rtl::Triggers::default();
     let build = || {
         let (native, context) = (args.native.leave(), RunContext::with(triggers.clone()));
         Session::with(&file, BuildOptions { native, context, ..BuildOptions::default() })
-            .map_err(Failure::Run)
+            .map_err(Failure::run)
     };
     let mut session = build()?;
     if triggers.are_wanted() {

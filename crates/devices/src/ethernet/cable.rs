@@ -5,7 +5,7 @@
 use super::{Arrival, EthernetPort, Inbox, MAX_FRAMES_ON_WIRE, Modes, inbox};
 use crate::queue::Queue;
 use plug::Attachment;
-use plug::place::Input;
+use plug::place::{Input, InputError};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -174,7 +174,7 @@ impl EthernetPort for Cable {
 
 /// The recorded inputs are frames without change, and [`LinkInput`]s, which are shorter than any frame.
 impl Attachment for Cable {
-    fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
+    fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, InputError> {
         Ok(match LinkInput::parse(input)? {
             Some(link) => link.join(self, now),
             None => FrameFromWire(input).join(self, now),
@@ -222,15 +222,15 @@ impl LinkInput {
     const PLUGGED: u8 = 1;
 
     /// Returns `None` if the bytes are a frame.
-    fn parse(input: &[u8]) -> Result<Option<LinkInput>, String> {
+    fn parse(input: &[u8]) -> Result<Option<LinkInput>, InputError> {
         let &[kind, value] = input else { return Ok(None) };
         let link = match (kind, Modes::from_bits(value)) {
             (LinkInput::FAR, Some(modes)) => LinkInput::Far(modes),
             (LinkInput::PLUGGED, _) if value < 2 => LinkInput::Plugged(value == 1),
             _ => {
-                return Err(format!(
+                return Err(InputError::Value(format!(
                     "link state {kind:02x} {value:02x}, expected 00 00 to 00 1f, 01 00 or 01 01"
-                ));
+                )));
             }
         };
         Ok(Some(link))

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use thiserror::Error;
 use tlp::{Duration, Time};
 
 /// Storage unit in bytes. A unit that was never written is not stored, and reads as zero.
@@ -338,20 +339,32 @@ impl MediaPath {
     }
 }
 
+/// Reason why the file of a namespace cannot be used.
+#[derive(Debug, Error)]
+enum NamespaceError {
+    /// The file cannot be opened.
+    #[error("{name}: {error}")]
+    File { name: String, error: io::Error },
+    /// The file is too short.
+    #[error("file of {bytes} bytes in blocks of 4096, expected at least {least}")]
+    TooShort { bytes: u64, least: u64 },
+}
+
 impl NamespaceSettings {
     /// The namespace, with its file in `folder`.
-    fn open(&self, folder: &Folder, has_cache: bool) -> Result<Namespace, String> {
+    fn open(&self, folder: &Folder, has_cache: bool) -> Result<Namespace, NamespaceError> {
         let (store, there) = match &self.file {
             None => (Store::holding(&[]), None),
             Some(name) => {
-                let (store, bytes) = Store::open(folder, name).map_err(|why| format!("{name}: {why}"))?;
+                let (store, bytes) = Store::open(folder, name)
+                    .map_err(|error| NamespaceError::File { name: name.clone(), error })?;
                 (store, Some(bytes / 4096 * 4096))
             }
         };
         let bytes = self.size_bytes.or(there).unwrap_or(DEFAULT_BYTES);
         match there {
             Some(there) if there < bytes || bytes == 0 => {
-                Err(format!("file of {there} bytes in blocks of 4096, expected at least {}", bytes.max(4096)))
+                Err(NamespaceError::TooShort { bytes: there, least: bytes.max(4096) })
             }
             _ => Ok(Namespace::new(store, bytes, self.block.bytes(), has_cache)),
         }

@@ -61,7 +61,7 @@ impl Fabric {
             return Some(Stop::NoProgress(vec![line.clone()]));
         }
         match self.outcome() {
-            Some(Err(why)) => Some(Stop::Failed(why)),
+            Some(Err(why)) => Some(Stop::Failed(why.to_string())),
             _ if open_ended => {
                 (self.at_this_instant >= MAX_EVENTS_PER_INSTANT).then(|| self.standing_still())
             }

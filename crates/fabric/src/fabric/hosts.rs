@@ -10,6 +10,7 @@ use crate::ledger::{Ledger, Turn};
 use crate::queue::{Event, SortedQueue};
 use crate::root::RootComplex;
 use crate::topology::{HostId, OfHost};
+use host::DriverError;
 use host::memory::HostMemory;
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
@@ -23,7 +24,7 @@ pub(super) struct HostSide {
     pub(super) root_ports: Vec<usize>,
     pub(super) program: Option<HostSlot>,
     /// The result of the program, once it has ended.
-    outcome: Option<Result<(), String>>,
+    outcome: Option<Result<(), DriverError>>,
 }
 
 /// The hosts of a fabric.
@@ -205,7 +206,7 @@ impl Fabric {
     }
 
     /// The result of the first host's program; `None` while it runs, or if there is none.
-    pub fn host_outcome(&self) -> Option<&Result<(), String>> {
+    pub fn host_outcome(&self) -> Option<&Result<(), DriverError>> {
         self.hosts[HostId::FIRST].outcome.as_ref()
     }
 
@@ -222,10 +223,11 @@ impl Fabric {
 
     /// The result of all programs: the first failure, or success once all have ended; `None` while any runs, or if
     /// there is none.
-    pub(super) fn outcome(&self) -> Option<Result<(), String>> {
+    pub(super) fn outcome(&self) -> Option<Result<(), DriverError>> {
         let mut of_programs = self.hosts.iter().enumerate().filter(|(_, host)| host.program.is_some());
         let failed = of_programs.clone().find_map(|(n, host)| match &host.outcome {
-            Some(Err(why)) => Some(self.of_host(n, why)),
+            Some(Err(why)) if self.hosts.len() == 1 => Some(why.clone()),
+            Some(Err(why)) => Some(why.clone().at(format!("host {n}"))),
             _ => None,
         });
         if let Some(why) = failed {

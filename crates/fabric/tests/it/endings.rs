@@ -6,7 +6,7 @@ use crate::common::system::{Arrivals, Raw, System, bar, text};
 use device::Io;
 use device::io::{MAX_POLLS_PER_INSTANT, Request, yield_now};
 use endpoint::{CreditReturn, TlpPort};
-use host::{HostInput, HostOutput, HostProgram};
+use host::{DriverError, HostInput, HostOutput, HostProgram};
 use riser_fabric::{
     AddressMap, Direction, Fabric, FabricConfig, FaultAction, FrameKind, HostConfig, HostProfile, Limits,
     LinkId, PortId, Side, SlotConfig, Stop,
@@ -216,7 +216,7 @@ impl HostProgram for Babbler {
     fn poll_timeout(&self) -> Option<Time> {
         None
     }
-    fn outcome(&self) -> Option<Result<(), String>> {
+    fn outcome(&self) -> Option<Result<(), DriverError>> {
         None
     }
 }

@@ -8,7 +8,7 @@ use config::{Bar, Builder, ConfigSpace, Identity, MsiLayout, PcieLayout};
 use device::io::Request;
 use device::{AsyncDevice, Io};
 use endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig, TlpPort};
-use host::{HostInput, HostInterrupt, HostMemory, HostOutput, HostProgram, HostReadId, Wire};
+use host::{DriverError, HostInput, HostInterrupt, HostMemory, HostOutput, HostProgram, HostReadId, Wire};
 use riser_fabric::{
     Above, Fabric, FabricConfig, HostConfig, HostId, HostProfile, Limits, NoHost, SlotConfig, Stop,
     TopologyError,
@@ -60,7 +60,7 @@ struct State {
     /// Whether a request is outstanding.
     waits: bool,
     wakes_at: Option<Time>,
-    outcome: Option<Result<(), String>>,
+    outcome: Option<Result<(), DriverError>>,
 }
 
 impl State {
@@ -130,7 +130,7 @@ impl HostProgram for Machine {
         self.0.borrow().wakes_at
     }
 
-    fn outcome(&self) -> Option<Result<(), String>> {
+    fn outcome(&self) -> Option<Result<(), DriverError>> {
         self.0.borrow().outcome.clone()
     }
 }

@@ -2,7 +2,7 @@
 //! Logs of a simulated host: hot-plug events and failures. [`ObservedProgram`] adds a log of them to a host program.
 
 use crate::cpu::AsyncProgram;
-use crate::{HostInput, HostOutput, HostProgram};
+use crate::{DriverError, HostInput, HostOutput, HostProgram};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tlp::Time;
@@ -87,7 +87,7 @@ impl HostProgram for ObservedProgram {
         self.program.poll_timeout()
     }
 
-    fn outcome(&self) -> Option<Result<(), String>> {
+    fn outcome(&self) -> Option<Result<(), DriverError>> {
         self.program.outcome()
     }
 

@@ -190,7 +190,7 @@ fn reads_writes_and_configuration_accesses_leave_in_order_and_get_their_answers(
     assert_eq!(host.program.outcome(), None);
     let refused = HostError::Completion(CompletionError::UnsupportedRequest);
     host.answer(read, Err(refused));
-    assert_eq!(host.program.outcome(), Some(Err(refused.to_string())));
+    assert_eq!(host.program.outcome(), Some(Err(refused.into())));
     assert_eq!((host.program.poll_timeout(), host.program.waits_for()), (None, None));
 }
 
@@ -224,7 +224,7 @@ fn rejects_answer_of_wrong_length() {
         let mut host = Host::new(async |cpu: Cpu| cpu.read_u32(0xf000_0000).await.map(|_| ()));
         let read = host.next();
         host.answer(read, Ok(bytes));
-        assert_eq!(host.program.outcome(), Some(Err(HostError::BadCompletion.to_string())));
+        assert_eq!(host.program.outcome(), Some(Err(HostError::BadCompletion.into())));
     }
 }
 

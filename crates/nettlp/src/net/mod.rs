@@ -7,6 +7,7 @@
 //! | device software | upstream's ports | [`TaggedCarrier`] |
 //! | device software | a riser session | [`SessionCarrier`] |
 //! | adapter | all peers on all ports, sessions included | [`AdapterSockets`] |
+//! | observer | all frames of an interface, which it never answers | [`LiveCapture`] |
 //!
 //! Sockets are bound only to addresses that the caller names. All sockets except the adapter's are connected, so
 //! the kernel drops datagrams from other senders. One thread drives one carrier. Several carriers, one per thread,
@@ -19,6 +20,7 @@ mod batch;
 mod ceiling;
 mod drops;
 mod filter;
+mod live;
 mod options;
 mod peers;
 mod queue;
@@ -32,6 +34,7 @@ pub use any::{AnyCarrier, ConnectOptions, connect};
 pub use ask::{AskOptions, AskSocket};
 pub use ceiling::{Ceiling, ceiling};
 pub use ipnet::IpNet as Network;
+pub use live::{LiveCapture, LiveCounts, LiveError};
 pub use options::{AdapterOptions, default_threads};
 pub use serve::serve;
 pub use session::{SessionCarrier, SessionConnectOptions};

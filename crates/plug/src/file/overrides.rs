@@ -4,6 +4,7 @@
 use super::error::{FileError, FileErrors};
 use std::borrow::Cow;
 use std::ops::Range;
+use thiserror::Error;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
@@ -44,12 +45,43 @@ impl Overrides {
         let mut errors = Vec::new();
         for (n, (given, lines)) in self.given.iter().zip(&self.lines).enumerate() {
             let place = len + 1 + n..len + 2 + n;
-            if let Err(message) = set(root, given, lines, &place) {
-                errors.push(FileError::setting(given, message));
+            if let Err(error) = set(root, given, lines, &place) {
+                errors.push(FileError::setting(given, error.to_string()));
             }
         }
         if errors.is_empty() { Ok(()) } else { Err(errors.into_iter().collect()) }
     }
+}
+
+/// Reason why an override cannot be applied.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+enum OverrideError {
+    /// There is no `=`.
+    #[error("expected KEY=VALUE, as link.gen=4")]
+    NoValue,
+    /// The key is no path.
+    #[error("key `{0}`, expected keys separated by dots, such as slot.0.link.gen")]
+    Key(String),
+    /// The path does not exist. Has the part of the path that does.
+    #[error("{}: {why}", if path.is_empty() { "the file".to_owned() } else { format!("`{}`", path.join(".")) })]
+    At { path: Vec<String>, why: PathError },
+}
+
+/// Reason why a path of keys does not exist.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+enum PathError {
+    /// The path goes through a value.
+    #[error("is a value, not a table with `{0}`")]
+    Value(String),
+    /// The table has no such key.
+    #[error("no `{0}`")]
+    Missing(String),
+    /// The list has no such element.
+    #[error(
+        "no element `{name}`, expected {}0 to {len}, the last of which adds one",
+        names.iter().map(|n| format!("`{n}`")).reduce(|all, n| all + ", " + &n).map_or_else(String::new, |all| all + ", or ")
+    )]
+    Element { name: String, names: Vec<String>, len: usize },
 }
 
 /// Position of the `=` after the key.
@@ -71,11 +103,9 @@ fn set<'a>(
     given: &'a str,
     [key, value]: &'a [String; 2],
     place: &Range<usize>,
-) -> Result<(), String> {
-    let Some(end) = end_of_key(given) else { return Err("expected KEY=VALUE, as link.gen=4".into()) };
-    let path = path_of(key).ok_or_else(|| {
-        format!("key `{}`, expected keys separated by dots, such as slot.0.link.gen", &given[..end])
-    })?;
+) -> Result<(), OverrideError> {
+    let Some(end) = end_of_key(given) else { return Err(OverrideError::NoValue) };
+    let path = path_of(key).ok_or_else(|| OverrideError::Key(given[..end].to_owned()))?;
     let value = match DeTable::parse(value).map(Spanned::into_inner) {
         Ok(mut table) if table.len() == 1 => table.remove("v").map(Spanned::into_inner),
         _ => None,
@@ -96,11 +126,8 @@ fn put<'a>(
     depth: usize,
     value: Spanned<DeValue<'a>>,
     place: &Range<usize>,
-) -> Result<(), String> {
-    let error = |why: String| match path[..depth].join(".").as_str() {
-        "" => format!("the file: {why}"),
-        done => format!("`{done}`: {why}"),
-    };
+) -> Result<(), OverrideError> {
+    let error = |why| OverrideError::At { path: path[..depth].to_vec(), why };
     let (name, next) = (&path[depth], path.get(depth + 1));
     // Created tables have another span than the value that is set.
     let made = next.map_or_else(|| place.clone(), |_| place.start..place.end + 1 + depth);
@@ -126,10 +153,10 @@ fn put<'a>(
             }
             list.get_mut(n)
         }
-        _ => return Err(error(format!("is a value, not a table with `{name}`"))),
+        _ => return Err(error(PathError::Value(name.clone()))),
     };
     match (below, next) {
-        (None, _) => Err(error(format!("no `{name}`"))),
+        (None, _) => Err(error(PathError::Missing(name.clone()))),
         (Some(below), Some(_)) => put(below.get_mut(), path, depth + 1, value, place),
         (Some(below), None) => {
             *below = value;
@@ -176,14 +203,13 @@ fn marked<'a>(value: DeValue<'a>, place: &Range<usize>) -> Spanned<DeValue<'a>> 
 }
 
 /// Returns the index of an element, which is given by its name or its index.
-fn element(list: &DeArray<'_>, name: &str) -> Result<usize, String> {
+fn element(list: &DeArray<'_>, name: &str) -> Result<usize, PathError> {
     let name_of = |v: &Spanned<DeValue<'_>>| -> Option<String> {
         Some(v.get_ref().as_table()?.get("name")?.get_ref().as_str()?.to_owned())
     };
     let number = || name.parse().ok().filter(|n| *n <= list.len());
     list.iter().position(|v| name_of(v).as_deref() == Some(name)).or_else(number).ok_or_else(|| {
-        let names: Vec<String> = list.iter().filter_map(name_of).map(|n| format!("`{n}`")).collect();
-        let names = if names.is_empty() { String::new() } else { format!("{}, or ", names.join(", ")) };
-        format!("no element `{name}`, expected {names}0 to {}, the last of which adds one", list.len())
+        let names = list.iter().filter_map(name_of).collect();
+        PathError::Element { name: name.to_owned(), names, len: list.len() }
     })
 }

@@ -2,7 +2,7 @@
 //! Options of the reader, as in `riser trace`; `riser-capture` defines the formats.
 
 use crate::error;
-use capture::{ByteOrder, FileFormat, ReadOptions};
+use capture::{ByteOrder, ColumnsError, FileFormat, ReadOptions};
 use pyo3::prelude::*;
 
 /// The options of `read_capture` about the format of the file.
@@ -29,8 +29,8 @@ impl Reading {
             "little" => Ok(ByteOrder::Little),
             other => Err(wrong("byte_order", other, "expected big or little")),
         };
-        let columns =
-            |text: &String| text.parse().map_err(|why: String| error::argument(format!("columns: {why}")));
+        let wrong_columns = |why: ColumnsError| error::argument(format!("columns: {why}"));
+        let columns = |text: &String| text.parse().map_err(wrong_columns);
         let user_bit = |number: &u32| match number {
             0..16 => Ok(1 << number),
             other => Err(wrong("dlt", &other.to_string(), "expected numbers of user link types, 0 to 15")),

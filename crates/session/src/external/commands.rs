@@ -17,9 +17,11 @@ use fabric::{Fabric, FaultRule, LinkChange, LinkEvent, LinkId};
 use lab::schema::{Hanging, Lab};
 use lab::{faults, links};
 use plug::Attachment;
-use plug::place::Input;
+use plug::file::FileError;
+use plug::place::{Input, InputError};
 use std::cell::RefCell;
 use std::rc::Rc;
+use thiserror::Error;
 use tlp::{Duration, Rate, Time, Width};
 
 /// The name of the place of commands.
@@ -37,6 +39,80 @@ pub const COMMAND_FORMS: [&str; 8] = [
     "fault KEY = VALUE, ...",
     "clear [NAME]",
 ];
+
+/// Reason why a command is refused.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum CommandError {
+    /// The command has too many bytes.
+    #[error("a command of {0} bytes, expected at most {MAX_COMMAND_BYTES}")]
+    TooLong(usize),
+    /// There is no such command.
+    #[error("no command `{0}`, expected {forms}", forms = COMMAND_FORMS.join("; "))]
+    Unknown(String),
+    /// The command needs the name of a slot or switch.
+    #[error("{verb} without a name: there are {known}")]
+    NoName {
+        /// The command.
+        verb: String,
+        /// The names.
+        known: String,
+    },
+    /// The lab has no slot or switch of this name.
+    #[error("no slot or switch `{name}`: there are {known}")]
+    NoLink {
+        /// The name.
+        name: String,
+        /// The legal names.
+        known: String,
+    },
+    /// The port above the link is not hot-plug capable. Has the command.
+    #[error("{0}: the port above is not hot-plug capable (hot_plug = true)")]
+    NotHotPlug(String),
+    /// The slot of this name has no attention button.
+    #[error("attention {0}: the slot has no button (hot_plug_controls = true)")]
+    NoButton(String),
+    /// A duration is illegal. Has the command.
+    #[error("{0}, expected microseconds up to 10^9, only with `cut`")]
+    Microseconds(String),
+    /// An argument is superfluous.
+    #[error("{command}: unexpected argument `{word}`")]
+    Argument {
+        /// The command.
+        command: String,
+        /// The argument.
+        word: String,
+    },
+    /// The arguments of `speed` are incomplete.
+    #[error("speed {0}, expected a name, a generation and lanes")]
+    SpeedForm(String),
+    /// The link does not have this generation.
+    #[error("speed {name}: generation {generation}, expected 1 to {most}")]
+    Generation {
+        /// The link.
+        name: String,
+        /// The generation, as given.
+        generation: String,
+        /// The highest generation of the link.
+        most: u8,
+    },
+    /// The link does not have this width.
+    #[error("speed {name}: {lanes} lanes, expected a link width up to {most}")]
+    Lanes {
+        /// The link.
+        name: String,
+        /// The lanes, as given.
+        lanes: String,
+        /// The maximum width.
+        most: u8,
+    },
+    /// A fault has no keys. Has the names of slots and switches.
+    #[error("fault: expected {keys}", keys = faults::legal_keys(.0))]
+    NoKeys(String),
+    /// A fault has an illegal key or value.
+    #[error("fault: {message}", message = .0.message)]
+    Fault(FileError),
+}
 
 /// The place of commands. Clones are handles of the same place.
 #[derive(Clone, Default)]
@@ -88,9 +164,9 @@ impl Commands {
     ///
     /// # Errors
     /// The illegal part, with the legal values.
-    pub fn parse(&self, text: &str) -> Result<LabCommand, String> {
+    pub fn parse(&self, text: &str) -> Result<LabCommand, CommandError> {
         if text.len() > MAX_COMMAND_BYTES {
-            return Err(format!("a command of {} bytes, expected at most {MAX_COMMAND_BYTES}", text.len()));
+            return Err(CommandError::TooLong(text.len()));
         }
         let text = text.trim();
         let (verb, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
@@ -103,7 +179,7 @@ impl Commands {
         Ok(LabCommand { text: text.to_owned(), acts })
     }
 
-    fn link(&self, verb: &str, rest: &str) -> Result<Vec<Act>, String> {
+    fn link(&self, verb: &str, rest: &str) -> Result<Vec<Act>, CommandError> {
         let mut words = rest.split_whitespace();
         let change = match verb {
             "cut" => LinkChange::Cut,
@@ -111,71 +187,75 @@ impl Commands {
             "remove" => LinkChange::Remove,
             "insert" => LinkChange::Insert,
             "attention" => LinkChange::PressAttention,
-            _ => return Err(format!("no command `{verb}`, expected {}", COMMAND_FORMS.join("; "))),
+            _ => return Err(CommandError::Unknown(verb.to_owned())),
         };
-        let name =
-            words.next().ok_or_else(|| format!("{verb} without a name: there are {}", self.names()))?;
+        let no_name = || CommandError::NoName { verb: verb.to_owned(), known: self.names() };
+        let name = words.next().ok_or_else(no_name)?;
         let (link, Known { hot_plug, controls, .. }) = self.find(name)?;
         let needs_hot_plug = !matches!(verb, "cut" | "restore");
         if needs_hot_plug && !*hot_plug {
-            return Err(format!("{verb} {name}: the port above is not hot-plug capable (hot_plug = true)"));
+            return Err(CommandError::NotHotPlug(format!("{verb} {name}")));
         }
         if verb == "attention" && !controls {
-            return Err(format!("attention {name}: the slot has no button (hot_plug_controls = true)"));
+            return Err(CommandError::NoButton(name.to_owned()));
         }
         let mut acts = vec![Act::Link(Duration::ZERO, link, change)];
         if let Some(word) = words.next() {
             let after = word.parse().ok().filter(|us| verb == "cut" && *us <= 1_000_000_000);
-            let us: u64 = after.ok_or_else(|| {
-                format!("{verb} {name} {word}, expected microseconds up to 10^9, only with `cut`")
-            })?;
+            let us: u64 = after.ok_or_else(|| CommandError::Microseconds(format!("{verb} {name} {word}")))?;
             acts.push(Act::Link(Duration::from_us(us), link, LinkChange::Restore));
         }
         match words.next() {
-            Some(word) => Err(format!("{verb} {name}: unexpected argument `{word}`")),
+            Some(word) => {
+                Err(CommandError::Argument { command: format!("{verb} {name}"), word: word.to_owned() })
+            }
             None => Ok(acts),
         }
     }
 
-    fn speed(&self, rest: &str) -> Result<Vec<Act>, String> {
+    fn speed(&self, rest: &str) -> Result<Vec<Act>, CommandError> {
         let [name, generation, lanes] = rest.split_whitespace().collect::<Vec<_>>()[..] else {
-            return Err(format!("speed {rest}, expected a name, a generation and lanes"));
+            return Err(CommandError::SpeedForm(rest.to_owned()));
         };
         let (link, Known { best: (most, widest), .. }) = self.find(name)?;
         let rate = generation.parse().ok().and_then(Rate::from_generation).filter(|rate| rate <= most);
-        let rate = rate.ok_or_else(|| {
-            format!("speed {name}: generation {generation}, expected 1 to {}", most.generation())
+        let rate = rate.ok_or_else(|| CommandError::Generation {
+            name: name.to_owned(),
+            generation: generation.to_owned(),
+            most: most.generation(),
         })?;
         let width = lanes.parse().ok().and_then(Width::new).filter(|width| width <= widest);
-        let width = width.ok_or_else(|| {
-            format!("speed {name}: {lanes} lanes, expected a link width up to {}", widest.lanes())
+        let width = width.ok_or_else(|| CommandError::Lanes {
+            name: name.to_owned(),
+            lanes: lanes.to_owned(),
+            most: widest.lanes(),
         })?;
         Ok(vec![Act::Link(Duration::ZERO, link, LinkChange::Speed { rate, width })])
     }
 
-    fn fault(&self, rest: &str) -> Result<Vec<Act>, String> {
+    fn fault(&self, rest: &str) -> Result<Vec<Act>, CommandError> {
         let rest = rest.trim();
         let keys = rest.strip_prefix('{').and_then(|keys| keys.strip_suffix('}')).unwrap_or(rest);
         if keys.trim().is_empty() {
-            return Err(format!("fault: expected {}", faults::legal_keys(&self.names())));
+            return Err(CommandError::NoKeys(self.names()));
         }
-        let fault = faults::read_command(keys).map_err(|why| format!("fault: {why}"))?;
+        let fault = faults::read_command(keys).map_err(CommandError::Fault)?;
         let (link, _) = self.find(fault.slot.get_ref())?;
         Ok(vec![Act::Fault(faults::rule(&fault, link))])
     }
 
     /// Ends the faults of the link with this name, or of all links.
-    fn clear(&self, rest: &str) -> Result<Vec<Act>, String> {
+    fn clear(&self, rest: &str) -> Result<Vec<Act>, CommandError> {
         match rest.trim() {
             "" => Ok((0..self.0.links.len()).map(|n| Act::Clear(LinkId(n as u32))).collect()),
             name => Ok(vec![Act::Clear(self.find(name)?.0)]),
         }
     }
 
-    fn find(&self, name: &str) -> Result<(LinkId, &Known), String> {
+    fn find(&self, name: &str) -> Result<(LinkId, &Known), CommandError> {
         let found = self.0.links.iter().enumerate().find(|(_, known)| known.name == name);
-        let (n, known) =
-            found.ok_or_else(|| format!("no slot or switch `{name}`: there are {}", self.names()))?;
+        let unknown = || CommandError::NoLink { name: name.to_owned(), known: self.names() };
+        let (n, known) = found.ok_or_else(unknown)?;
         Ok((LinkId(n as u32), known))
     }
 
@@ -198,9 +278,11 @@ impl Commands {
 }
 
 impl Attachment for Commands {
-    fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
-        let text = std::str::from_utf8(input).map_err(|e| format!("a command that is not text: {e}"))?;
-        Ok(self.parse(text)?.join(self, now))
+    fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, InputError> {
+        let text = std::str::from_utf8(input);
+        let text = text.map_err(|e| InputError::Value(format!("a command that is not text: {e}")))?;
+        let command = self.parse(text).map_err(|e| InputError::Refused(e.to_string()))?;
+        Ok(command.join(self, now))
     }
 
     fn awaits_fabric(&self) -> bool {

@@ -9,7 +9,7 @@ use super::record::{RecordSize, RecordedLab, Recorder};
 use crate::Session;
 use fabric::{Limits, Stop};
 use lab::{JoinPoint, Wakes};
-use plug::place::{Attachment, Input};
+use plug::place::{Attachment, Input, InputError};
 use std::any::Any;
 use std::io;
 use tlp::{Duration, Time};
@@ -133,7 +133,7 @@ impl Driver {
     }
 
     /// Passes a recorded input to place number `n`.
-    pub(crate) fn inject_recorded(&mut self, n: usize, input: &[u8]) -> Result<(), String> {
+    pub(crate) fn inject_recorded(&mut self, n: usize, input: &[u8]) -> Result<(), InputError> {
         let JoinPoint { place, wakes, .. } = self.session.join_points[n].clone();
         if place.take_recorded(self.now(), input)? {
             self.call(n, wakes);

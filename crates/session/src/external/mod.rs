@@ -21,7 +21,7 @@ mod replay;
 pub mod tlps;
 
 pub use clock::{Clock, Lag, SLICE_EVENTS};
-pub use commands::{COMMAND_FORMS, Commands, LINKS, LabCommand, MAX_COMMAND_BYTES};
+pub use commands::{COMMAND_FORMS, CommandError, Commands, LINKS, LabCommand, MAX_COMMAND_BYTES};
 pub use driver::{Driver, Handle};
 pub use record::{RecordSize, RecordedLab};
 pub use recording::{RECORD_HEAD_BYTES, RecordError, Recording, is_record};

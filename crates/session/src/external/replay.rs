@@ -8,8 +8,10 @@ use super::host::OUTSIDE;
 use super::record::RecordedLab;
 use super::recording::{Entry, RecordError, Recording};
 use crate::Session;
-use lab::{BuildOptions, Folder, Overrides, parse_with};
+use lab::{BuildError, BuildOptions, Folder, Overrides, parse_with};
 use plug::Models;
+use plug::file::FileErrors;
+use plug::place::InputError;
 use plug::site::NativeCode;
 use std::borrow::Cow;
 use std::path::Path;
@@ -20,14 +22,17 @@ use tlp::{Duration, Time};
 const SLICE: Duration = Duration::from_ms(1);
 
 /// Reason why a record was not replayed to its end.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[derive(Debug, Error)]
 pub enum ReplayError {
     /// The bytes are not a record.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// The lab of the record has errors.
+    #[error("the lab of the record: {0}")]
+    Lab(FileErrors),
     /// The lab of the record cannot be built.
     #[error("the lab of the record: {0}")]
-    Lab(String),
+    Build(BuildError),
     /// The record was made with another lab.
     #[error("the record was made with another lab: its {what} differs from {path}")]
     OtherLab {
@@ -52,7 +57,7 @@ pub enum ReplayError {
         /// Position in bytes.
         at: usize,
         /// The error in the input.
-        why: String,
+        why: InputError,
     },
     /// The replay differs from the recorded run.
     #[error(
@@ -127,11 +132,11 @@ impl<'a> Replay<'a> {
         let path = Path::new(&lab.path);
         let folder = Folder::of(path);
         let base = lab.files.clone().map_or(folder.clone(), |files| Folder::of_kept(folder.path(), files));
-        let mut file = parse_with(models, path, &lab.text, base, &Overrides::new(&lab.set))
-            .map_err(|e| ReplayError::Lab(e.to_string()))?;
+        let mut file =
+            parse_with(models, path, &lab.text, base, &Overrides::new(&lab.set)).map_err(ReplayError::Lab)?;
         file.lab.seed = lab.seed;
         let options = BuildOptions::native(native);
-        let session = Session::with(&file, options).map_err(ReplayError::Lab)?;
+        let session = Session::with(&file, options).map_err(ReplayError::Build)?;
         let places = places(&recording, &session)?;
         session.journal.replay();
         session.join_points.iter().for_each(|point| point.place.nobody_fetches());

@@ -18,7 +18,7 @@ use super::bytes::{Cursor, Put};
 use device::{Ready, Token};
 use endpoint::hard_block::{DesignInput, DesignOutput, TlpDesign};
 use plug::Attachment;
-use plug::place::Input;
+use plug::place::{Input, InputError};
 use std::cell::{RefCell, RefMut};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -107,7 +107,7 @@ fn class_of(output: &DesignOutput) -> Class {
 }
 
 impl Attachment for TlpPlace {
-    fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
+    fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, InputError> {
         let input = parse(input, &self.0.borrow().pool)?;
         Ok(input.join(self, now))
     }
@@ -196,8 +196,8 @@ fn emit_tlp(out: &mut Vec<u8>, tlp: &Tlp) {
     tlp.emit(&mut out[at..]);
 }
 
-fn parse(input: &[u8], pool: &PayloadPool) -> Result<TlpInput, String> {
-    let cut = || "an input of raw TLPs that is cut off".to_owned();
+fn parse(input: &[u8], pool: &PayloadPool) -> Result<TlpInput, InputError> {
+    let cut = || InputError::Form("an input of raw TLPs that is cut off");
     let mut from = Cursor::new(input);
     let kind = from.u8().ok_or_else(cut)?;
     if kind == 6 {
@@ -206,7 +206,8 @@ fn parse(input: &[u8], pool: &PayloadPool) -> Result<TlpInput, String> {
     let function = from.u16().ok_or_else(cut)?;
     let output = match kind {
         1 | 2 => {
-            let tlp = Tlp::parse(from.rest(), pool).map_err(|e| format!("not a TLP: {e}"))?;
+            let tlp =
+                Tlp::parse(from.rest(), pool).map_err(|e| InputError::Value(format!("not a TLP: {e}")))?;
             if kind == 1 {
                 DesignOutput::Tlp { function, tlp }
             } else {
@@ -216,7 +217,9 @@ fn parse(input: &[u8], pool: &PayloadPool) -> Result<TlpInput, String> {
         3 => DesignOutput::Interrupt { function, vector: from.u16().ok_or_else(cut)? },
         4 => DesignOutput::Intx { function, asserted: from.u8().ok_or_else(cut)? != 0 },
         5 => DesignOutput::Pme { function },
-        kind => return Err(format!("an input of raw TLPs of kind {kind}, expected 1 to 6")),
+        kind => {
+            return Err(InputError::Value(format!("an input of raw TLPs of kind {kind}, expected 1 to 6")));
+        }
     };
     Ok(TlpInput::Output(output))
 }

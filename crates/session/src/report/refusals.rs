@@ -41,6 +41,16 @@ pub struct RefusalReport {
 }
 
 impl RefusalReport {
+    /// Returns a report of each of `refusals`, by the part with this name.
+    pub fn all(place: &str, refusals: &[Refusal]) -> Vec<RefusalReport> {
+        refusals.iter().map(|refusal| RefusalReport::new(place.to_owned(), *refusal)).collect()
+    }
+
+    /// Returns a line for each report that is not routine.
+    pub fn lines(all: &[RefusalReport]) -> impl Iterator<Item = String> {
+        all.iter().filter(|refusal| !refusal.routine).map(RefusalReport::to_string)
+    }
+
     /// Returns a report of `refusal` by the part of the lab with this name.
     pub fn new(place: String, refusal: Refusal) -> RefusalReport {
         let (violation, rule) = (refusal.violation, refusal.violation.rule());

@@ -50,7 +50,7 @@ async fn driver(cpu: Cpu, function: FoundFunction) -> Result<(), String> {
     if bytes == [0xa5; BYTES] { Ok(()) } else { Err("not filled".into()) }
 }
 
-fn plug(slot: OneSlot, says: bool) -> Result<Session, String> {
+fn plug(slot: OneSlot, says: bool) -> Result<Session, lab::BuildError> {
     slot.plug(config(), AsyncDevice::new(move |io| filler(io, says)), driver).map(Session::from)
 }
 
@@ -222,9 +222,10 @@ fn reports_error_counts_without_progress() {
 #[test]
 fn rejects_impossible_slot() {
     let link = Link { replay_buffer_bytes: Some(1), ..Link::default() };
-    let error = plug(OneSlot { link, ..OneSlot::default() }, true).err().unwrap();
+    let error = plug(OneSlot { link, ..OneSlot::default() }, true).err().unwrap().to_string();
     assert!(error.starts_with("link: replay buffer of 1 bytes"), "{error}");
     let device = AsyncDevice::new(|io| filler(io, true));
-    let error = OneSlot::default().plug(config().bar(6, Bar::memory32(128)), device, driver).err().unwrap();
+    let error = OneSlot::default().plug(config().bar(6, Bar::memory32(128)), device, driver);
+    let error = error.err().unwrap().to_string();
     assert!(error.contains("BAR 6"), "{error}");
 }

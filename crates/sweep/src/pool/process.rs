@@ -2,6 +2,7 @@
 //! The process of one worker: its orders and replies. The pool decides about its points.
 
 use crate::record::Point;
+use crate::run::RunError;
 use crate::sweep::Sweep;
 use crate::worker::{Order, Reply};
 use std::collections::VecDeque;
@@ -69,8 +70,8 @@ impl Worker {
         number: u64,
         order: &[u8],
         events: &Sender<(u64, Event)>,
-    ) -> Result<Worker, String> {
-        let (program, arguments) = command.split_first().ok_or("no command for workers")?;
+    ) -> Result<Worker, RunError> {
+        let (program, arguments) = command.split_first().ok_or(RunError::NoCommand)?;
         let mut child = Command::new(program)
             .args(arguments)
             .envs(KEEP_MEMORY)
@@ -80,7 +81,7 @@ impl Worker {
             // Ctrl-C on the terminal goes only to the master.
             .process_group(0)
             .spawn()
-            .map_err(|e| format!("worker {}: {e}", program.display()))?;
+            .map_err(|error| RunError::Start { program: program.clone(), error })?;
         let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let told = Arc::new(Mutex::new(Vec::new()));
         let keep = Arc::clone(&told);

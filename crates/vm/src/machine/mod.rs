@@ -18,11 +18,13 @@
 mod arguments;
 mod console;
 mod log;
+mod prefix;
 mod supervisor;
 mod terminal;
 
 pub use arguments::{Accelerator, Gdb, Icount};
 pub use log::Log;
+pub use prefix::Prefixed;
 
 use crate::error::{Context, Error, Result};
 use crate::initramfs::{self, Work};

@@ -55,7 +55,7 @@ impl Programs {
                 );
                 Err(bad_file(path, why))
             }
-            Err(why) => Err(bad_file(path, why)),
+            Err(error) => Err(bad_file(path, crate::parts::qemu::no_program(&error))),
         }
     }
 

@@ -221,7 +221,8 @@ pub(super) fn merge(from: &Path, to: &Path) -> Result<()> {
 /// Returns the command that starts a program with the folder's own loader and libraries.
 fn loader(program: &Path, folder: &Path) -> Result<Vec<OsString>> {
     let bytes = crate::error::read(program)?;
-    let interpreter = interpreter(&bytes).map_err(|why| bad_file(program, why))?;
+    let interpreter = interpreter(&bytes);
+    let interpreter = interpreter.map_err(|error| bad_file(program, no_program(&error)))?;
     let interpreter = interpreter.ok_or_else(|| bad_file(program, "expected a program with a loader"))?;
     let name = interpreter.trim_start_matches('/');
     let candidates = [folder.join("usr").join(name), folder.join(name)];
@@ -231,13 +232,17 @@ fn loader(program: &Path, folder: &Path) -> Result<Vec<OsString>> {
     Ok(vec![found.into_os_string(), "--library-path".into(), libraries.into_os_string()])
 }
 
+/// Message about a file that [`interpreter`] cannot read.
+pub(super) fn no_program(error: &object::read::Error) -> String {
+    format!("expected a program (ELF, 64 bits): {error}")
+}
+
 /// Returns the path of the loader that an ELF program requests, if any.
-pub(super) fn interpreter(bytes: &[u8]) -> std::result::Result<Option<String>, String> {
-    let bad = |e: object::read::Error| format!("expected a program (ELF, 64 bits): {e}");
-    let header = elf::FileHeader64::<Endianness>::parse(bytes).map_err(bad)?;
-    let endian = header.endian().map_err(bad)?;
-    for segment in header.program_headers(endian, bytes).map_err(bad)? {
-        if let Some(path) = segment.interpreter(endian, bytes).map_err(bad)? {
+pub(super) fn interpreter(bytes: &[u8]) -> object::read::Result<Option<String>> {
+    let header = elf::FileHeader64::<Endianness>::parse(bytes)?;
+    let endian = header.endian()?;
+    for segment in header.program_headers(endian, bytes)? {
+        if let Some(path) = segment.interpreter(endian, bytes)? {
             return Ok(Some(String::from_utf8_lossy(path).into_owned()));
         }
     }

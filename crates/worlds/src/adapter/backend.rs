@@ -5,6 +5,7 @@ use super::bridge::Delivery;
 use super::egress::Next;
 use super::input::Event;
 use super::slot::AdapterSlot;
+use host::DriverError;
 use nettlp::adapter::{Backend, Full, Outbox, PeerPath, Received};
 use nettlp::carrier::SendError;
 use nettlp::wire::messaging::{Reply, Request};
@@ -12,6 +13,7 @@ use session::Session;
 use session::external::{Clock, Driver, Handle, Lag, RecordSize, RecordedLab};
 use std::io;
 use std::ops::DerefMut;
+use thiserror::Error;
 use tlp::completion::transaction_value;
 use tlp::{Body, Duration, Mps, RuleId, Time, Tlp, Violation};
 
@@ -41,6 +43,11 @@ impl From<Timing> for Clock {
     }
 }
 
+/// Error: no slot of a lab has an adapter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("no slot of the lab has a NetTLP adapter; expected one with `device = \"nettlp-adapter\"`")]
+pub struct NoAdapter;
+
 /// The slot of the adapter, where peers join a lab.
 pub struct AdapterPlace {
     handle: Handle<AdapterSlot>,
@@ -54,10 +61,8 @@ impl AdapterPlace {
     ///
     /// # Errors
     /// No slot has an adapter.
-    pub fn of(driver: &Driver) -> Result<AdapterPlace, String> {
-        let handle = driver.handle().ok_or(
-            "no slot of the lab has a NetTLP adapter; expected one with `device = \"nettlp-adapter\"`",
-        )?;
+    pub fn of(driver: &Driver) -> Result<AdapterPlace, NoAdapter> {
+        let handle = driver.handle().ok_or(NoAdapter)?;
         Ok(AdapterPlace { handle, arrival: None, blocked: Vec::new() })
     }
 
@@ -97,7 +102,7 @@ impl LabBackend {
     ///
     /// # Errors
     /// No slot has an adapter.
-    pub fn new(session: Session, timing: Timing) -> Result<LabBackend, String> {
+    pub fn new(session: Session, timing: Timing) -> Result<LabBackend, NoAdapter> {
         LabBackend::of(Driver::new(session, timing.into()))
     }
 
@@ -105,7 +110,7 @@ impl LabBackend {
     ///
     /// # Errors
     /// No slot has an adapter.
-    pub fn of(driver: Driver) -> Result<LabBackend, String> {
+    pub fn of(driver: Driver) -> Result<LabBackend, NoAdapter> {
         let place = AdapterPlace::of(&driver)?;
         Ok(LabBackend { driver: Box::new(driver), place, runs: true })
     }
@@ -142,7 +147,7 @@ impl LabBackend {
     }
 
     /// Returns the result of the host's programs, or `None` while they run.
-    pub fn host_outcome(&self) -> Option<&Result<(), String>> {
+    pub fn host_outcome(&self) -> Option<&Result<(), DriverError>> {
         self.session().fabric.host_outcome()
     }
 

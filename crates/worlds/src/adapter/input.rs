@@ -17,7 +17,7 @@ use super::bridge::Delivery;
 use super::slot::AdapterSlot;
 use nettlp::adapter::{PeerPath, Received};
 use nettlp::completer::Incoming;
-use plug::place::{Attachment, Input};
+use plug::place::{Attachment, Input, InputError};
 use session::external::bytes::{Cursor, Put};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use tlp::{Repr, Time};
@@ -90,7 +90,7 @@ impl Input<AdapterSlot> for Event<'_> {
 }
 
 impl Attachment for AdapterSlot {
-    fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
+    fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, InputError> {
         let mut cursor = Cursor::new(input);
         let event = match cursor.u8() {
             Some(1) => return self.take_recorded_tlp(now, &mut cursor),
@@ -107,11 +107,15 @@ impl Attachment for AdapterSlot {
             Some(4) => {
                 let (index, delivery) = cursor.u32().zip(cursor.u8()).ok_or_else(cut)?;
                 let delivery = DELIVERIES.get(usize::from(delivery)).copied();
-                let delivery = delivery.ok_or("invalid delivery of an egress entry; expected 0 to 2")?;
+                let delivery = delivery.ok_or_else(|| {
+                    InputError::Value("invalid delivery of an egress entry; expected 0 to 2".to_owned())
+                })?;
                 Event::Taken { index, delivery }
             }
             Some(5) => Event::Arrival,
-            Some(kind) => return Err(format!("adapter input of kind {kind}; expected 1 to 5")),
+            Some(kind) => {
+                return Err(InputError::Value(format!("adapter input of kind {kind}; expected 1 to 5")));
+            }
             None => return Err(cut()),
         };
         Ok(event.join(self, now))
@@ -129,17 +133,17 @@ impl Attachment for AdapterSlot {
     fn nobody_fetches(&self) {}
 }
 
-fn cut() -> String {
-    "adapter input is cut off".to_owned()
+const fn cut() -> InputError {
+    InputError::Form("adapter input is cut off")
 }
 
 impl AdapterSlot {
-    fn take_recorded_tlp(&self, now: Time, cursor: &mut Cursor<'_>) -> Result<bool, String> {
+    fn take_recorded_tlp(&self, now: Time, cursor: &mut Cursor<'_>) -> Result<bool, InputError> {
         let way = way(cursor)?;
         let tlp = cursor.counted().ok_or_else(cut)?;
         let mut scratch = [0; 4];
-        let incoming =
-            Incoming::parse(tlp, &mut scratch).map_err(|e| format!("invalid TLP of a peer: {e}"))?;
+        let incoming = Incoming::parse(tlp, &mut scratch);
+        let incoming = incoming.map_err(|e| InputError::Value(format!("invalid TLP of a peer: {e}")))?;
         let Incoming { repr, prefixes, data, rest, .. } = &incoming;
         let behind_bytes = rest.map_or(0, |(span, _)| span.byte_count());
         Ok(Event::Tlp(&Received { way, repr, prefixes, data, behind_bytes }).join(self, now))
@@ -176,12 +180,14 @@ fn emit_way(out: &mut Vec<u8>, way: PeerPath) {
     out.put_u16(way.peer.port());
 }
 
-fn way(cursor: &mut Cursor<'_>) -> Result<PeerPath, String> {
+fn way(cursor: &mut Cursor<'_>) -> Result<PeerPath, InputError> {
     let port = cursor.u16().ok_or_else(cut)?;
     let ip = match cursor.u8() {
         Some(4) => cursor.array::<4>().map(|b| IpAddr::V4(Ipv4Addr::from(b))),
         Some(6) => cursor.array::<16>().map(|b| IpAddr::V6(Ipv6Addr::from(b))),
-        Some(other) => return Err(format!("address of IP version {other}; expected 4 or 6")),
+        Some(other) => {
+            return Err(InputError::Value(format!("address of IP version {other}; expected 4 or 6")));
+        }
         None => None,
     };
     let (Some(ip), Some(scope), Some(peer)) = (ip, cursor.u32(), cursor.u16()) else { return Err(cut()) };

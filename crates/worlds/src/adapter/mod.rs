@@ -22,7 +22,7 @@ mod input;
 mod slot;
 mod uplink;
 
-pub use backend::{AdapterPlace, LabBackend, Timing};
+pub use backend::{AdapterPlace, LabBackend, NoAdapter, Timing};
 pub use bridge::{BridgeCounters, MAX_PEER_READS, MAX_PEER_WRITES};
 pub use egress::MAX_EGRESS_REQUESTS;
 pub use host_side::MAX_HOST_READS;

@@ -13,6 +13,7 @@ use super::vm_host::{VmError, VmHost};
 use config::header::type1;
 use guest::function::{CONFIG_BYTES, Facts};
 use guest::vmd::CFGBAR;
+use host::DriverError;
 use session::external::Driver;
 use session::external::host::HostRequest;
 use tlp::{Bdf, Time};
@@ -87,7 +88,7 @@ impl VmHost {
     ///
     /// # Errors
     /// The function does not exist.
-    pub(super) fn fetch(&mut self, n: usize, lab: &mut Driver) -> Result<(), String> {
+    pub(super) fn fetch(&mut self, n: usize, lab: &mut Driver) -> Result<(), DriverError> {
         let Some((site, facts)) = self.site(n) else { return Ok(()) };
         let facts = self.run(lab, move |cpu| virtual_functions::find(cpu, site, facts))?;
         let others = (0..self.clients.len()).filter(|other| *other != n);
@@ -96,7 +97,8 @@ impl VmHost {
         {
             let (other, id) = (&self.clients[other], facts.function);
             let machine = other.machine.as_deref().unwrap_or_default();
-            return Err(format!("its number {id} is already used by {} of machine `{machine}`", other.name));
+            let name = &other.name;
+            return Err(format!("its number {id} is already used by {name} of machine `{machine}`").into());
         }
         lab.inject(lab.now(), &self.handle, HostRequest::grant(facts.function));
         self.clients[n].move_function(facts);
@@ -118,7 +120,7 @@ impl VmHost {
             };
             let written = written.to_vec();
             if self.run(lab, move |cpu| virtual_functions::moves(cpu, site, written)) != Ok(false) {
-                self.lose(n, "the lab's machine changes its number or address", lab, notify);
+                self.lose(n, "the lab's machine changes its number or address".into(), lab, notify);
             }
         }
     }
@@ -132,8 +134,8 @@ impl VmHost {
             let before = facts.clone();
             match self.run(lab, move |cpu| virtual_functions::find(cpu, site, before)) {
                 Ok(found) if found == facts => {}
-                Ok(_) => self.lose(n, "its number or address has changed", lab, notify),
-                Err(why) => self.lose(n, &why, lab, notify),
+                Ok(_) => self.lose(n, "its number or address has changed".into(), lab, notify),
+                Err(why) => self.lose(n, why, lab, notify),
             }
         }
     }
@@ -142,7 +144,7 @@ impl VmHost {
     fn lose(
         &mut self,
         n: usize,
-        why: &str,
+        why: DriverError,
         lab: &mut Driver,
         notify: &mut impl FnMut(&mut Driver, &str, VmEvent),
     ) {
@@ -150,7 +152,7 @@ impl VmHost {
         let _ = self.clients[n].reset().map_or(Ok(()), |code| self.run(lab, code));
         self.give_back(n, lab, lab.now());
         let machine = self.clients[n].machine.as_deref().unwrap_or_default();
-        let lost = format!("lost to machine `{machine}`: {why}");
+        let lost = why.at(format!("lost to machine `{machine}`"));
         notify(lab, &self.clients[n].name, VmEvent::Misplaced(lost));
     }
 

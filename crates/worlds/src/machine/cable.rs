@@ -3,6 +3,7 @@
 //! changes are
 //! recorded inputs.
 
+use super::VmCommandError;
 use devices::ethernet::{Cable, FrameFromWire, LinkInput, MAX_FRAMES_TO_WIRE, NetInterface};
 use session::external::{Driver, Handle};
 use std::io;
@@ -113,19 +114,19 @@ pub(super) const FORM: &str = "cable NAME down|up";
 ///
 /// # Errors
 /// The command is invalid.
-pub(super) fn plug(lab: &mut Driver, now: Time, words: &[&str]) -> Result<(), String> {
+pub(super) fn plug(lab: &mut Driver, now: Time, words: &[&str]) -> Result<(), VmCommandError> {
     let &[name, state] = words else {
-        return Err(format!("cable {}: expected {FORM}", words.join(" ")));
+        return Err(VmCommandError::CableForm(words.join(" ")));
     };
     let is_plugged = match state {
         "down" => false,
         "up" => true,
-        _ => return Err(format!("cable {name} {state}: expected down or up")),
+        _ => return Err(VmCommandError::CableState { name: name.to_owned(), state: state.to_owned() }),
     };
     let handle = lab.handle_named::<Cable>(&format!("slot {name}")).ok_or_else(|| {
         let names: Vec<&str> = lab.handles::<Cable>().map(|name| name.trim_start_matches("slot ")).collect();
-        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        format!("no NIC `{name}` with `cable = \"outside\"`; known NICs: {names}")
+        let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        VmCommandError::NoNic { name: name.to_owned(), known }
     })?;
     lab.inject(now, &handle, LinkInput::Plugged(is_plugged));
     Ok(())

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Events of a virtual machine that its user may want to know.
 
+use super::VmCommandError;
 use guest::memory::MemoryError;
 use guest::net::Peer;
 use guest::vfio_user::{HangUp, Refusal};
+use host::DriverError;
 use host::memory::DmaAccess;
 use session::external::Driver;
 use session::external::host::MapError;
@@ -30,7 +32,7 @@ pub enum VmEvent {
     /// not in time.
     WritesLost(u64),
     /// A function or the hierarchy could not be placed again.
-    Misplaced(String),
+    Misplaced(DriverError),
     /// The machine has disconnected.
     Gone(HangUp),
     /// The machine continues without the device, and reads all ones.
@@ -52,7 +54,7 @@ pub trait Supervisor {
     ///
     /// # Errors
     /// The command is invalid.
-    fn command(&mut self, _command: &str) -> Option<Result<String, String>> {
+    fn command(&mut self, _command: &str) -> Option<Result<String, VmCommandError>> {
         None
     }
 

@@ -2,6 +2,7 @@
 //! The guests that riser starts for a lab. Guests above hosts start with the lab. Guests with virtual functions start
 //! when another guest requests it. These guests may be killed and started again. All guests end with the lab.
 
+use super::VmCommandError;
 use vm::machine::{End, Report};
 use vm::{Machine, Options};
 
@@ -149,7 +150,7 @@ impl<'a> Guests<'a> {
     ///
     /// # Errors
     /// No guest with virtual functions has this name, its state does not allow the command, or its machine cannot be started.
-    pub fn command(&mut self, command: &str) -> Option<Result<String, String>> {
+    pub fn command(&mut self, command: &str) -> Option<Result<String, VmCommandError>> {
         let (verb, name) = command.split_once(' ').unwrap_or((command, ""));
         if !["start", "kill", "state"].contains(&verb) {
             return None;
@@ -157,20 +158,18 @@ impl<'a> Guests<'a> {
         let mut assigned: Vec<&mut Guest> = self.all.iter_mut().filter(|guest| guest.is_assigned()).collect();
         let Some(n) = assigned.iter().position(|guest| guest.name == name.trim()) else {
             let names: Vec<&str> = assigned.iter().map(|guest| &*guest.name).collect();
-            let legal = if names.is_empty() { "none (--assign)".to_owned() } else { names.join(", ") };
-            return Some(Err(format!(
-                "{verb} {name}: no such guest with virtual functions; known guests: {legal}"
-            )));
+            let known = if names.is_empty() { "none (--assign)".to_owned() } else { names.join(", ") };
+            return Some(Err(VmCommandError::NoGuest { command: format!("{verb} {name}"), known }));
         };
         let guest = &mut assigned[n];
-        let runs = guest.poll();
+        let (runs, name) = (guest.poll(), name.to_owned());
         Some(match verb {
-            "start" if runs => Err(format!("start {name}: it runs already")),
+            "start" if runs => Err(VmCommandError::Running(name)),
             "start" => match guest.start(&self.start) {
                 Ok(()) => Ok(String::new()),
-                Err(why) => Err(format!("start {name}: {why}")),
+                Err(error) => Err(VmCommandError::Start { name, error }),
             },
-            "kill" if !runs => Err(format!("kill {name}: it is not running")),
+            "kill" if !runs => Err(VmCommandError::NotRunning(name)),
             "kill" => {
                 guest.stop();
                 Ok(String::new())

@@ -3,6 +3,7 @@
 //! with the reason. [`Commands`] has the commands. `time` returns the fabric's time in picoseconds, `help` lists the
 //! commands.
 
+use super::VmCommandError;
 use super::cable;
 use super::event::Supervisor;
 use guest::listener::{ListenError, Listener};
@@ -103,7 +104,7 @@ impl Client {
             let answer = match result {
                 Ok(text) if text.is_empty() => "ok".to_owned(),
                 Ok(text) => format!("ok {text}"),
-                Err(why) => format!("error: {}", why.replace('\n', " ")),
+                Err(why) => format!("error: {}", why.to_string().replace('\n', " ")),
             };
             self.answers.extend_from_slice(format!("{answer}\n").as_bytes());
         }
@@ -137,7 +138,7 @@ fn carry_out(
     now: Time,
     line: &str,
     more: &[&str],
-) -> Result<String, String> {
+) -> Result<String, VmCommandError> {
     let legal = || [&COMMAND_FORMS[..], &[cable::FORM, "time", "help"], more].concat().join("; ");
     let words: Vec<&str> = line.split_whitespace().collect();
     match words.first().copied().unwrap_or("") {
@@ -147,7 +148,7 @@ fn carry_out(
         verb if line.len() <= MAX_COMMAND_BYTES
             && !COMMAND_FORMS.iter().any(|form| form.split(' ').next() == Some(verb)) =>
         {
-            return Err(format!("no command `{verb}`, expected {}", legal()));
+            return Err(VmCommandError::Unknown { verb: verb.to_owned(), forms: legal() });
         }
         _ => {}
     }

@@ -15,6 +15,7 @@
 mod assigned;
 mod cable;
 mod client;
+mod command;
 mod counters;
 mod event;
 mod guests;
@@ -36,6 +37,7 @@ mod virtual_functions;
 mod vm_host;
 
 pub use cable::{CableLink, Transport};
+pub use command::VmCommandError;
 pub use counters::VmCounters;
 pub use event::{Supervisor, VmEvent};
 pub use guests::{Guest, Guests};
@@ -49,7 +51,7 @@ pub use spaces::hexdump;
 pub use vm_host::{DeviceSocket, VmError, VmHost, machines};
 
 use guest::vmd::Layout;
-use lab::{Hierarchy, LabFile};
+use lab::{BuildError, Hierarchy, LabFile};
 
 /// Number of buses of the smallest VMD.
 const LEAST_BUSES: u16 = 32;
@@ -61,7 +63,7 @@ const PREFETCHABLE_BYTES: u64 = 64 << 30;
 const VECTORS: u16 = 64;
 
 /// Returns the layout of a VMD for the hierarchy below the host of this name: `host root` or `host NAME`.
-fn layout(file: &LabFile, place: &str) -> Result<Layout, String> {
+fn layout(file: &LabFile, place: &str) -> Result<Layout, BuildError> {
     let buses = Hierarchy::new(file, place)?.buses().next_power_of_two().clamp(LEAST_BUSES, 256);
     Ok(Layout { buses, prefetchable_bytes: PREFETCHABLE_BYTES, memory_bytes: MEMORY_BYTES, vectors: VECTORS })
 }

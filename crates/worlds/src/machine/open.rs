@@ -53,10 +53,9 @@ impl VmHost {
         let place = format!("host {host}");
         let handle = lab.handle_named::<HostPlace>(&place).ok_or_else(|| VmError::NoPlace(place.clone()))?;
         let firmware = match options.direct {
-            true => FunctionPlacement::new(file, &place).map(|p| Firmware::Functions(Box::new(p))),
-            false => RootPortSetup::new(file, &place).map(Firmware::RootPorts),
+            true => Firmware::Functions(Box::new(FunctionPlacement::new(file, &place)?)),
+            false => Firmware::RootPorts(RootPortSetup::new(file, &place)?),
         };
-        let firmware = firmware.map_err(VmError::Topology)?;
         let mut guest = VmHost::above(host.to_owned(), handle, firmware);
         if options.direct {
             create(socket)?;
@@ -67,15 +66,14 @@ impl VmHost {
                 return Err(VmError::Nothing);
             }
         } else {
-            let layout = super::layout(file, &place).map_err(VmError::Topology)?;
+            let layout = super::layout(file, &place)?;
             let vmd = Box::new(Vmd::new(layout, PayloadPool::new())?);
             guest.clients.push(Client::bind(None, "vmd".to_owned(), vmd, socket)?);
             guest.place(lab).map_err(VmError::Firmware)?;
         }
         if !assigned.is_empty() {
             let names = assigned.iter().flat_map(|machine| machine.functions.iter().map(String::as_str));
-            let placement =
-                FunctionPlacement::of_virtual_functions(file, &place, names).map_err(VmError::Assign)?;
+            let placement = FunctionPlacement::of_virtual_functions(file, &place, names)?;
             assigned.iter().try_for_each(|machine| create(&machine.folder))?;
             guest.assign(lab, &placement, assigned)?;
         }

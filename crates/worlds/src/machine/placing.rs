@@ -3,6 +3,7 @@
 //! them bus numbers, windows and addresses, and then disables the functions. The firmware restores these settings after
 //! a reset of a function.
 
+use super::VmError;
 use super::virtual_functions::{VfLocation, VirtualFunction, place_virtual};
 use config::cap::{msi, msix, pcie, pm};
 use config::ext::sriov;
@@ -10,7 +11,7 @@ use config::header::{self, type0};
 use config::register::get;
 use guest::function::{BarFacts, Facts};
 use host::firmware::{Function, HostMap, Interrupt, Path, Policy, System, VfPolicy, enumerate_host};
-use host::{Cpu, HostError, Wire};
+use host::{Cpu, DriverError, HostError, Wire};
 use lab::{HOT_PLUG_BUSES, Hierarchy, LabFile};
 use std::collections::BTreeMap;
 use tlp::{Bdf, Duration};
@@ -76,7 +77,7 @@ pub(super) struct FunctionPlacement {
 
 impl FunctionPlacement {
     /// Firmware for all functions below the host of this name: `host root` or `host NAME`.
-    pub(super) fn new(file: &LabFile, place: &str) -> Result<FunctionPlacement, String> {
+    pub(super) fn new(file: &LabFile, place: &str) -> Result<FunctionPlacement, VmError> {
         let slots = Hierarchy::new(file, place)?.slots();
         let policy = Policy {
             mrrs: file.lab.link.mrrs_bytes.map_or_else(Default::default, |m| m.0),
@@ -97,7 +98,7 @@ impl FunctionPlacement {
         file: &LabFile,
         place: &str,
         names: impl IntoIterator<Item = &'n str>,
-    ) -> Result<FunctionPlacement, String> {
+    ) -> Result<FunctionPlacement, VmError> {
         let mut placement = FunctionPlacement::new(file, place)?;
         let mut counts = BTreeMap::<Path, u16>::new();
         for name in names {
@@ -126,14 +127,14 @@ impl FunctionPlacement {
     }
 }
 
-pub(super) type Placing = std::pin::Pin<Box<dyn Future<Output = Result<Vec<Placed>, String>>>>;
+pub(super) type Placing = std::pin::Pin<Box<dyn Future<Output = Result<Vec<Placed>, DriverError>>>>;
 
-async fn place(cpu: &Cpu, system: &System, slots: &[(Path, String)]) -> Result<Vec<Placed>, String> {
+async fn place(cpu: &Cpu, system: &System, slots: &[(Path, String)]) -> Result<Vec<Placed>, DriverError> {
     let mut all = Vec::new();
     for function in system.functions().filter(|f| f.header_type == 0 && f.parent.is_some()) {
         let Some(name) = name(slots, &function.path) else { continue };
         let placed = look(cpu, system, function, name).await;
-        all.push(placed.map_err(|e| format!("function {}: {e}", function.bdf()))?);
+        all.push(placed.map_err(|e| DriverError::from(e).at(format!("function {}", function.bdf())))?);
     }
     Ok(all)
 }
@@ -250,9 +251,10 @@ pub(super) fn reset(facts: &Facts, recovery: &Recovery) -> impl FnOnce(Cpu) -> R
                 }
                 Ok(())
             };
-            done.await.map_err(|e: HostError| format!("function {bdf}: reset failed: {e}"))
+            done.await
+                .map_err(|e: HostError| DriverError::from(e).at(format!("function {bdf}: reset failed")))
         })
     }
 }
 
-pub(super) type Resetting = std::pin::Pin<Box<dyn Future<Output = Result<(), String>>>>;
+pub(super) type Resetting = std::pin::Pin<Box<dyn Future<Output = Result<(), DriverError>>>>;

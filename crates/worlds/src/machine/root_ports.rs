@@ -6,8 +6,8 @@
 use super::placing::Placing;
 use config::cap::pcie::device_control::MPS;
 use config::register::put;
-use host::{Cpu, HostError};
-use lab::{Hierarchy, LabFile, RootPort};
+use host::{Cpu, DriverError, HostError};
+use lab::{BuildError, Hierarchy, LabFile, RootPort};
 
 const LOW_HALF: u8 = 0b0011;
 
@@ -17,7 +17,7 @@ pub(super) struct RootPortSetup(Vec<RootPort>);
 
 impl RootPortSetup {
     /// Firmware for the host of this name: `host root` or `host NAME`.
-    pub(super) fn new(file: &LabFile, place: &str) -> Result<RootPortSetup, String> {
+    pub(super) fn new(file: &LabFile, place: &str) -> Result<RootPortSetup, BuildError> {
         Hierarchy::new(file, place)?.root_ports().map(RootPortSetup)
     }
 
@@ -27,7 +27,8 @@ impl RootPortSetup {
         move |cpu| {
             Box::pin(async move {
                 for port in ports {
-                    set_mps(&cpu, port).await.map_err(|e| format!("root port {}: {e}", port.function))?;
+                    let set = set_mps(&cpu, port).await;
+                    set.map_err(|e| DriverError::from(e).at(format!("root port {}", port.function)))?;
                 }
                 Ok(Vec::new())
             })

@@ -4,7 +4,7 @@
 
 use host::cpu::AsyncProgram;
 use host::memory::HostMemory;
-use host::{Cpu, HostInput, HostProgram};
+use host::{Cpu, DriverError, HostInput, HostProgram};
 use plug::Attachment;
 use session::external::host::{HostPlace, HostRequest};
 use session::external::{Driver, Handle};
@@ -26,26 +26,26 @@ pub(super) fn run_on_host<R, F>(
     handle: &Handle<HostPlace>,
     code: impl FnOnce(Cpu) -> F,
     mut others: impl FnMut(HostInput),
-) -> Result<R, String>
+) -> Result<R, DriverError>
 where
     R: 'static,
-    F: Future<Output = Result<R, String>> + 'static,
+    F: Future<Output = Result<R, DriverError>> + 'static,
 {
-    let memory = HostMemory::new(0, 0).map_err(|e| e.to_string())?;
+    let memory = HostMemory::new(0, 0)?;
     let kept = Rc::<RefCell<Option<R>>>::default();
     let put = Rc::clone(&kept);
     let mut program = AsyncProgram::new(memory, move |cpu| {
         let code = code(cpu);
         async move {
             *put.borrow_mut() = Some(code.await?);
-            Ok::<(), String>(())
+            Ok::<(), DriverError>(())
         }
     });
     while program.outcome().is_none() {
         step(lab, handle, &mut program, &mut others)?;
     }
     program.outcome().unwrap_or(Ok(()))?;
-    kept.take().ok_or_else(|| "host code ended without a result".to_owned())
+    kept.take().ok_or_else(|| "host code ended without a result".into())
 }
 
 /// Issues the program's requests, and runs the fabric until an event for which it waits.
@@ -54,7 +54,7 @@ fn step(
     handle: &Handle<HostPlace>,
     program: &mut AsyncProgram,
     others: &mut impl FnMut(HostInput),
-) -> Result<(), String> {
+) -> Result<(), DriverError> {
     while handle.place.has_room()
         && let Some(mut output) = program.poll_output(lab.now())
     {
@@ -68,12 +68,12 @@ fn step(
         return Ok(());
     }
     if let Some(why) = lab.failure() {
-        return Err(why.to_owned());
+        return Err(why.into());
     }
     let until = match (handle.place.awaits_fabric(), program.poll_timeout()) {
         (true, _) => lab.now() + STEP,
         (false, Some(at)) => at,
-        (false, None) => return Err(program.waits_for().unwrap_or_default()),
+        (false, None) => return Err(program.waits_for().unwrap_or_default().into()),
     };
     // The outside clock does not advance the time now, so the fabric must not nap.
     lab.come_to(until);

@@ -3,13 +3,14 @@
 //! enables virtual functions. riser therefore reads the place of a function each time a machine connects to the
 //! function.
 
+use super::VmError;
 use super::placing::{Placed, look};
 use config::ext::sriov;
 use config::header::type1;
 use config::register::get;
 use guest::function::Facts;
 use host::firmware::{Path, System};
-use host::{Cpu, HostError};
+use host::{Cpu, DriverError, HostError};
 use lab::LabFile;
 use tlp::Bdf;
 
@@ -45,7 +46,7 @@ impl VirtualFunction {
         file: &LabFile,
         slots: &[(Path, String)],
         name: &str,
-    ) -> Result<VirtualFunction, String> {
+    ) -> Result<VirtualFunction, VmError> {
         let of = |slot: &str| file.lab.slot.iter().find(|known| known.name.get_ref() == slot);
         let count = |slot: &str| of(slot).map_or(0, |slot| slot.needs().virtual_functions);
         let found = name.rsplit_once(VIRTUAL).and_then(|(slot, index)| {
@@ -66,7 +67,7 @@ impl VirtualFunction {
             } else {
                 format!("expected {all}")
             };
-            format!("host has no virtual function `{name}`; {legal}")
+            VmError::Assign(format!("host has no virtual function `{name}`; {legal}"))
         })
     }
 }
@@ -76,15 +77,17 @@ pub(super) async fn place_virtual(
     cpu: &Cpu,
     system: &System,
     all: Vec<(String, VirtualFunction)>,
-) -> Result<Vec<Placed>, String> {
+) -> Result<Vec<Placed>, DriverError> {
     let mut placed = Vec::new();
     for (name, function) in all {
-        let wrong = || format!("`{name}`: not found by enumeration");
+        let place = || format!("`{name}`");
+        let wrong = || DriverError::from("not found by enumeration").at(place());
         let physical = system.at_path(&function.pf).ok_or_else(wrong)?;
         let found = physical.sriov.ok_or_else(wrong)?;
         let vf =
             found.vf(physical.bdf(), function.index).and_then(|bdf| system.get(bdf)).ok_or_else(wrong)?;
-        let mut seen = look(cpu, system, vf, name.clone()).await.map_err(|e| format!("`{name}`: {e}"))?;
+        let seen = look(cpu, system, vf, name.clone()).await;
+        let mut seen = seen.map_err(|e| DriverError::from(e).at(place()))?;
         seen.recovery.site = Some(VfLocation { function, sriov: found.at });
         placed.push(seen);
     }
@@ -92,10 +95,10 @@ pub(super) async fn place_virtual(
 }
 
 /// Finds a virtual function that may have moved since `facts` were read.
-pub(super) async fn find(cpu: Cpu, site: VfLocation, mut facts: Facts) -> Result<Facts, String> {
+pub(super) async fn find(cpu: Cpu, site: VfLocation, mut facts: Facts) -> Result<Facts, DriverError> {
     let VfLocation { function: VirtualFunction { pf, index }, sriov: at } = site;
     let pf = descend(&cpu, &pf, &mut Vec::new()).await?;
-    let absent = |e: HostError| format!("its physical function does not answer: {e}");
+    let absent = |e: HostError| DriverError::from(e).at("its physical function does not answer");
     let control = cpu.config_read(pf, at + sriov::CONTROL).await.map_err(absent)?;
     let enabled = sriov::control::VF_ENABLE | sriov::control::VF_MEMORY_ENABLE;
     let count = match control & enabled == enabled {
@@ -105,14 +108,14 @@ pub(super) async fn find(cpu: Cpu, site: VfLocation, mut facts: Facts) -> Result
     if u32::from(index) >= count {
         return Err(format!(
             "{count} virtual functions are enabled; enable more with sriov_numvfs in the guest that has the physical function"
-        ));
+        )
+        .into());
     }
     let numbering = cpu.config_read(pf, at + sriov::NUMBERING).await.map_err(absent)?;
     let (first, stride) =
         (get(numbering, sriov::numbering::FIRST_OFFSET), get(numbering, sriov::numbering::STRIDE));
     let bdf = u32::from(pf.bits()) + first + stride * u32::from(index);
-    facts.function =
-        u16::try_from(bdf).map(Bdf::from_bits).map_err(|_| "its number is beyond bus 255".to_owned())?;
+    facts.function = u16::try_from(bdf).map(Bdf::from_bits).map_err(|_| "its number is beyond bus 255")?;
     let before = facts.bars;
     for (n, bar) in (0..).zip(&mut facts.bars) {
         let Some(bar) = bar else { continue };
@@ -145,7 +148,7 @@ pub(super) struct Written {
 
 /// Returns whether one of these writes moves a virtual function: it changes a bus number above it, or the SR-IOV capability. A register that
 /// cannot be read counts as changed.
-pub(super) async fn moves(cpu: Cpu, site: VfLocation, written: Vec<Written>) -> Result<bool, String> {
+pub(super) async fn moves(cpu: Cpu, site: VfLocation, written: Vec<Written>) -> Result<bool, DriverError> {
     let mut above = Vec::new();
     let Ok(pf) = descend(&cpu, &site.function.pf, &mut above).await else { return Ok(true) };
     for Written { function, register_dw, value, mask } in written {
@@ -161,7 +164,7 @@ pub(super) async fn moves(cpu: Cpu, site: VfLocation, written: Vec<Written>) -> 
 }
 
 /// Returns the function at a path, by the current bus numbers of the bridges above it. Adds the bridges to `above`.
-async fn descend(cpu: &Cpu, path: &Path, above: &mut Vec<Bdf>) -> Result<Bdf, String> {
+async fn descend(cpu: &Cpu, path: &Path, above: &mut Vec<Bdf>) -> Result<Bdf, DriverError> {
     let (function, bridges) = path.0.split_last().ok_or("function without a path")?;
     let at = |bus: u32, step: u8| Bdf::from_bits((bus as u16) << 8 | u16::from(step));
     let mut bus = 0;
@@ -169,12 +172,14 @@ async fn descend(cpu: &Cpu, path: &Path, above: &mut Vec<Bdf>) -> Result<Bdf, St
         let bridge = at(bus, *step);
         above.push(bridge);
         let numbers = cpu.config_read(bridge, type1::BUS_NUMBERS).await;
-        let numbers = numbers.map_err(|e| format!("the bridge {bridge} above it does not answer: {e}"))?;
+        let numbers = numbers
+            .map_err(|e| DriverError::from(e).at(format!("the bridge {bridge} above it does not answer")))?;
         bus = get(numbers, type1::SECONDARY_BUS);
         if bus == 0 {
             return Err(format!(
                 "the bridge {bridge} above it has no bus number; no kernel has enumerated it"
-            ));
+            )
+            .into());
         }
     }
     Ok(at(bus, *function))

@@ -11,7 +11,8 @@ use guest::function::Function;
 use guest::net::{ListenError, Server};
 use guest::vfio_user::HangUp;
 use guest::vmd::LayoutError;
-use host::Cpu;
+use host::{Cpu, DriverError};
+use lab::BuildError;
 use session::external::host::{HostPlace, HostRequest};
 use session::external::{Driver, Handle};
 use std::io;
@@ -71,7 +72,7 @@ pub enum VmError {
     Listen(#[from] ListenError),
     /// The firmware fails.
     #[error("firmware below the machine failed: {0}")]
-    Firmware(String),
+    Firmware(DriverError),
     /// A slot's name cannot be the name of a file.
     #[error(
         "slot `{0}`: name cannot be used for its socket; expected a name without `/`, other than `.` and `..`"
@@ -81,8 +82,8 @@ pub enum VmError {
     #[error("no place `{0}`")]
     NoPlace(String),
     /// The topology below the host is invalid.
-    #[error("{0}")]
-    Topology(String),
+    #[error(transparent)]
+    Topology(#[from] BuildError),
     /// A virtual function cannot be assigned.
     #[error("{0}")]
     Assign(String),
@@ -227,7 +228,7 @@ impl VmHost {
     }
 
     /// Runs the firmware before the machine starts. A function that firmware no longer finds keeps its place.
-    pub(super) fn place(&mut self, lab: &mut Driver) -> Result<(), String> {
+    pub(super) fn place(&mut self, lab: &mut Driver) -> Result<(), DriverError> {
         for placed in self.run(lab, self.firmware.code())? {
             if let Some(client) = self.clients.iter_mut().find(|client| client.name == placed.name) {
                 client.place_function(placed);
@@ -237,10 +238,14 @@ impl VmHost {
     }
 
     /// Runs host code in place of the machine.
-    pub(super) fn run<R, F>(&mut self, lab: &mut Driver, code: impl FnOnce(Cpu) -> F) -> Result<R, String>
+    pub(super) fn run<R, F>(
+        &mut self,
+        lab: &mut Driver,
+        code: impl FnOnce(Cpu) -> F,
+    ) -> Result<R, DriverError>
     where
         R: 'static,
-        F: Future<Output = Result<R, String>> + 'static,
+        F: Future<Output = Result<R, DriverError>> + 'static,
     {
         let handle = self.handle.clone();
         run_on_host(lab, &handle, code, |input| self.handle(input))

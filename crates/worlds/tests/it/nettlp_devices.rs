@@ -64,7 +64,7 @@ impl Served {
             };
             serve(&mut sockets, &mut adapter, Clock::new(), false, go_on).unwrap();
             let lab = adapter.backend();
-            let outcome = lab.host_outcome().and_then(|o| o.as_ref().err()).cloned();
+            let outcome = lab.host_outcome().and_then(|o| o.as_ref().err()).map(ToString::to_string);
             Ended {
                 failure: lab.failure().map(str::to_owned).or(outcome),
                 counters: lab.slot().counters(),

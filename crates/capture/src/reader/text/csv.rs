@@ -6,12 +6,12 @@
 //! (ChipScoPy, `WaveformWriterCSV`).
 
 use super::descriptor::enables_of;
+use super::error::LineError;
 use super::hex::{Reason, bytes_of, cut, cut_to, detect_order, direction, reverse_dwords};
 use super::words::{is_hex, seconds};
 use super::{Lines, TextTlp};
-use crate::reader::ByteOrder;
-use crate::reader::MAX_FRAME_LEN;
 use crate::reader::columns::{Column, Columns, Role};
+use crate::reader::{ByteOrder, MAX_FRAME_LEN, Unreadable};
 use ::csv::StringRecord;
 use std::collections::VecDeque;
 use tlp::Repr;
@@ -39,7 +39,7 @@ pub(super) struct Csv {
 
 impl Csv {
     /// Finds the columns in the start of the file, and detects the byte order if it is not given.
-    pub(super) fn new(columns: Columns, order: Option<ByteOrder>, sample: &str) -> Result<Csv, String> {
+    pub(super) fn new(columns: Columns, order: Option<ByteOrder>, sample: &str) -> Result<Csv, Unreadable> {
         let heading = heading(sample);
         let places = places(&columns, &heading, sample)?;
         let unread = unread(&places, &heading);
@@ -57,7 +57,7 @@ impl Csv {
             enables: [0; 2],
         };
         if let (Some(stream), Some(ByteOrder::Little)) = (csv.columns.1, order) {
-            return Err(format!("{} has one byte order", stream.name()));
+            return Err(Unreadable::Option(format!("{} has one byte order", stream.name())));
         }
         if let Some(line) = sample.lines().take(2).find(|line| is_radix(line)) {
             csv.check_radix(&shown(line))?;
@@ -86,7 +86,7 @@ impl Csv {
         cells.get(*place).map(String::as_str)
     }
 
-    fn check_radix(&self, cells: &[String]) -> Result<(), String> {
+    fn check_radix(&self, cells: &[String]) -> Result<(), Unreadable> {
         // Signals of one bit are the same in every radix.
         let is_number =
             |role: Role| matches!(role, Role::Tlp | Role::Data | Role::Tdata | Role::Tkeep | Role::Tuser);
@@ -96,28 +96,30 @@ impl Csv {
         });
         match wrong {
             None => Ok(()),
-            Some((column, radix)) => Err(format!("column {column} has radix {radix}, expected HEX")),
+            Some((column, radix)) => {
+                Err(Unreadable::Option(format!("column {column} has radix {radix}, expected HEX")))
+            }
         }
     }
 
     /// Returns a TLP with time and direction, but without bytes.
-    fn begin(&self, cells: &[String], number: u64) -> Result<TextTlp, String> {
+    fn begin(&self, cells: &[String], number: u64) -> Result<TextTlp, LineError> {
         let mut tlp = TextTlp { line: number, ..TextTlp::default() };
         if let Some((Role::Time(unit), place)) =
             self.places.iter().find(|(role, _)| matches!(role, Role::Time(_)))
         {
             let text = cells.get(*place).map_or("", |cell| cell.trim());
-            let time = seconds(text).ok_or_else(|| format!("`{text}` is not a time"))?;
+            let time = seconds(text).ok_or_else(|| LineError::Time(text.to_owned()))?;
             tlp.time = Some(time / 1_000_000 * u128::from(*unit) / 1_000_000);
         }
         if let Some(word) = self.cell(cells, |role| role == Role::Direction) {
-            let known = direction(word.trim()).ok_or_else(|| format!("`{word}` is not a direction"));
+            let known = direction(word.trim()).ok_or_else(|| LineError::Direction(word.to_owned()));
             tlp.interface = known?;
         }
         Ok(tlp)
     }
 
-    fn row(&self, cells: &[String], number: u64) -> Result<TextTlp, String> {
+    fn row(&self, cells: &[String], number: u64) -> Result<TextTlp, LineError> {
         let mut tlp = self.begin(cells, number)?;
         tlp.bytes = self.row_bytes(cells)?;
         self.put_in_order(&mut tlp.bytes);
@@ -125,8 +127,8 @@ impl Csv {
     }
 
     /// Returns the bytes of a row's TLP in the order of the file.
-    fn row_bytes(&self, cells: &[String]) -> Result<Vec<u8>, String> {
-        let mut bytes = numbers(self.cell(cells, |role| role == Role::Tlp).ok_or("row without a TLP")?)?;
+    fn row_bytes(&self, cells: &[String]) -> Result<Vec<u8>, LineError> {
+        let mut bytes = numbers(self.cell(cells, |role| role == Role::Tlp).ok_or(LineError::NoTlp("row"))?)?;
         if let Some(data) = self.cell(cells, |role| role == Role::Data).filter(|data| !data.trim().is_empty())
         {
             bytes.extend(numbers(data)?);
@@ -141,7 +143,12 @@ impl Csv {
     }
 
     /// Reads a beat. After an unreadable beat, skips the rest of its TLP.
-    fn stream(&mut self, cells: &[String], number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+    fn stream(
+        &mut self,
+        cells: &[String],
+        number: u64,
+        out: &mut VecDeque<TextTlp>,
+    ) -> Result<(), LineError> {
         let is_last = self.is_set(cells, Role::Tlast);
         let was_lost = self.is_lost;
         let result = match (self.is_set(cells, Role::Tvalid), self.is_set(cells, Role::Tready)) {
@@ -154,20 +161,20 @@ impl Csv {
         self.knows_start |= is_last == Ok(true);
         result.map_err(|error| {
             self.open = None;
-            format!("{error}; TLP skipped")
+            LineError::Skipped(Box::new(error))
         })
     }
 
     /// Returns the value of a signal of one bit; true if the file does not have the signal.
-    fn is_set(&self, cells: &[String], wanted: Role) -> Result<bool, String> {
+    fn is_set(&self, cells: &[String], wanted: Role) -> Result<bool, LineError> {
         match self.cell(cells, |role| role == wanted).map(str::trim) {
             None | Some("1") => Ok(true),
             Some("0") => Ok(false),
-            Some(other) => Err(format!("`{}`: expected 0 or 1", cut(other))),
+            Some(other) => Err(LineError::word(cut(other), "0 or 1")),
         }
     }
 
-    fn beat(&mut self, cells: &[String], number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+    fn beat(&mut self, cells: &[String], number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), LineError> {
         let signal = |wanted: Role| self.cell(cells, |role| role == wanted);
         let data = signal(Role::Tdata).unwrap_or_default();
         // In streams with descriptors, each bit of tkeep stands for a DW, otherwise for a byte.
@@ -185,7 +192,7 @@ impl Csv {
             None => self.begin(cells, number)?,
         };
         if tlp.bytes.len() + bytes.len() > MAX_FRAME_LEN {
-            return Err(format!("TLP without an end after {MAX_FRAME_LEN} bytes"));
+            return Err(LineError::Endless);
         }
         tlp.bytes.extend(bytes);
         match is_last {
@@ -197,9 +204,9 @@ impl Csv {
 
     /// Ends a TLP at `tlast`. The beginning of the first TLP may be missing in the file. Then its first DW is not a
     /// header.
-    fn end_tlp(&mut self, mut tlp: TextTlp, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+    fn end_tlp(&mut self, mut tlp: TextTlp, out: &mut VecDeque<TextTlp>) -> Result<(), LineError> {
         if tlp.bytes.is_empty() {
-            return Err("TLP without a byte".to_owned());
+            return Err(LineError::NoBytes);
         }
         if let Some(stream) = self.columns.1 {
             let dword = |four: &[u8]| four.iter().fold(0, |dword, byte| dword << 8 | u32::from(*byte));
@@ -211,8 +218,7 @@ impl Csv {
         }
         if !self.knows_start {
             let header = Repr::parse_header(&tlp.bytes);
-            let parsed =
-                header.map_err(|error| format!("TLP that may have begun before the file: {error}"))?;
+            let parsed = header.map_err(LineError::Begun)?;
             self.doubtful = (parsed.tlp_len() != tlp.bytes.len()).then_some(tlp.line);
         }
         tlp.wire_len = Some(tlp.bytes.len());
@@ -252,7 +258,7 @@ impl Lines for Csv {
         self.reason == Reason::Detected && self.order == ByteOrder::Little
     }
 
-    fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+    fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), LineError> {
         let cells = cells(line);
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         if line.trim().is_empty() || is_radix(line) || is_first && self.is_heading(&cells) {
@@ -264,30 +270,28 @@ impl Lines for Csv {
         }
     }
 
-    fn flush(&mut self, _out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+    fn flush(&mut self, _out: &mut VecDeque<TextTlp>) -> Result<(), LineError> {
         match self.open.take() {
             None => Ok(()),
-            Some(TextTlp { line, .. }) => {
-                Err(format!("the stream ends before tlast; TLP of line {line} skipped"))
-            }
+            Some(TextTlp { line, .. }) => Err(LineError::NoTlast { line }),
         }
     }
 }
 
 /// Returns first_be and last_be of a beat.
-fn enables(tuser: &str, tdata: &str) -> Result<[u8; 2], String> {
+fn enables(tuser: &str, tdata: &str) -> Result<[u8; 2], LineError> {
     let digits = tuser.trim();
     let low = digits.get(digits.len().saturating_sub(4)..).unwrap_or_default();
     let bits = is_hex(digits).then(|| u32::from_str_radix(low, 16).ok()).flatten();
-    let bits = bits.ok_or_else(|| format!("tuser `{}`: expected a hexadecimal number", cut(digits)))?;
+    let bits = bits.ok_or_else(|| LineError::signal("tuser ", cut(digits), "a hexadecimal number"))?;
     Ok(enables_of(bits, tdata.trim().len() == 512 / 4))
 }
 
 /// Returns the bytes of one beat: its DWs from right to left, one for each `unit` ones in `tkeep`.
-fn beat_bytes(tdata: &str, tkeep: Option<&str>, unit: usize) -> Result<Vec<u8>, String> {
+fn beat_bytes(tdata: &str, tkeep: Option<&str>, unit: usize) -> Result<Vec<u8>, LineError> {
     let digits = tdata.trim();
     if !is_hex(digits) || !digits.len().is_multiple_of(8) {
-        return Err(format!("tdata `{}`: expected hexadecimal dwords", cut(digits)));
+        return Err(LineError::signal("tdata ", cut(digits), "hexadecimal dwords"));
     }
     let all = digits.len() / 8;
     let kept = match tkeep.map(str::trim) {
@@ -297,7 +301,7 @@ fn beat_bytes(tdata: &str, tkeep: Option<&str>, unit: usize) -> Result<Vec<u8>, 
             let ones = bits
                 .map(|bits| bits.count_ones() as usize)
                 .filter(|ones| ones.is_multiple_of(unit) && ones / unit <= all);
-            ones.ok_or_else(|| format!("tkeep `{keep}`: expected whole dwords from bit 0 on"))? / unit
+            ones.ok_or_else(|| LineError::signal("tkeep ", keep, "whole dwords from bit 0 on"))? / unit
         }
     };
     let dwords: Vec<&str> =
@@ -305,9 +309,9 @@ fn beat_bytes(tdata: &str, tkeep: Option<&str>, unit: usize) -> Result<Vec<u8>, 
     if dwords.is_empty() { Ok(Vec::new()) } else { bytes_of(&dwords) }
 }
 
-fn numbers(cell: &str) -> Result<Vec<u8>, String> {
+fn numbers(cell: &str) -> Result<Vec<u8>, LineError> {
     let numbers: Vec<&str> = cell.split([' ', ':', '_', '-']).filter(|part| !part.is_empty()).collect();
-    if numbers.is_empty() { Err("empty cell: expected a TLP".to_owned()) } else { bytes_of(&numbers) }
+    if numbers.is_empty() { Err(LineError::EmptyCell) } else { bytes_of(&numbers) }
 }
 
 /// Returns the cells of a row. A cell in quotation marks may contain commas, and doubled quotation marks.
@@ -362,17 +366,22 @@ fn unread(places: &[(Role, usize)], heading: &[String]) -> Vec<String> {
 }
 
 /// Returns the index of each column. Columns with a name are looked up in the first row.
-fn places(columns: &Columns, heading: &[String], sample: &str) -> Result<Vec<(Role, usize)>, String> {
+fn places(columns: &Columns, heading: &[String], sample: &str) -> Result<Vec<(Role, usize)>, Unreadable> {
     let width = sample.lines().map(|line| cells(line).len()).max().unwrap_or(1);
     let is_one = width == 1 && sample.contains([';', '\t']);
     let hint = if is_one { "; expected commas between columns" } else { "" };
     let place = |column: &Column| match column {
         Column::Number(number) if *number <= width => Ok(number - 1),
-        Column::Number(number) => Err(format!("column {number}: expected 1 to {width}{hint}")),
+        Column::Number(number) => {
+            Err(Unreadable::Option(format!("column {number}: expected 1 to {width}{hint}")))
+        }
         Column::Name(name) => {
             let found = named(name, heading)?;
             let names = heading.join(", ");
-            found.ok_or_else(|| format!("no column `{name}`: expected {}{hint}", cut_to(&names, 200)))
+            found.ok_or_else(|| {
+                let names = cut_to(&names, 200);
+                Unreadable::Option(format!("no column `{name}`: expected {names}{hint}"))
+            })
         }
     };
     columns.0.iter().map(|(role, column)| Ok((*role, place(column)?))).collect()
@@ -380,7 +389,7 @@ fn places(columns: &Columns, heading: &[String], sample: &str) -> Result<Vec<(Ro
 
 /// Returns the column with this name. A match of the whole name has priority over a match without range, and the
 /// latter over a match without range and path.
-fn named(name: &str, heading: &[String]) -> Result<Option<usize>, String> {
+fn named(name: &str, heading: &[String]) -> Result<Option<usize>, Unreadable> {
     let is_it: [fn(&str) -> &str; 3] =
         [|cell| cell, base, |cell| base(cell).rsplit('/').next().unwrap_or_default()];
     for part in is_it {
@@ -389,13 +398,13 @@ fn named(name: &str, heading: &[String]) -> Result<Option<usize>, String> {
             (None, _) => {}
             (Some((at, _)), None) => return Ok(Some(at)),
             (Some((a, first)), Some((b, second))) => {
-                return Err(format!(
+                return Err(Unreadable::Option(format!(
                     "`{name}` is column {} `{}` and column {} `{}`: expected a whole name or a number",
                     a + 1,
                     cut_to(first, 100),
                     b + 1,
                     cut_to(second, 100)
-                ));
+                )));
             }
         }
     }

@@ -6,6 +6,7 @@
 //! The block may itself choose the Requester ID and tag of an RQ packet, and the completer ID of a CC packet. The
 //! TLP here has the values in the descriptor.
 
+use super::error::PacketError;
 use crate::reader::Direction;
 
 /// A stream with descriptors.
@@ -48,7 +49,7 @@ impl Stream {
     }
 
     /// Converts a packet to a TLP. `enables` are first_be and last_be.
-    pub(super) fn tlp(self, words: &[u32], enables: [u8; 2]) -> Result<Vec<u8>, String> {
+    pub(super) fn tlp(self, words: &[u32], enables: [u8; 2]) -> Result<Vec<u8>, PacketError> {
         match self {
             Stream::Rq | Stream::Cq => request(self, words, enables),
             Stream::Rc | Stream::Cc => completion(self, words),
@@ -75,20 +76,12 @@ const REQUESTS: [(u32, bool); 8] = [
 const IO: std::ops::RangeInclusive<u32> = 2..=3;
 const ATOMIC: std::ops::RangeInclusive<u32> = 4..=6;
 
-fn too_short(stream: Stream, words: usize, needed: usize) -> String {
-    format!("{} packet of {words} dwords, expected {needed} by its descriptor", stream.name())
-}
-
 /// Compares the amount of data with the descriptor.
-fn check_data(stream: Stream, data: &[u32], length: u32) -> Result<(), String> {
-    let have = data.len();
-    if have == length as usize {
-        return Ok(());
+fn check_data(stream: Stream, data: &[u32], length: u32) -> Result<(), PacketError> {
+    match data.len() {
+        have if have == length as usize => Ok(()),
+        have => Err(PacketError::Data(stream.name(), have, length)),
     }
-    Err(format!(
-        "{} packet with {have} dwords of data, expected {length} by its descriptor; address-aligned and straddled packets are not supported",
-        stream.name()
-    ))
 }
 
 /// Returns the first DW of a header. `last` is the last DW of the descriptor.
@@ -109,20 +102,17 @@ fn bytes_of(header: &[u32], data: &[u32]) -> Vec<u8> {
     header.chain(data.iter().flat_map(|dw| dw.to_le_bytes())).collect()
 }
 
-fn request(stream: Stream, words: &[u32], enables: [u8; 2]) -> Result<Vec<u8>, String> {
+fn request(stream: Stream, words: &[u32], enables: [u8; 2]) -> Result<Vec<u8>, PacketError> {
     let Some((&[lower, upper, third, fourth], data)) = words.split_first_chunk() else {
-        return Err(too_short(stream, words.len(), 4));
+        return Err(PacketError::TooShort(stream.name(), words.len(), 4));
     };
     let kind = third >> 11 & 0xf;
     let Some((type_bits, has_data)) = REQUESTS.get(kind as usize).copied() else {
-        return Err(format!(
-            "{} packet with request type {kind:04b}b: expected 0000b to 0111b",
-            stream.name()
-        ));
+        return Err(PacketError::RequestType(stream.name(), kind));
     };
     let length = third & 0x7ff;
     if !(1..=1024).contains(&length) {
-        return Err(format!("{} packet with a dword count of {length}: expected 1 to 1024", stream.name()));
+        return Err(PacketError::DwordCount(stream.name(), length, 1));
     }
     check_data(stream, data, if has_data { length } else { 0 })?;
     let is_long = upper != 0 && !IO.contains(&kind);
@@ -142,17 +132,15 @@ fn request(stream: Stream, words: &[u32], enables: [u8; 2]) -> Result<Vec<u8>, S
 /// Number of DWs that may follow the descriptor of an unsuccessful completion. They describe its request.
 const REFUSED_DW: usize = 5;
 
-fn completion(stream: Stream, words: &[u32]) -> Result<Vec<u8>, String> {
+fn completion(stream: Stream, words: &[u32]) -> Result<Vec<u8>, PacketError> {
     let Some((&[first, second, third], mut data)) = words.split_first_chunk() else {
-        return Err(too_short(stream, words.len(), 3));
+        return Err(PacketError::TooShort(stream.name(), words.len(), 3));
     };
     let error = first >> 12 & 0xf;
     // Only the codes for normal, poisoned and bad status belong to a completion. The other codes report wrong data,
     // or a request that ended without a completion.
     if stream == Stream::Rc && error > 0b0010 {
-        return Err(format!(
-            "RC packet with error code {error:04b}b: no completion, or one that does not match its request"
-        ));
+        return Err(PacketError::ErrorCode(stream.name(), error));
     }
     let status = second >> 11 & 7;
     let mut length = second & 0x7ff;
@@ -160,7 +148,7 @@ fn completion(stream: Stream, words: &[u32]) -> Result<Vec<u8>, String> {
         (length, data) = (0, &[]);
     }
     if length > 1024 {
-        return Err(format!("{} packet with a dword count of {length}: expected 0 to 1024", stream.name()));
+        return Err(PacketError::DwordCount(stream.name(), length, 0));
     }
     check_data(stream, data, length)?;
     let at = if stream == Stream::Cc { first >> 8 & 3 } else { 0 };

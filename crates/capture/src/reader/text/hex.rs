@@ -14,13 +14,13 @@
 //! line does not have the whole TLP, `len=` gives its length. A line without `len=` may be a header log: four DWs
 //! with a header of three DWs, whose TLP is not four DWs long. The fourth DW is then undefined.
 
+use super::error::LineError;
 use super::words::{bracketed_time, is_hex, seconds};
 use super::{ByteOrder, Lines, TextTlp};
 use crate::check::Settings;
 use crate::filter::duration_ps;
 use crate::hex_text::HEADING;
 use crate::reader::MAX_FRAME_LEN;
-use crate::render::Count;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use tlp::{Header, Repr};
@@ -73,7 +73,7 @@ impl Hex {
 
     /// Stores the settings in a comment such as `mps=256 tags=32`. Comments without the name of a setting are
     /// ignored.
-    fn comment(&mut self, comment: &str) -> Result<(), String> {
+    fn comment(&mut self, comment: &str) -> Result<(), LineError> {
         let pairs: Option<Vec<_>> = comment.split_whitespace().map(|word| word.split_once('=')).collect();
         let pairs = pairs.unwrap_or_default();
         if !pairs.iter().any(|(name, _)| Settings::NAMES.contains(name)) {
@@ -81,7 +81,7 @@ impl Hex {
         }
         let mut settings = self.settings;
         let set = |(name, value): (&str, &str)| settings.set(name, value);
-        pairs.into_iter().try_for_each(set).map_err(|error| error.to_string())?;
+        pairs.into_iter().try_for_each(set)?;
         self.settings = settings;
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Lines for Hex {
         self.settings
     }
 
-    fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+    fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), LineError> {
         if let Some(comment) = line.trim_start().strip_prefix('#') {
             return self.comment(comment);
         }
@@ -188,7 +188,7 @@ pub(super) fn is_text(sample: &str) -> bool {
 }
 
 /// Returns the TLP of a line; `None` if the line is empty.
-fn parse(line: &str) -> Result<Option<TextTlp>, String> {
+fn parse(line: &str) -> Result<Option<TextTlp>, LineError> {
     let line = line.split('#').next().unwrap_or_default();
     let mut tlp = TextTlp::default();
     let mut rest = line;
@@ -202,16 +202,16 @@ fn parse(line: &str) -> Result<Option<TextTlp>, String> {
         }
         if let Some(direction) = direction(word) {
             if !tlp.interface.is_empty() {
-                return Err(format!("`{}`: expected one direction per line", cut(word)));
+                return Err(LineError::word(cut(word), "one direction per line"));
             }
             tlp.interface = direction;
         } else if let Some(bytes) = word.strip_prefix("len=") {
-            let wrong = || format!("`{word}`: expected 4 to {MAX_FRAME_LEN} bytes");
+            let wrong = || LineError::word(word, format!("4 to {MAX_FRAME_LEN} bytes"));
             let len = bytes.parse().ok().filter(|len| (4..=MAX_FRAME_LEN).contains(len));
             tlp.wire_len = Some(len.ok_or_else(wrong)?);
         } else if let Some(time) = time(word.trim_start_matches('-')) {
             if word.starts_with('-') || tlp.time.is_some() {
-                return Err(format!("`{}`: expected one time per line, zero or more", cut(word)));
+                return Err(LineError::word(cut(word), "one time per line, zero or more"));
             }
             tlp.time = Some(time);
         } else {
@@ -221,10 +221,10 @@ fn parse(line: &str) -> Result<Option<TextTlp>, String> {
         }
     }
     if numbers.is_empty() {
-        return if line.trim().is_empty() { Ok(None) } else { Err("line without a TLP".to_owned()) };
+        return if line.trim().is_empty() { Ok(None) } else { Err(LineError::NoTlp("line")) };
     }
     if let Some(offset) = offset.filter(|_| joined == 1 && numbers.len() > 1) {
-        return Err(format!("`{}:`: offsets of hexadecimal dumps are not supported", cut(offset)));
+        return Err(LineError::Dump(cut(offset)));
     }
     tlp.bytes = bytes_of(&numbers)?;
     Ok(Some(tlp))
@@ -250,12 +250,12 @@ fn time(word: &str) -> Option<u128> {
 }
 
 /// Returns the bytes of hexadecimal numbers.
-pub(super) fn bytes_of(numbers: &[&str]) -> Result<Vec<u8>, String> {
+pub(super) fn bytes_of(numbers: &[&str]) -> Result<Vec<u8>, LineError> {
     let mut digits = Vec::with_capacity(numbers.len());
     for number in numbers {
         let bare = number.strip_prefix("0x").or_else(|| number.strip_prefix("0X"));
         if !is_hex(bare.unwrap_or(number)) {
-            return Err(format!("`{}`: expected a hexadecimal number, direction or time", cut(number)));
+            return Err(LineError::word(cut(number), "a hexadecimal number, direction or time"));
         }
         digits.push((bare.unwrap_or(number), bare.is_some()));
     }
@@ -272,17 +272,13 @@ pub(super) fn bytes_of(numbers: &[&str]) -> Result<Vec<u8>, String> {
             len if len.is_multiple_of(width) => {}
             len if is_marked && len < width => text.extend(std::iter::repeat_n('0', width - len)),
             len => {
-                return Err(format!(
-                    "`{}` has {}, expected {expected}",
-                    cut(number),
-                    Count(len as u64, "digit")
-                ));
+                return Err(LineError::Digits { number: cut(number), digits: len as u64, expected });
             }
         }
         text.push_str(number);
     }
     if text.len() > 2 * MAX_FRAME_LEN {
-        return Err(format!("TLP of {} bytes: expected at most {MAX_FRAME_LEN}", text.len() / 2));
+        return Err(LineError::TlpLength(text.len() / 2));
     }
     let byte =
         |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());

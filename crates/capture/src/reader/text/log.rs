@@ -10,6 +10,7 @@
 //! | lspci | `HeaderLog: 40008001 3100000f fee00db8 00000000` | pciutils 3.9 |
 //! | rasdaemon | `TLP Header: 00000000 00000001 00000002 00000003` after the error in the same line | 0.6.8 |
 
+use super::error::LineError;
 use super::hex::{self, cut_to};
 use super::words::{bracketed_time, dword, function};
 use super::{Lines, TextTlp};
@@ -318,7 +319,7 @@ impl Log {
         }
     }
 
-    fn lspci(&mut self, text: &str, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+    fn lspci(&mut self, text: &str, out: &mut VecDeque<TextTlp>) -> Result<(), LineError> {
         let header = Header::of_dwords(text, false)?.tlp()?;
         let (_, errors) = self.take("");
         let Some(mut tlp) = header else {
@@ -365,7 +366,7 @@ impl Lines for Log {
         text
     }
 
-    fn flush(&mut self, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+    fn flush(&mut self, out: &mut VecDeque<TextTlp>) -> Result<(), LineError> {
         let mut rest: Vec<Errors> = std::mem::take(&mut self.known).into();
         rest.push(std::mem::take(&mut self.firmware));
         rest.sort_by_key(|errors| errors.line);
@@ -373,7 +374,7 @@ impl Lines for Log {
         Ok(())
     }
 
-    fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+    fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), LineError> {
         let (time, text) = bracketed_time(line).map_or((None, line), |(time, text)| (Some(time), text));
         (self.line, self.time) = (number, time);
         if let Some(at) = text.find(LSPCI) {
@@ -460,7 +461,7 @@ struct Header {
 
 impl Header {
     /// Reads the header after the words `TLP Header`; `None` if no header follows.
-    fn parse(text: &str) -> Option<Result<Header, String>> {
+    fn parse(text: &str) -> Option<Result<Header, LineError>> {
         let (text, is_flit) = match text.trim_start().strip_prefix("(Flit)") {
             Some(rest) => (rest, true),
             None => (text, false),
@@ -469,33 +470,29 @@ impl Header {
         Some(Header::of_dwords(text, is_flit))
     }
 
-    fn of_dwords(text: &str, is_flit: bool) -> Result<Header, String> {
+    fn of_dwords(text: &str, is_flit: bool) -> Result<Header, LineError> {
         let (header, prefixes) = text.split_once(PREFIXES).unwrap_or((text, ""));
         let dwords = dwords(header);
         let most = if is_flit { MAX_DW } else { LOG_DW };
         if !(if is_flit { 1 } else { LOG_DW }..=most).contains(&dwords.len()) {
-            let text = cut_to(header.trim(), 60);
+            let log = cut_to(header.trim(), 60).to_owned();
             if let Some(word) = words(header).nth(dwords.len()).filter(|_| dwords.len() < most) {
                 let word = hex::cut(word);
-                return Err(format!("header log `{text}`: `{word}` is not a dword of 8 hexadecimal digits"));
+                return Err(LineError::LogWord { log, word });
             }
-            return Err(format!(
-                "header log `{text}` has {} dwords, expected {}",
-                dwords.len(),
-                expected(is_flit)
-            ));
+            return Err(LineError::LogLength { log, dwords: dwords.len(), is_flit });
         }
         Ok(Header { dwords, prefixes: self::dwords(prefixes), is_flit })
     }
 
     /// Converts the header to a TLP; `None` if no header was logged.
-    fn tlp(&self) -> Result<Option<TextTlp>, String> {
+    fn tlp(&self) -> Result<Option<TextTlp>, LineError> {
         let is_all = |wanted: u32| self.dwords.iter().all(|dw| *dw == wanted);
         if is_all(0) {
             return Ok(None);
         }
         if is_all(u32::MAX) {
-            return Err("header log of ones: the function did not answer when its log was read".to_owned());
+            return Err(LineError::LogOfOnes);
         }
         let dwords = self.prefixes.iter().chain(&self.dwords);
         let bytes = dwords.flat_map(|dw| dw.to_be_bytes()).collect();
@@ -505,10 +502,6 @@ impl Header {
         }
         Ok(Some(tlp))
     }
-}
-
-const fn expected(is_flit: bool) -> &'static str {
-    if is_flit { "1 to 14" } else { "4" }
 }
 
 /// Returns the DWs at the start of a text.

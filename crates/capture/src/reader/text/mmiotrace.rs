@@ -10,6 +10,7 @@
 //! riser makes the TLPs from these lines: an MRd and a CplD for a read, an MWr for a write. The requester is
 //! 00:00.0, and tags count up. The completer is the function whose `PCIDEV` line has the address, or 00:00.0.
 
+use super::error::LineError;
 use super::words::{is_hex, seconds};
 use super::{Lines, TextTlp};
 use std::collections::VecDeque;
@@ -64,11 +65,10 @@ impl Mmiotrace {
     }
 
     /// Returns the header of the request and, for a read, the header of its completion.
-    fn headers(&mut self, access: &Access) -> Result<(Repr, Option<Repr>), String> {
-        let wrong = |error: &dyn std::fmt::Display| {
-            format!("access of {} bytes at {:#x}: {error}", access.bytes, access.address)
-        };
-        let span = Span::covering(access.address, access.bytes).map_err(|error| wrong(&error))?;
+    fn headers(&mut self, access: &Access) -> Result<(Repr, Option<Repr>), LineError> {
+        let Access { bytes, address, .. } = *access;
+        let wrong = |error| LineError::AccessSpan { bytes, address, error };
+        let span = Span::covering(address, bytes).map_err(wrong)?;
         let (requester, tag) = (Bdf::default(), Tag::from_bits(self.tag));
         let request = |op| Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span }));
         if access.is_write {
@@ -97,14 +97,12 @@ impl Mmiotrace {
 }
 
 impl Lines for Mmiotrace {
-    fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+    fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), LineError> {
         if let Some(device) = line.strip_prefix("PCIDEV ") {
-            return self
-                .device(device)
-                .ok_or_else(|| "PCIDEV line: expected function, addresses and sizes".to_owned());
+            return self.device(device).ok_or(LineError::Device);
         }
         if line.starts_with("UNKNOWN ") {
-            return Err("access with an operation unknown to mmiotrace".to_owned());
+            return Err(LineError::UnknownAccess);
         }
         let Some(access) = access(line) else {
             let word = line.split_whitespace().next();
@@ -146,7 +144,7 @@ fn bytes_of(repr: &Repr, value: u64) -> Vec<u8> {
 }
 
 /// Returns the access in a line; `None` for other lines.
-fn access(line: &str) -> Option<Result<Access, String>> {
+fn access(line: &str) -> Option<Result<Access, LineError>> {
     let mut words = line.split_whitespace();
     let is_write = match words.next()? {
         "R" => false,
@@ -163,10 +161,8 @@ fn access(line: &str) -> Option<Result<Access, String>> {
         };
         Some(Access { is_write, bytes, time, address: hex()?, value: hex()? })
     };
-    let access =
-        access().ok_or_else(|| "access: expected width, time, map, 0xADDRESS and 0xVALUE".to_owned());
-    Some(access.and_then(|access| match access.bytes {
+    Some(access().ok_or(LineError::Access).and_then(|access| match access.bytes {
         1 | 2 | 4 | 8 => Ok(access),
-        other => Err(format!("access of {other} bytes: expected 1, 2, 4 or 8")),
+        other => Err(LineError::AccessWidth(other)),
     }))
 }

@@ -7,6 +7,7 @@
 
 mod csv;
 mod descriptor;
+mod error;
 mod hex;
 mod log;
 mod mmiotrace;
@@ -14,7 +15,7 @@ mod pcileech;
 mod words;
 
 use super::format::{ByteOrder, FileFormat, ReadOptions};
-use super::{Fault, Found, Interfaces, LINKTYPE_PCI_EXP, Mark, Source, Step};
+use super::{Fault, Found, Interfaces, LINKTYPE_PCI_EXP, Mark, Source, Step, Unreadable};
 use crate::check::Settings;
 use crate::render::Count;
 use crate::time::{Resolution, Timestamp};
@@ -24,6 +25,7 @@ use std::io::{self, Read};
 use tlp::Header;
 
 pub(super) use descriptor::Stream;
+pub use error::{LineError, PacketError};
 
 /// Maximum length of a line in bytes, with its end. Longer lines are skipped.
 pub const MAX_LINE: usize = 64 << 10;
@@ -90,10 +92,10 @@ trait Lines {
     fn taken_for(&self) -> String;
 
     /// Reads line `number`. Returns the error of an unreadable line.
-    fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String>;
+    fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), LineError>;
 
     /// Appends the unfinished TLP at the end of the file. Returns an error if it is incomplete.
-    fn flush(&mut self, _out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+    fn flush(&mut self, _out: &mut VecDeque<TextTlp>) -> Result<(), LineError> {
         Ok(())
     }
 
@@ -133,7 +135,7 @@ impl Text {
     pub(super) fn detect<R: Read>(
         source: &mut Source<R>,
         options: &ReadOptions,
-    ) -> io::Result<Option<Result<Text, String>>> {
+    ) -> io::Result<Option<Result<Text, Unreadable>>> {
         source.need(SAMPLE)?;
         let sample = &source.window()[..source.window().len().min(SAMPLE)];
         if options.format.is_none() && options.columns.is_none() && is_binary(sample) {
@@ -141,7 +143,7 @@ impl Text {
         }
         if let Some(what) = no_text(sample).filter(|_| options.format.is_some() && options.columns.is_none())
         {
-            return Ok(Some(Err(format!("{what}, expected UTF-8"))));
+            return Ok(Some(Err(Unreadable::Option(format!("{what}, expected UTF-8")))));
         }
         let utf16 = utf16(sample).filter(|_| options.columns.is_some());
         let sample = String::from_utf8_lossy(sample);
@@ -155,7 +157,8 @@ impl Text {
             (FileFormat::Pcileech, _) => Box::new(pcileech::Pcileech::default()),
             (FileFormat::Mmiotrace, _) => Box::new(mmiotrace::Mmiotrace::default()),
             (FileFormat::Csv, Some(columns)) => {
-                let no_text = utf16.or_else(|| no_csv(sample)).map_or(Ok(()), |what| Err(what.to_owned()));
+                let no_text = utf16.or_else(|| no_csv(sample));
+                let no_text = no_text.map_or(Ok(()), |what| Err(Unreadable::Option(what.to_owned())));
                 match no_text.and_then(|()| csv::Csv::new(columns.clone(), options.byte_order, sample)) {
                     Ok(csv) => Box::new(csv),
                     Err(error) => return Ok(Some(Err(error))),
@@ -244,7 +247,7 @@ impl Text {
                     self.number += 1;
                     match is_whole {
                         true => self.lines.line(&self.line, self.number, &mut self.pending),
-                        false => Err(format!("line of more than {MAX_LINE} bytes")),
+                        false => Err(LineError::TooLong),
                     }
                 }
                 None if std::mem::replace(&mut self.has_ended, true) => return Ok(Step::End),

@@ -9,6 +9,7 @@
 //!
 //! PCILeech is the device, so TX goes upstream. Source: PCILeech issue 217.
 
+use super::error::LineError;
 use super::hex::cut_to;
 use super::words::is_hex;
 use super::{Lines, TextTlp};
@@ -50,7 +51,7 @@ impl Pcileech {
 }
 
 impl Lines for Pcileech {
-    fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+    fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), LineError> {
         if let Some(interface) = head(line) {
             let flushed = self.flush(out);
             self.open = Some(TextTlp { line: number, interface: interface.to_owned(), ..TextTlp::default() });
@@ -64,18 +65,16 @@ impl Lines for Pcileech {
             (Some(tlp), Some((offset, _))) => {
                 let expected = tlp.bytes.len();
                 self.end_damaged(out);
-                Err(format!("bytes at offset {offset:#06x}: expected {expected:#06x}"))
+                Err(LineError::Offset { offset, expected })
             }
-            (None, Some(_)) => {
-                Err("bytes without a line with `TX:` or `RX:`, a type and `Len:` before them".to_owned())
-            }
+            (None, Some(_)) => Err(LineError::NoHead),
             (_, None) if line.starts_with("TX: ") || line.starts_with("RX: ") => {
-                let before = self.flush(out).map_or_else(|error| format!("{error}; "), |()| String::new());
-                Err(format!("{before}`{}`: expected `TX:` or `RX:`, a type and `Len:`", cut_to(line, 40)))
+                let before = self.flush(out).err().map(Box::new);
+                Err(LineError::Head { before, line: cut_to(line, 40).to_owned() })
             }
             (Some(_), None) if is_offset(line.split_whitespace().next().unwrap_or_default()) => {
                 self.end_damaged(out);
-                Err("expected an offset and up to 16 bytes of two digits".to_owned())
+                Err(LineError::DumpLine)
             }
             (_, None) => {
                 self.others += u64::from(!line.is_empty());
@@ -88,9 +87,9 @@ impl Lines for Pcileech {
         self.others
     }
 
-    fn flush(&mut self, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+    fn flush(&mut self, out: &mut VecDeque<TextTlp>) -> Result<(), LineError> {
         match self.open.take() {
-            Some(tlp) if tlp.bytes.is_empty() => Err(format!("no bytes after the head in line {}", tlp.line)),
+            Some(tlp) if tlp.bytes.is_empty() => Err(LineError::NoDump(tlp.line)),
             open => {
                 out.extend(open);
                 Ok(())

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The virtual machine of `riser guest run` with its options, from `riser-vm`.
 
-use super::prefix::Prefixed;
 use super::sources::SourceArgs;
 use crate::failure::Failure;
 use crate::{output, outputs};
@@ -14,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use vm::machine::{Accelerator, Gdb, Icount, Input, Outputs, Report};
+use vm::machine::{Accelerator, Gdb, Icount, Input, Outputs, Prefixed, Report};
 use vm::processors::{self, Processors};
 use vm::{Error, Kernel, Load, Machine, Options, Parts, Programs};
 use worlds::machine::Pace;

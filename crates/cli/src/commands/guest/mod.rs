@@ -6,7 +6,6 @@ mod cache;
 mod events;
 mod kernel;
 mod machine;
-mod prefix;
 mod run;
 mod serve;
 mod sources;

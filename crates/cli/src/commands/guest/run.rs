@@ -21,7 +21,8 @@ use vm::machine::{End, Input, Log};
 use vm::{Load, Options, Which};
 use worlds::machine::torture::Listener;
 use worlds::machine::{
-    Guest, Guests, LinkSocket, Supervisor, VmEvent, VmHost, VmReport, hexdump, machines, socket_folder,
+    Guest, Guests, LinkSocket, Supervisor, VmCommandError, VmEvent, VmHost, VmReport, hexdump, machines,
+    socket_folder,
 };
 
 const EXAMPLE: &str = "\
@@ -158,7 +159,7 @@ impl Supervisor for RunSupervisor<'_> {
             self.sockets.joined();
         }
         if let VmEvent::Misplaced(why) = &event {
-            self.guests.set_misplaced(device, why);
+            self.guests.set_misplaced(device, &why.to_string());
         }
         match &event {
             VmEvent::Lost(why) => drop(self.lost.get_or_insert(format!("{device}: {}", lost(why)))),
@@ -176,7 +177,7 @@ impl Supervisor for RunSupervisor<'_> {
         !self.stop.load(Ordering::Relaxed) && runs && is_wanted && self.lost.is_none()
     }
 
-    fn command(&mut self, command: &str) -> Option<Result<String, String>> {
+    fn command(&mut self, command: &str) -> Option<Result<String, VmCommandError>> {
         self.guests.command(command)
     }
 

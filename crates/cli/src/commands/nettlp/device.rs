@@ -3,11 +3,9 @@
 //! module does not refer to models by name.
 
 use super::bytes::mps;
-use super::counters::Rows;
 use super::target::TargetArgs;
 use super::{report_attachment, report_lost_adapter};
 use crate::commands::labs::{self, Native};
-use crate::commands::refused;
 use crate::commands::sizes::seed;
 use crate::failure::Failure;
 use crate::{interrupt, output};
@@ -21,6 +19,7 @@ use session::report::RefusalReport;
 use std::path::{Path, PathBuf};
 use tlp::Mps;
 use tlp::rules::Refusals;
+use worlds::tools::Rows;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -109,7 +108,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         });
     let (counts, counters) = last.unwrap_or_default();
     let counts = Rows::new(counts.into_iter());
-    let refusals = refused::of("nettlp device", refused.kinds());
+    let refusals = RefusalReport::all("nettlp device", refused.kinds());
     let model = args.model.clone();
     let report = Report { model, session: is_session, counts, came_back, counters, refusals };
     if args.json { output::json(&report) } else { report.text() }?;
@@ -164,6 +163,6 @@ impl Report {
         for (name, value) in counted {
             output::text(&format!("{name:20} {value:>10}"))?;
         }
-        refused::lines(&self.refusals).try_for_each(|line| output::text(&line))
+        RefusalReport::lines(&self.refusals).try_for_each(|line| output::text(&line))
     }
 }

@@ -2,7 +2,6 @@
 //! Arguments and client of the tools that access memory behind an adapter.
 
 use super::bytes::{mps, mrrs};
-use super::counters::refusals;
 use super::target::TargetArgs;
 use crate::commands::refused;
 use crate::commands::words::{Word, one_of};
@@ -17,6 +16,7 @@ use plug::counted;
 use std::ops::RangeInclusive;
 use tlp::rules::Refusal;
 use tlp::{Bdf, Duration, Mps, Mrrs};
+use worlds::tools::refusals;
 
 /// Time for which a tag is not reused after a read. `None`: depends on the adapter's address.
 const RESTS: [Word<Option<Rest>>; 3] = [

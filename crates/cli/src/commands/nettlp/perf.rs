@@ -2,14 +2,14 @@
 //! `riser nettlp perf`: measures reads and writes of memory behind an adapter.
 
 use super::bytes::{number, within_addresses};
-use super::peer::{PeerArgs, failure, requester};
-use super::perf_report::{Outcome, show};
+use super::peer::{PeerArgs, failure, malformed_datagrams, requester};
 use crate::commands::words::{Word, one_of};
 use crate::failure::Failure;
-use crate::{interrupt, progress};
+use crate::{interrupt, output, progress};
 use clap::ArgAction;
 use nettlp::tools::perf::{self, Measured, Measurement, Pattern, PerfError, Tally, Workload};
 use std::time::Duration;
+use worlds::tools::{Outcome, PerfReport};
 
 /// Maximum bytes of a request.
 const MAX_LEN: u64 = 1 << 20;
@@ -151,6 +151,17 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         outcome.ceiling = Some(ceiling.map_err(|e| Failure::Run(format!("--ceiling: {e}")))?);
     }
     show(&outcome, args.json)
+}
+
+fn show(outcome: &Outcome<'_>, json: bool) -> Result<(), Failure> {
+    let report = PerfReport::new(outcome);
+    if json {
+        output::json(&report)?;
+    } else {
+        output::text(report.text().trim_end())?;
+        malformed_datagrams(&outcome.tally.sockets).iter().try_for_each(|line| output::text(line))?;
+    }
+    report.failure().map_or(Ok(()), |why| Err(Failure::Run(why)))
 }
 
 impl Args {

@@ -2,9 +2,8 @@
 //! `riser nettlp psmem`: serves an adapter's BAR4 from memory, with the completer of `riser-nettlp`.
 
 use super::bytes::{mps, number, within_addresses};
-use super::counters::Rows;
 use super::target::TargetArgs;
-use crate::commands::refused::{self, Printed};
+use crate::commands::refused::Printed;
 use crate::failure::Failure;
 use crate::{interrupt, output, progress};
 use nettlp::carrier::Carrier;
@@ -22,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tlp::{Bdf, Mps};
+use worlds::tools::Rows;
 
 /// Delay before the first progress on a terminal, and between two updates.
 const SHOW_AFTER: Duration = Duration::from_secs(2);
@@ -137,7 +137,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn refusals(psmem: &Psmem<Window>) -> Vec<RefusalReport> {
-    refused::of("nettlp psmem", psmem.refusals())
+    RefusalReport::all("nettlp psmem", psmem.refusals())
 }
 
 fn image(args: &Args) -> Result<Image, Failure> {
@@ -203,6 +203,6 @@ impl Report {
             .map(|(name, count)| format!("{} {count}", name.replace('_', " ")))
             .collect();
         output::text(&format!("{:.1} s: {}", self.seconds, lines.join(", ")))?;
-        refused::lines(&self.refusals).try_for_each(|line| output::text(&line))
+        RefusalReport::lines(&self.refusals).try_for_each(|line| output::text(&line))
     }
 }

@@ -2,7 +2,6 @@
 //! `riser nettlp read`: reads memory behind an adapter by DMA.
 
 use super::bytes::{dump, number, within_addresses};
-use super::counters::refusals;
 use super::peer::{PeerArgs, failure, interrupted};
 use crate::commands::refused;
 use crate::failure::Failure;
@@ -13,6 +12,7 @@ use session::report::RefusalReport;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use worlds::tools::{Counters, refusals};
 
 /// Bytes per read and per write to the file.
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -70,7 +70,7 @@ struct Report {
     data: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<String>,
-    counters: super::counters::Counters,
+    counters: Counters,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     refusals: Vec<RefusalReport>,
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp snic`: runs the simple NIC as device software on a tap interface, from `riser-nettlp`.
 
-use super::counters::Rows;
 use super::target::TargetArgs;
 use super::{report_attachment, report_lost_adapter};
-use crate::commands::refused;
 use crate::commands::tap::Tap;
 use crate::failure::Failure;
 use crate::{interrupt, output};
@@ -12,6 +10,7 @@ use nettlp::tools::{Count, DeviceSoftware, Run, TapNic, run as run_device};
 use serde::Serialize;
 use session::report::RefusalReport;
 use tlp::rules::Refusals;
+use worlds::tools::Rows;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -73,7 +72,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             report_lost_adapter(&target, has_gone);
         });
     counts.push(("came_back", came_back));
-    let refusals = refused::of("nettlp snic", refused.kinds());
+    let refusals = RefusalReport::all("nettlp snic", refused.kinds());
     let report = Report { session: is_session, counts: Rows::new(counts.into_iter()), refusals };
     if args.json { output::json(&report) } else { report.text() }?;
     result.map_err(|e| Failure::Run(format!("{}: {e}", target.remote)))
@@ -85,6 +84,6 @@ impl Report {
         for (name, value) in self.counts.iter().filter(|(_, value)| *value > 0) {
             output::text(&format!("{name:20} {value:>10}"))?;
         }
-        refused::lines(&self.refusals).try_for_each(|line| output::text(&line))
+        RefusalReport::lines(&self.refusals).try_for_each(|line| output::text(&line))
     }
 }

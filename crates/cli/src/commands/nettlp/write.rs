@@ -2,7 +2,6 @@
 //! `riser nettlp write`: writes memory behind an adapter by DMA.
 
 use super::bytes::{hex, number, within_addresses};
-use super::counters::refusals;
 use super::peer::{PeerArgs, failure, interrupted};
 use crate::commands::refused;
 use crate::failure::Failure;
@@ -11,6 +10,7 @@ use nettlp::client::{ClientError, WriteError, WriteStep};
 use serde::Serialize;
 use session::report::RefusalReport;
 use std::path::PathBuf;
+use worlds::tools::{Counters, refusals};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -62,7 +62,7 @@ struct Report {
     sent_bytes: u64,
     acknowledged: bool,
     verified: bool,
-    counters: super::counters::Counters,
+    counters: Counters,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     refusals: Vec<RefusalReport>,
 }

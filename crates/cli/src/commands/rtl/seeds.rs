@@ -63,8 +63,8 @@ struct Parts {
 
 pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let (file, lab) = labs::read(models, &args.lab, &args.set)?;
-    file.check_runs_alone().map_err(Failure::Run)?;
-    let divergence = designs::compare_seeds(&file, args.native.leave(), args.seeds).map_err(Failure::Run)?;
+    file.check_runs_alone().map_err(Failure::run)?;
+    let divergence = designs::compare_seeds(&file, args.native.leave(), args.seeds).map_err(Failure::run)?;
     let slot = |n: usize| {
         let mut designs = file.lab.slot.iter().filter(|slot| slot.device.get_ref() == "rtl");
         designs.nth(n).map_or_else(|| n.to_string(), |slot| slot.name.get_ref().clone())

@@ -5,7 +5,6 @@
 
 mod check;
 mod html;
-mod live;
 mod perfetto;
 mod records;
 mod sequence;
@@ -17,10 +16,11 @@ mod write;
 use super::reading::{self, Reading};
 use crate::failure::Failure;
 use crate::outputs::{Outputs, Place};
-use crate::{input, output};
+use crate::{input, interrupt, output};
 use capture::credits::Ledgers;
 use capture::{Filter, Kind, Reader, Record, Sieve};
 use clap::ValueEnum;
+use nettlp::net::{LiveCapture, LiveCounts, LiveError};
 use plug::Models;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -332,7 +332,9 @@ fn for_each_record(
     let capture = Outputs::new(args.force).claim_if("--capture", args.capture.as_deref())?;
     let capture = capture.map(Place::open).transpose()?;
     let kept = capture.as_ref().map(|out| out.writer().map_err(|e| out.failed(&e))).transpose()?;
-    let (live, counts) = live::open(interface, kept)?;
+    let (live, counts) =
+        LiveCapture::open(interface, kept, interrupt::flag()?).map_err(|e| refused(interface, e))?;
+    output::note(format_args!("capturing on {interface}; Ctrl-C ends it"));
     let mut reader = Reader::new(live).map_err(|error| Failure::Run(error.to_string()))?;
     let shown = read(&mut reader, file, each);
     // The file is kept even if the reader of the output has closed it.
@@ -340,12 +342,23 @@ fn for_each_record(
         capture.finish()?;
     }
     shown?;
-    let live::Counts { frames, fragments, dropped } = counts.get();
+    let LiveCounts { frames, fragments, dropped } = counts.get();
     output::note(format_args!(
         "{interface}: {frames} NetTLP frames, {fragments} of them fragments of datagrams, which are not \
          reassembled, {dropped} dropped by the kernel"
     ));
     Ok(())
+}
+
+fn refused(interface: &str, error: LiveError) -> Failure {
+    match error {
+        LiveError::NoInterface(_) | LiveError::LinkType(_) => {
+            Failure::usage(format!("-i {interface}: {error}"))
+        }
+        LiveError::Interfaces(_) => Failure::run(error),
+        LiveError::Write(error) => Failure::from(error),
+        _ => Failure::Run(format!("-i {interface}: {error}")),
+    }
 }
 
 fn read<R: Read>(

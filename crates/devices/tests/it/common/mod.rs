@@ -96,7 +96,7 @@ impl Loopback {
         for _ in 0..MAX_STEPS {
             while self.pass_one(program) {}
             if let Some(outcome) = program.outcome() {
-                return outcome;
+                return outcome.map_err(|error| error.to_string());
             }
             let dma = self.reads.front().map(|(at, _)| *at);
             let next = [dma, self.device.poll_timeout(), program.poll_timeout()].into_iter().flatten().min();

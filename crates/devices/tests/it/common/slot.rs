@@ -53,7 +53,7 @@ impl Slot {
         for _ in 0..MAX_STEPS {
             while self.pass_one(program) {}
             if let Some(outcome) = program.outcome() {
-                return outcome;
+                return outcome.map_err(|error| error.to_string());
             }
             let answer = self.answers.front().map(|(at, _)| *at);
             let next =

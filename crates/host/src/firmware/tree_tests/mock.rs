@@ -410,10 +410,10 @@ pub(super) trait Serve {
 }
 
 /// Runs a program on this host to its end. Also returns the simulated time that this took.
-pub(super) fn run<T: 'static, E: Into<String>, F>(
+pub(super) fn run<T: 'static, E: Into<DriverError>, F>(
     host: &mut impl Serve,
     program: impl FnOnce(Cpu) -> F,
-) -> (Result<T, String>, Time)
+) -> (Result<T, DriverError>, Time)
 where
     F: Future<Output = Result<T, E>> + 'static,
 {
@@ -423,7 +423,7 @@ where
         let future = program(cpu);
         async move {
             *kept.borrow_mut() = Some(future.await.map_err(Into::into)?);
-            Ok::<(), String>(())
+            Ok::<(), DriverError>(())
         }
     });
     let (pool, mut now) = (PayloadPool::new(), Time::ZERO);

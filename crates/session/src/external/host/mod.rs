@@ -12,9 +12,9 @@ pub use memory::{Backing, MAP_BYTES, MAX_MAPS, Map, MapAccess, MapError};
 pub use request::HostRequest;
 
 use host::memory::{DmaAccess, HostMemory};
-use host::{HostInput, HostOutput, HostProgram, HostReadId};
+use host::{DriverError, HostInput, HostOutput, HostProgram, HostReadId};
 use plug::Attachment;
-use plug::place::Input;
+use plug::place::{Input, InputError};
 use request::HostCommand;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -29,8 +29,9 @@ pub const MAX_HOST_REQUESTS: usize = 1024;
 /// Maximum number of inputs that a host may leave untaken.
 pub const MAX_UNHEARD: usize = 1 << 16;
 
-/// Reason why an output is not a request of an external host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+/// Reason why an external host may not issue a request.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
 pub enum HostRequestError {
     /// A configuration register that does not exist.
     #[error("configuration register {register_dw}, bytes {byte_enables:#x}, expected 0 to 1023, 0 to 0xf")]
@@ -45,6 +46,18 @@ pub enum HostRequestError {
         "an extension is only for programs and models of a simulated host, expected requests of the seam"
     )]
     Extension,
+    /// Too many requests are outstanding or waiting.
+    #[error("more than {MAX_HOST_REQUESTS} requests under way")]
+    TooMany,
+    /// A request with this ID is outstanding.
+    #[error("request {} is under way already: ids are unique", .0.0)]
+    Duplicate(HostReadId),
+    /// A range cannot be mapped.
+    #[error("map of {0}")]
+    Map(MapError),
+    /// A range cannot be unmapped.
+    #[error(transparent)]
+    Unmap(#[from] MapError),
 }
 
 /// An input of a host, with its time.
@@ -66,7 +79,7 @@ struct State {
     open: BTreeSet<HostReadId>,
     /// Inputs that the host has not fetched; `None` if no program fetches them.
     heard: Option<VecDeque<TimedHostInput>>,
-    outcome: Option<Result<(), String>>,
+    outcome: Option<Result<(), DriverError>>,
     /// True if everything below must be reset.
     reset: bool,
 }
@@ -141,7 +154,7 @@ impl HostPlace {
     fn take(&self, request: HostRequest) {
         let mut state = self.0.borrow_mut();
         if let Err(why) = state.take(request) {
-            state.fail(why);
+            state.fail(why.to_string());
         }
     }
 }
@@ -149,22 +162,22 @@ impl HostPlace {
 impl State {
     /// # Errors
     /// The host's request is illegal. This ends the host, and thus the run.
-    fn take(&mut self, HostRequest(asked): HostRequest) -> Result<(), String> {
+    fn take(&mut self, HostRequest(asked): HostRequest) -> Result<(), HostRequestError> {
         match asked {
             HostCommand::Issue(mut output) => {
                 if self.requests.len() + self.open.len() >= MAX_HOST_REQUESTS {
-                    return Err(format!("more than {MAX_HOST_REQUESTS} requests under way"));
+                    return Err(HostRequestError::TooMany);
                 }
                 if let Some(id) = output.id_mut().filter(|id| !self.open.insert(**id)) {
-                    return Err(format!("request {} is under way already: ids are unique", id.0));
+                    return Err(HostRequestError::Duplicate(*id));
                 }
                 self.requests.push_back(output);
             }
             HostCommand::Map { of, map, backing } => {
-                self.memory_of(of).map(map, backing).map_err(|e| format!("map of {e}"))?;
+                self.memory_of(of).map(map, backing).map_err(HostRequestError::Map)?;
             }
             HostCommand::Unmap { of, address, bytes } => {
-                self.memory_of(of).unmap(address, bytes).map_err(|e| e.to_string())?;
+                self.memory_of(of).unmap(address, bytes)?;
             }
             HostCommand::End(outcome) => self.outcome = Some(outcome),
             HostCommand::Reset => self.reset = true,
@@ -187,15 +200,16 @@ impl State {
         })
     }
 
-    fn fail(&mut self, why: String) {
-        self.outcome.get_or_insert(Err(format!("the external host: {why}")));
+    fn fail(&mut self, why: impl Into<DriverError>) {
+        self.outcome.get_or_insert(Err(why.into().at("the external host")));
     }
 }
 
 impl Attachment for HostPlace {
-    fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
+    fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, InputError> {
         let request = HostRequest::parse(input, &self.0.borrow().pool);
-        let request = request.ok_or("not a host request, expected a complete request of kind 1 to 18")?;
+        let request = request
+            .ok_or(InputError::Form("not a host request, expected a complete request of kind 1 to 18"))?;
         Ok(request.join(self, now))
     }
 
@@ -235,7 +249,7 @@ impl HostProgram for HostPlace {
         None
     }
 
-    fn outcome(&self) -> Option<Result<(), String>> {
+    fn outcome(&self) -> Option<Result<(), DriverError>> {
         self.0.borrow().outcome.clone()
     }
 

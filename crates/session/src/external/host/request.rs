@@ -32,7 +32,7 @@ use super::{HostPlace, HostRequestError};
 use crate::external::bytes::{Cursor, Put};
 use config::space::REGISTERS;
 use device::{DmaOptions, OutMessage};
-use host::{HostOutput, HostReadId};
+use host::{DriverError, HostOutput, HostReadId};
 use plug::place::Input;
 use std::rc::Rc;
 use tlp::message::MessageCodes;
@@ -57,7 +57,7 @@ pub(super) enum HostCommand {
         address: u64,
         bytes: u64,
     },
-    End(Result<(), String>),
+    End(Result<(), DriverError>),
     Reset,
     Grant(Bdf),
     Revoke(Bdf),
@@ -113,7 +113,7 @@ impl HostRequest {
     }
 
     /// Returns the end of the host, successful or with an error.
-    pub const fn end(outcome: Result<(), String>) -> HostRequest {
+    pub const fn end(outcome: Result<(), DriverError>) -> HostRequest {
         HostRequest(HostCommand::End(outcome))
     }
 
@@ -157,7 +157,9 @@ impl Input<HostPlace> for HostRequest {
             HostCommand::End(outcome) => {
                 out.put_u8(13);
                 out.put_u8(outcome.is_err().into());
-                out.extend_from_slice(outcome.as_ref().err().map_or(&[], |why| why.as_bytes()));
+                if let Err(why) = outcome {
+                    out.extend_from_slice(why.to_string().as_bytes());
+                }
             }
             HostCommand::Reset => out.put_u8(14),
             HostCommand::Grant(requester) => begin_of(out, [17; 2], Some(*requester)),
@@ -277,7 +279,7 @@ fn asked(from: &mut Cursor<'_>, pool: &PayloadPool) -> Option<HostCommand> {
         12 | 16 => HostCommand::Unmap { of, address: from.u64()?, bytes: from.u64()? },
         13 => HostCommand::End(match from.u8()? {
             0 => Ok(()),
-            _ => Err(std::str::from_utf8(from.rest()).ok()?.to_owned()),
+            _ => Err(std::str::from_utf8(from.rest()).ok()?.into()),
         }),
         14 => HostCommand::Reset,
         17 => HostCommand::Grant(function(from)?),

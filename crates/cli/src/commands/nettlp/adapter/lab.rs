@@ -3,10 +3,7 @@
 //! clock.
 
 use super::Args;
-use super::report::strangers_line;
-use crate::commands::nettlp::counters::Rows;
 use crate::commands::outside::Opened;
-use crate::commands::refused;
 use crate::failure::Failure;
 use crate::output;
 use nettlp::adapter::{Adapter, Settings, Strangers};
@@ -17,11 +14,13 @@ use plug::Models;
 use serde::Serialize;
 use session::Report;
 use session::external::{Lag, RecordSize};
+use session::report::RefusalReport;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tlp::Bdf;
 use worlds::adapter::{LabBackend, Timing};
+use worlds::tools::{Rows, strangers_line};
 
 /// A lab that is to be served.
 pub(super) struct LabRun<'a> {
@@ -85,9 +84,9 @@ impl LabRun<'_> {
         self.args.key.iter().for_each(|key| lab.outputs.reads(key));
         let listening = self.args.listening();
         let device = listening.device(&self.allow, self.args.device)?;
-        lab.file.check_runs_alone().map_err(Failure::Run)?;
+        lab.file.check_runs_alone().map_err(Failure::run)?;
         let Opened { driver, mut kept, .. } = lab.open(self.timing().into())?;
-        let mut backend = LabBackend::of(driver).map_err(Failure::Run)?;
+        let mut backend = LabBackend::of(driver).map_err(Failure::run)?;
         if let Some(mps) = self.args.mps {
             backend.answer_in(mps);
         }
@@ -139,7 +138,7 @@ impl LabRun<'_> {
             PeerReport { address, counts: Rows::new(counts.into_iter()) }
         });
         let mut lab = backend.session().report(&self.lab.display().to_string(), &stop, spent);
-        lab.refusals.extend(refused::of("nettlp adapter", &adapter.refusals()));
+        lab.refusals.extend(RefusalReport::all("nettlp adapter", &adapter.refusals()));
         let mut drops = adapter.drops();
         drops.extend_from(&sockets.session_drops(), None);
         let report = LabReport {
@@ -174,7 +173,7 @@ impl LabReport {
                 .collect()
         };
         output::table(&header, self.peers.iter().map(row))?;
-        refused::lines(&self.lab.refusals).try_for_each(|line| output::text(&line))?;
+        RefusalReport::lines(&self.lab.refusals).try_for_each(|line| output::text(&line))?;
         for dropped in &self.drops {
             output::text(&format!("nettlp adapter: {dropped}"))?;
         }

@@ -3,7 +3,6 @@
 
 mod lab;
 mod listening;
-mod report;
 
 use super::bytes::{address, mps, rcb};
 use crate::commands::outside::Opening;
@@ -19,7 +18,6 @@ use nettlp::completer::Image;
 use nettlp::net::{AdapterOptions, default_threads};
 use nettlp::tools::{MemoryServer, Scheme, ServedCounters, ServedMemory};
 use plug::Models;
-use report::{MemoryReport, Report, refusals};
 use signal_hook::consts::SIGUSR1;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -29,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tlp::{Bdf, Mps, Rcb};
 use worlds::adapter::Timing;
+use worlds::tools::{AdapterReport, MemoryReport};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -227,7 +226,7 @@ impl Served<'_> {
         let mut printed = Printed::default();
         while !signals.end.load(Ordering::Relaxed) && server.is_running() {
             std::thread::sleep(Duration::from_millis(20));
-            printed.print_new(server.refusal_kinds(), || refusals(&server.counters()));
+            printed.print_new(server.refusal_kinds(), || AdapterReport::refusals(&server.counters()));
             let asked = signals.show.swap(false, Ordering::Relaxed);
             if asked || next.is_some_and(|next| Instant::now() >= next) {
                 next = next.zip(every).map(|(next, every)| next + every);
@@ -251,7 +250,7 @@ impl Served<'_> {
         self.image.write_back().map_err(|e| self.memory.failed("writing back", &e))
     }
 
-    fn report(&self, counters: ServedCounters, written_back_bytes: u64) -> Report {
+    fn report(&self, counters: ServedCounters, written_back_bytes: u64) -> AdapterReport {
         let file = match self.memory {
             MemoryName::Zeroes(_) => None,
             MemoryName::File(path) => Some(path.display().to_string()),
@@ -259,7 +258,14 @@ impl Served<'_> {
         let Args { listen, allow, write_back, .. } = self.args;
         let memory =
             MemoryReport { bytes: self.image.bytes(), file, write_back: *write_back, written_back_bytes };
-        Report::new(*listen, memory, allow, counters, self.start.elapsed().as_secs_f64(), self.args.threads())
+        AdapterReport::new(
+            *listen,
+            memory,
+            allow,
+            counters,
+            self.start.elapsed().as_secs_f64(),
+            self.args.threads(),
+        )
     }
 }
 

@@ -4,14 +4,15 @@
 use std::io::{self, Write};
 
 /// Writes complete lines after a name. An incomplete last line is written when this is dropped.
-pub(super) struct Prefixed<W: Write> {
+pub struct Prefixed<W: Write> {
     name: String,
     to: W,
     line: Vec<u8>,
 }
 
 impl<W: Write> Prefixed<W> {
-    pub(super) fn new(name: &str, to: W) -> Prefixed<W> {
+    /// Returns a writer of lines after `name: `.
+    pub fn new(name: &str, to: W) -> Prefixed<W> {
         Prefixed { name: name.to_owned(), to, line: Vec::new() }
     }
 

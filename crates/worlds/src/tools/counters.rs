@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counters as JSON objects that keep the order of the rows.
 
-use crate::commands::refused;
 use nettlp::requester;
 use serde::{Serialize, Serializer};
 use session::report::RefusalReport;
@@ -9,25 +8,26 @@ use std::collections::BTreeMap;
 use tlp::rules::Refusal;
 
 /// Counters by their names.
-pub(super) struct Rows(Vec<(&'static str, u64)>);
+pub struct Rows(Vec<(&'static str, u64)>);
 
 impl Rows {
-    pub(super) fn new(rows: impl Iterator<Item = (&'static str, u64)>) -> Rows {
+    /// Returns these rows.
+    pub fn new(rows: impl Iterator<Item = (&'static str, u64)>) -> Rows {
         Rows(rows.collect())
     }
 
     /// Keeps the rows whose name is in `names`, in their order.
-    pub(super) fn of(names: &[&str], rows: impl Iterator<Item = (&'static str, u64)>) -> Rows {
+    pub fn of(names: &[&str], rows: impl Iterator<Item = (&'static str, u64)>) -> Rows {
         Rows::new(rows.filter(|(name, _)| names.contains(name)))
     }
 
     /// All rows.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.0.iter().copied()
     }
 
     /// Returns the count of this name; 0 if there is no such row.
-    pub(super) fn get(&self, name: &str) -> u64 {
+    pub fn get(&self, name: &str) -> u64 {
         self.iter().find(|row| row.0 == name).map_or(0, |row| row.1)
     }
 }
@@ -39,20 +39,27 @@ impl Serialize for Rows {
 }
 
 /// Reasons why a requester refused completions or gave up requests.
-pub(super) fn refusals(refusals: &[Refusal]) -> Vec<RefusalReport> {
-    refused::of("nettlp requester", refusals)
+pub fn refusals(refusals: &[Refusal]) -> Vec<RefusalReport> {
+    RefusalReport::all("nettlp requester", refusals)
 }
 
+/// Counters of a requester.
 #[derive(Serialize)]
-pub(super) struct Counters {
-    pub(super) read_tlps: u64,
-    pub(super) write_tlps: u64,
-    pub(super) retried: u64,
-    pub(super) timed_out: u64,
-    pub(super) late: u64,
-    pub(super) copies: u64,
+pub struct Counters {
+    /// TLPs of read requests.
+    pub read_tlps: u64,
+    /// TLPs of write requests.
+    pub write_tlps: u64,
+    /// Requests that were sent again.
+    pub retried: u64,
+    /// Requests without an answer in time.
+    pub timed_out: u64,
+    /// Completions that arrived after the timeout.
+    pub late: u64,
+    /// Completions that arrived twice.
+    pub copies: u64,
     /// Strays by kind, without kinds with count 0.
-    pub(super) strays: BTreeMap<&'static str, u64>,
+    pub strays: BTreeMap<&'static str, u64>,
 }
 
 impl From<&requester::Counters> for Counters {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `-i`: captures an interface until Ctrl-C. Reads a packet socket and passes NetTLP's frames on as the bytes of a pcap file, so
-//! that every view reads them like a file. Never decodes a TLP, and never sends.
+//! Captures an interface. Reads a packet socket and returns NetTLP's frames as the bytes of a pcap file, so that they
+//! are read like a file. Never decodes a TLP, and never sends.
 
 mod filter;
 
-use crate::failure::Failure;
-use crate::{interrupt, output};
 use capture::encap::{self, EncapError, Parsed, PortUse};
 use capture::reader::LINKTYPE_ETHERNET;
 use capture::superpacket::Cut;
@@ -23,14 +21,15 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use thiserror::Error;
 
 /// Size of the longest frame: an IPv6 packet after an Ethernet header and four VLAN tags.
 const FRAME_MAX: usize = 65_535 + 40 + 14 + 16;
 /// Size of the socket's receive buffer.
 const BUFFER_BYTES: usize = 32 << 20;
-/// Timeout of a receive call, after which Ctrl-C is checked, in microseconds.
+/// Timeout of a receive call, after which the stop flag is checked, in microseconds.
 const WAIT_US: i64 = 100_000;
-/// Maximum number of waiting frames to print after Ctrl-C.
+/// Maximum number of waiting frames to return after the caller has stopped the capture.
 const LEFT_MAX: usize = 1 << 18;
 /// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK`: the interfaces whose frames begin with Ethernet headers.
 const ETHERNET: u16 = 1;
@@ -39,28 +38,52 @@ const LOOPBACK: u16 = 772;
 const OUTGOING: u8 = 4;
 
 /// Counters of an interface.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Counts {
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LiveCounts {
     /// NetTLP frames, after the kernel's merged datagrams were split.
-    pub(super) frames: u64,
+    pub frames: u64,
     /// Number of these that are first fragments of datagrams, which are not reassembled.
-    pub(super) fragments: u64,
+    pub fragments: u64,
     /// Frames that the kernel dropped because the socket's buffer was full.
-    pub(super) dropped: u64,
+    pub dropped: u64,
+}
+
+/// Reason why an interface cannot be captured.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum LiveError {
+    /// The list of interfaces cannot be read.
+    #[error("interfaces: {0}")]
+    Interfaces(Errno),
+    /// There is no such interface. Has the names of all interfaces.
+    #[error("no such interface: expected {}", .0.join(", "))]
+    NoInterface(Vec<String>),
+    /// The frames of the interface do not begin with Ethernet headers. Has its `ARPHRD` number.
+    #[error("link type {0}: expected Ethernet (1) or loopback (772)")]
+    LinkType(u16),
+    /// The process may not capture.
+    #[error("capturing needs root or CAP_NET_RAW: {}", .0.desc())]
+    Forbidden(Errno),
+    /// A system call failed.
+    #[error("{}", .0.desc())]
+    Socket(Errno),
+    /// The copy of the frames cannot be written.
+    #[error(transparent)]
+    Write(#[from] io::Error),
 }
 
 /// An interface as the bytes of a pcap file.
-pub(super) struct Live {
+pub struct LiveCapture {
     socket: OwnedFd,
     interface: LinkAddr,
-    interrupted: Arc<AtomicBool>,
-    counts: Rc<Cell<Counts>>,
+    stop: Arc<AtomicBool>,
+    counts: Rc<Cell<LiveCounts>>,
     frame: Vec<u8>,
     part: Vec<u8>,
     /// Bytes of records; those from `at` are unread.
     ready: Vec<u8>,
     at: usize,
-    /// Frames that may still be received after Ctrl-C.
+    /// Frames that may still be received after the stop.
     left: usize,
     file: Option<BufWriter<File>>,
 }
@@ -75,42 +98,17 @@ enum Received {
     Nothing,
 }
 
-/// Starts a capture, and prints a note to standard error. Writes all frames to `file` too.
-pub(super) fn open(name: &str, file: Option<File>) -> Result<(Live, Rc<Cell<Counts>>), Failure> {
-    let interface = find(name)?;
-    let socket = listen(&interface).map_err(|e| refused(name, e))?;
-    let counts = Rc::new(Cell::new(Counts::default()));
-    let mut live = Live {
-        socket,
-        interface,
-        interrupted: interrupt::flag()?,
-        counts: counts.clone(),
-        frame: vec![0; FRAME_MAX],
-        part: vec![0; FRAME_MAX],
-        ready: Vec::with_capacity(FRAME_MAX),
-        at: 0,
-        left: LEFT_MAX,
-        file: file.map(BufWriter::new),
-    };
-    live.put(&file_header()).map_err(Failure::from)?;
-    output::note(format_args!("capturing on {name}; Ctrl-C ends it"));
-    Ok((live, counts))
-}
-
 /// Returns the interface's link-layer address, to which sockets are bound.
-fn find(name: &str) -> Result<LinkAddr, Failure> {
-    let all = nix::ifaddrs::getifaddrs().map_err(|e| Failure::Run(format!("interfaces: {e}")))?;
+fn find(name: &str) -> Result<LinkAddr, LiveError> {
+    let all = nix::ifaddrs::getifaddrs().map_err(LiveError::Interfaces)?;
     let links = all.filter_map(|i| Some((i.interface_name, *i.address?.as_link_addr()?)));
     let links: Vec<(String, LinkAddr)> = links.collect();
     let Some((_, link)) = links.iter().find(|(other, _)| other == name) else {
-        let names: Vec<&str> = links.iter().map(|(name, _)| name.as_str()).collect();
-        return Err(Failure::usage(format!("-i {name}: no such interface: expected {}", names.join(", "))));
+        return Err(LiveError::NoInterface(links.into_iter().map(|(name, _)| name).collect()));
     };
     match link.hatype() {
         ETHERNET | LOOPBACK => Ok(*link),
-        other => Err(Failure::usage(format!(
-            "-i {name}: link type {other}: expected Ethernet (1) or loopback (772)"
-        ))),
+        other => Err(LiveError::LinkType(other)),
     }
 }
 
@@ -127,15 +125,6 @@ fn listen(interface: &LinkAddr) -> Result<OwnedFd, Errno> {
     let _ = SockRef::from(&socket).attach_filter(&filter::program());
     bind(socket.as_raw_fd(), interface)?;
     Ok(socket)
-}
-
-fn refused(name: &str, error: Errno) -> Failure {
-    Failure::Run(match error {
-        Errno::EPERM | Errno::EACCES => {
-            format!("-i {name}: capturing needs root or CAP_NET_RAW: {}", error.desc())
-        }
-        _ => format!("-i {name}: {}", error.desc()),
-    })
 }
 
 /// Returns a pcap header: nanoseconds, little endian, Ethernet.
@@ -163,8 +152,41 @@ fn of(frame: &[u8]) -> Of {
     if PortUse::between(ports.0, ports.1) == PortUse::Foreign { Of::Others } else { of }
 }
 
-impl Live {
-    fn count(&self, add: impl FnOnce(&mut Counts)) {
+impl LiveCapture {
+    /// Starts a capture of the interface `name`, which ends when `stop` becomes true. Writes all frames to `file` too.
+    /// Also returns the counters, which the capture updates.
+    ///
+    /// # Errors
+    /// The interface does not exist or has no Ethernet headers, the process may not capture, or `file` cannot be
+    /// written.
+    pub fn open(
+        name: &str,
+        file: Option<File>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<(LiveCapture, Rc<Cell<LiveCounts>>), LiveError> {
+        let interface = find(name)?;
+        let socket = listen(&interface).map_err(|error| match error {
+            Errno::EPERM | Errno::EACCES => LiveError::Forbidden(error),
+            _ => LiveError::Socket(error),
+        })?;
+        let counts = Rc::new(Cell::new(LiveCounts::default()));
+        let mut live = LiveCapture {
+            socket,
+            interface,
+            stop,
+            counts: counts.clone(),
+            frame: vec![0; FRAME_MAX],
+            part: vec![0; FRAME_MAX],
+            ready: Vec::with_capacity(FRAME_MAX),
+            at: 0,
+            left: LEFT_MAX,
+            file: file.map(BufWriter::new),
+        };
+        live.put(&file_header())?;
+        Ok((live, counts))
+    }
+
+    fn count(&self, add: impl FnOnce(&mut LiveCounts)) {
         let mut counts = self.counts.get();
         add(&mut counts);
         self.counts.set(counts);
@@ -247,14 +269,14 @@ impl Live {
     }
 }
 
-impl Read for Live {
-    /// Returns bytes of the next records; no bytes after Ctrl-C. Blocks until there are bytes.
+impl Read for LiveCapture {
+    /// Returns bytes of the next records; no bytes after the stop. Blocks until there are bytes.
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         while self.at == self.ready.len() {
             self.ready.clear();
             self.at = 0;
-            // Frames that arrived before Ctrl-C are printed, up to a limit.
-            let is_over = self.interrupted.load(Ordering::Relaxed);
+            // Frames that arrived before the stop are returned, up to a limit.
+            let is_over = self.stop.load(Ordering::Relaxed);
             let flags = if is_over { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() };
             self.left -= usize::from(is_over);
             match self.receive(flags)? {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The counters of an adapter, as JSON and as text.
 
-use crate::commands::refused;
 use nettlp::adapter::Strangers;
 use nettlp::allow::Rule;
 use nettlp::dropped::Dropped;
@@ -12,8 +11,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::IpAddr;
 
+/// Report of an adapter with memory.
 #[derive(Serialize)]
-pub(super) struct Report {
+pub struct AdapterReport {
     listen: IpAddr,
     memory: MemoryReport,
     seconds: f64,
@@ -28,13 +28,18 @@ pub(super) struct Report {
     drops: Vec<Dropped>,
 }
 
+/// Memory of an adapter.
 #[derive(Serialize)]
-pub(super) struct MemoryReport {
-    pub(super) bytes: u64,
+pub struct MemoryReport {
+    /// Size in bytes.
+    pub bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) file: Option<String>,
-    pub(super) write_back: bool,
-    pub(super) written_back_bytes: u64,
+    /// The file with its first contents.
+    pub file: Option<String>,
+    /// True if changes go to the file.
+    pub write_back: bool,
+    /// Bytes written to the file.
+    pub written_back_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -45,20 +50,21 @@ struct PeerReport {
     counts: Counts,
 }
 
-/// Reasons why the adapter's threads refused TLPs.
-pub(super) fn refusals(counters: &ServedCounters) -> Vec<RefusalReport> {
-    refused::of("nettlp adapter", counters.refusals.kinds())
-}
+impl AdapterReport {
+    /// Reasons why the adapter's threads refused TLPs.
+    pub fn refusals(counters: &ServedCounters) -> Vec<RefusalReport> {
+        RefusalReport::all("nettlp adapter", counters.refusals.kinds())
+    }
 
-impl Report {
-    pub(super) fn new(
+    /// Returns the report of an adapter that listens at this address.
+    pub fn new(
         listen: IpAddr,
         memory: MemoryReport,
         rules: &[Rule],
         counters: ServedCounters,
         seconds: f64,
         threads: u16,
-    ) -> Report {
+    ) -> AdapterReport {
         let addresses: BTreeMap<IpAddr, Vec<String>> = rules.iter().fold(BTreeMap::new(), |mut all, rule| {
             all.entry(rule.peer).or_default().push(rule.to_string());
             all
@@ -69,13 +75,13 @@ impl Report {
             counts: counts.clone(),
         };
         let peers = addresses.into_iter().zip(&counters.peers).map(peer).collect();
-        let (cpu_seconds, refusals) = (session::cpu_seconds(), refusals(&counters));
+        let (cpu_seconds, refusals) = (session::cpu_seconds(), AdapterReport::refusals(&counters));
         let drops = counters.drops.iter().copied().collect();
-        Report { listen, memory, seconds, cpu_seconds, threads, peers, counters, refusals, drops }
+        AdapterReport { listen, memory, seconds, cpu_seconds, threads, peers, counters, refusals, drops }
     }
 
     /// Returns lines with the counters that are not zero.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let mut text = format!("{}: {:.3} s, {:.3} s of CPU", self.listen, self.seconds, self.cpu_seconds);
         if self.memory.written_back_bytes > 0 {
             let _ = write!(text, ", {} bytes written back", self.memory.written_back_bytes);
@@ -92,7 +98,7 @@ impl Report {
         {
             let _ = write!(text, "\n{name}: {}", line(counts));
         }
-        for line in refused::lines(&self.refusals) {
+        for line in RefusalReport::lines(&self.refusals) {
             let _ = write!(text, "\n{line}");
         }
         for dropped in &self.drops {
@@ -103,7 +109,7 @@ impl Report {
 }
 
 /// Returns a line about datagrams of peers that no --allow names, if there were any.
-pub(super) fn strangers_line(strangers: &Strangers) -> Option<String> {
+pub fn strangers_line(strangers: &Strangers) -> Option<String> {
     let Strangers { datagrams, bytes, last, .. } = strangers;
     let last = last.map(|last| format!(", the last from {last}")).unwrap_or_default();
     (*datagrams > 0).then(|| {

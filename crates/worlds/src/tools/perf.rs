@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The result of a measurement, as text and as JSON.
+//! The result of `riser nettlp perf`, as text and as JSON.
 
-use super::counters::{Counters, Rows, refusals};
-use super::peer::malformed_datagrams;
-use crate::commands::refused;
-use crate::failure::Failure;
-use crate::output;
-use hdrhistogram::Histogram;
+use super::{Counters, Rows, refusals};
 use nettlp::net::Ceiling;
 use nettlp::tools::ClientOptions;
 use nettlp::tools::perf::{Pattern, Tally, Workload};
@@ -26,18 +21,26 @@ const SOCKETS: [&str; 6] = [
 ];
 
 /// A finished measurement.
-pub(super) struct Outcome<'a> {
-    pub(super) options: &'a ClientOptions,
-    pub(super) workload: &'a Workload,
-    pub(super) scheme: &'static str,
-    pub(super) tally: Tally,
-    pub(super) elapsed_s: f64,
-    pub(super) cpu_s: f64,
-    pub(super) ceiling: Option<Ceiling>,
+pub struct Outcome<'a> {
+    /// Connection of the client.
+    pub options: &'a ClientOptions,
+    /// The requests.
+    pub workload: &'a Workload,
+    /// Name of the scheme.
+    pub scheme: &'static str,
+    /// The counters.
+    pub tally: Tally,
+    /// Duration in seconds.
+    pub elapsed_s: f64,
+    /// CPU seconds of this process.
+    pub cpu_s: f64,
+    /// Speed of loopback, if it was measured.
+    pub ceiling: Option<Ceiling>,
 }
 
+/// Report of a finished measurement.
 #[derive(Serialize)]
-struct Report {
+pub struct PerfReport {
     remote: String,
     scheme: &'static str,
     direction: &'static str,
@@ -90,61 +93,61 @@ struct CeilingReport {
     share_of_batched: f64,
 }
 
-pub(super) fn show(outcome: &Outcome<'_>, json: bool) -> Result<(), Failure> {
-    let report = report(outcome);
-    if json {
-        output::json(&report)?;
-    } else {
-        output::text(text(&report).trim_end())?;
-        malformed_datagrams(&outcome.tally.sockets).iter().try_for_each(|line| output::text(line))?;
+impl PerfReport {
+    /// Returns the report of a measurement.
+    pub fn new(outcome: &Outcome<'_>) -> PerfReport {
+        let Outcome { options, workload, scheme, tally, elapsed_s, cpu_s, ceiling } = outcome;
+        let tlps = tally.counters.read_tlps + tally.counters.write_tlps + tally.counters.completions;
+        let per = |count: u64| (count > 0).then(|| cpu_s * 1e9 / count as f64);
+        PerfReport {
+            remote: options.target.remote.to_string(),
+            scheme,
+            direction: if workload.is_write { "write" } else { "read" },
+            length_bytes: workload.len,
+            threads: workload.threads,
+            outstanding: workload.outstanding,
+            batch: workload.batch,
+            pattern: match workload.pattern {
+                Pattern::Fixed => "fixed",
+                Pattern::Sequential => "sequential",
+                Pattern::Random => "random",
+            },
+            regions: if workload.is_split { "diff" } else { "same" },
+            region_bytes: workload.share(),
+            mps_bytes: options.mps.bytes(),
+            mrrs_bytes: options.mrrs.bytes(),
+            elapsed_s: *elapsed_s,
+            requests: tally.requests,
+            failed: tally.faults.rows().map(|(_, count)| count).sum(),
+            bytes: tally.bytes,
+            requests_per_s: tally.requests as f64 / elapsed_s,
+            tlps_per_s: tlps as f64 / elapsed_s,
+            bandwidth_gbps: tally.bytes as f64 * 8e-9 / elapsed_s,
+            cpu_s: *cpu_s,
+            cpu_ns_per_request: per(tally.requests),
+            cpu_ns_per_tlp: per(tlps),
+            latency_ns: (!workload.is_write && !tally.latency_ns.is_empty()).then(|| latency(tally)),
+            counters: (&tally.counters).into(),
+            faults: Rows::new(tally.faults.rows()),
+            sockets: Rows::of(&SOCKETS, tally.sockets.rows()),
+            refusals: refusals(tally.refusals.kinds()),
+            ceiling: ceiling.map(|ceiling| ceiling_report(ceiling, tlps as f64 / elapsed_s)),
+        }
     }
-    match report.failed {
-        0 => Ok(()),
-        failed => Err(Failure::Run(format!("{failed} requests failed: {}", faults(&report.faults)))),
+
+    /// Returns the failed requests by kind; `None` if all requests have succeeded.
+    pub fn failure(&self) -> Option<String> {
+        (self.failed > 0).then(|| format!("{} requests failed: {}", self.failed, faults(&self.faults)))
+    }
+
+    /// Returns the report as lines.
+    pub fn text(&self) -> String {
+        text(self)
     }
 }
 
-fn report(outcome: &Outcome<'_>) -> Report {
-    let Outcome { options, workload, scheme, tally, elapsed_s, cpu_s, ceiling } = outcome;
-    let tlps = tally.counters.read_tlps + tally.counters.write_tlps + tally.counters.completions;
-    let per = |count: u64| (count > 0).then(|| cpu_s * 1e9 / count as f64);
-    Report {
-        remote: options.target.remote.to_string(),
-        scheme,
-        direction: if workload.is_write { "write" } else { "read" },
-        length_bytes: workload.len,
-        threads: workload.threads,
-        outstanding: workload.outstanding,
-        batch: workload.batch,
-        pattern: match workload.pattern {
-            Pattern::Fixed => "fixed",
-            Pattern::Sequential => "sequential",
-            Pattern::Random => "random",
-        },
-        regions: if workload.is_split { "diff" } else { "same" },
-        region_bytes: workload.share(),
-        mps_bytes: options.mps.bytes(),
-        mrrs_bytes: options.mrrs.bytes(),
-        elapsed_s: *elapsed_s,
-        requests: tally.requests,
-        failed: tally.faults.rows().map(|(_, count)| count).sum(),
-        bytes: tally.bytes,
-        requests_per_s: tally.requests as f64 / elapsed_s,
-        tlps_per_s: tlps as f64 / elapsed_s,
-        bandwidth_gbps: tally.bytes as f64 * 8e-9 / elapsed_s,
-        cpu_s: *cpu_s,
-        cpu_ns_per_request: per(tally.requests),
-        cpu_ns_per_tlp: per(tlps),
-        latency_ns: (!workload.is_write && !tally.latency_ns.is_empty()).then(|| latency(&tally.latency_ns)),
-        counters: (&tally.counters).into(),
-        faults: Rows::new(tally.faults.rows()),
-        sockets: Rows::of(&SOCKETS, tally.sockets.rows()),
-        refusals: refusals(tally.refusals.kinds()),
-        ceiling: ceiling.map(|ceiling| ceiling_report(ceiling, tlps as f64 / elapsed_s)),
-    }
-}
-
-fn latency(histogram: &Histogram<u64>) -> Latency {
+fn latency(tally: &Tally) -> Latency {
+    let histogram = &tally.latency_ns;
     Latency {
         min: histogram.min(),
         mean: histogram.mean(),
@@ -180,7 +183,7 @@ fn faults(faults: &Rows) -> String {
     kinds.collect::<Vec<_>>().join(", ")
 }
 
-fn text(r: &Report) -> String {
+fn text(r: &PerfReport) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
@@ -225,7 +228,7 @@ fn text(r: &Report) -> String {
     let c = &r.counters;
     let strays: u64 = c.strays.values().sum();
     let _ = writeln!(text, "  retried {}, late {}, copies {}, strays {strays}", c.retried, c.late, c.copies);
-    for line in refused::lines(&r.refusals) {
+    for line in RefusalReport::lines(&r.refusals) {
         let _ = writeln!(text, "  {line}");
     }
     if let Some(c) = &r.ceiling {

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Errors in a lab that was read without errors, but cannot be built.
+
+use config::BuildError as ConfigError;
+use endpoint::EndpointError;
+use fabric::{SwitchError, TopologyError};
+use host::memory::MemoryError;
+use plug::Fault;
+use plug::profile::ProfileError;
+use thiserror::Error;
+
+/// Reason why a lab cannot be built or run.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A host profile cannot be read.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// The tree of slots and switches is invalid.
+    #[error("{0}")]
+    Tree(String),
+    /// The host's memory has an illegal size.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// A configuration space is illegal.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The device of a slot cannot be plugged in.
+    #[error("slot `{slot}`: {fault}")]
+    Device {
+        /// The slot.
+        slot: String,
+        /// The error of its device.
+        fault: Fault,
+    },
+    /// The endpoint of a slot is illegal.
+    #[error("slot `{slot}`: {error}")]
+    Endpoint {
+        /// The slot.
+        slot: String,
+        /// The error of its endpoint.
+        error: EndpointError,
+    },
+    /// The device of a slot can only be a data link.
+    #[error("slot `{slot}`: {message}", message = crate::build::IS_DATA_LINK)]
+    DataLink {
+        /// The slot.
+        slot: String,
+    },
+    /// A link of a lab with one slot is illegal.
+    #[error("link: {0}")]
+    Link(link::ConfigError),
+    /// The endpoint of a lab with one slot is illegal.
+    #[error(transparent)]
+    OwnEndpoint(EndpointError),
+    /// A switch is illegal.
+    #[error("switch `{name}`: {error}")]
+    Switch {
+        /// The switch.
+        name: String,
+        /// The error.
+        error: SwitchError,
+    },
+    /// A link has too few credits.
+    #[error("link of {link}, {side} side: {error}")]
+    Credits {
+        /// The slot or switch below the link.
+        link: String,
+        /// The end of the link.
+        side: &'static str,
+        /// The error.
+        error: link::ConfigError,
+    },
+    /// The fabric is illegal.
+    #[error(transparent)]
+    Fabric(TopologyError),
+    /// The lab has no place for a host of this name.
+    #[error("no place `{0}`")]
+    NoPlace(String),
+    /// The host is an outside program, and there is none.
+    #[error("the host is outside (host.outside = true), but no program is above its root complex")]
+    HostOutside,
+    /// The host of this name is an outside program, and there is none.
+    #[error(
+        "host `{0}` is external, but no program is above it, expected labs whose slots are below `{root}`",
+        root = crate::tree::ROOT
+    )]
+    ExternalHost(String),
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reports of NetTLP's tools, as JSON and as text.
+
+mod adapter;
+mod counters;
+mod perf;
+
+pub use adapter::{AdapterReport, MemoryReport, strangers_line};
+pub use counters::{Counters, Rows, refusals};
+pub use perf::{Outcome, PerfReport};
