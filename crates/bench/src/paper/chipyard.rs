@@ -27,6 +27,9 @@ const PAYLOADS: [u32; 10] = [1, 4, 8, 16, 32, 64, 128, 256, 384, 512];
 /// Sizes of Figure 7 in bytes: on both sides of each payload boundary.
 const SIZES: [u32; 14] = [64, 128, 192, 255, 256, 257, 320, 384, 511, 512, 513, 768, 1024, 1025];
 
+/// Sizes at which x16 is compared with x8.
+const COMPARED: [u32; 3] = [64, 256, 1024];
+
 const LATENCY: &[Column] = &[
     Column { key: "payload_bytes", head: "payload B" },
     Column { key: "x1_ns", head: "x1 ns" },
@@ -154,11 +157,11 @@ pub(super) fn bandwidth(effort: &Effort) -> Result<Report, PaperError> {
         Shape::above("effective bandwidth drops after 256, 512 and 1024 B", &teeth),
         Shape::above("total above effective bandwidth at each size", &over),
     ];
-    let factor = |(size, factor): &(u32, f64)| {
+    let compared = factors.iter().filter(|(size, _)| COMPARED.contains(size)).map(|(size, factor)| {
         Compared::usual(format!("x16 over x8, {size} B (§6.1)"), "", paper.lanes_factor, *factor)
-    };
+    });
     Ok(Report {
-        verdict: Verdict::of(shapes, factors.iter().map(factor).collect()),
+        verdict: Verdict::of(shapes, compared.collect()),
         labs: vec![BANDWIDTH_LAB.0],
         tables: vec![Table { title: "DMA writes at Gen3 x16, MPS 256".into(), columns: BANDWIDTH, rows }],
         notes: vec![

@@ -204,7 +204,7 @@ pub(super) fn figure7(effort: &Effort) -> Result<Report, PaperError> {
     ];
     let shapes = vec![Shape::above("native above VF in a VM at 1 MB", &[(native, guest)])];
     let notes = vec![
-        "Native: with read requests of 4096 B the window covers more than the latency, so the wire and the set-up are the limits. VF: with requests of 128 B, 32 times as many, a window of 14 is the limit. A window is a whole number: 13 places give 32.16 Gb/s, and 15 give 36.70.".into(),
+        "Native: with read requests of 4096 B the window covers more than the latency, so the wire and the set-up are the limits. VF: with requests of 128 B, 32 times as many, a window of 14 is the limit. A window is a whole number: 13 places give 31.07 Gb/s, and 15 give 34.98.".into(),
         CASES.into(),
     ];
     Ok(report(&curves, "H2D", Verdict::of(shapes, numbers), notes))

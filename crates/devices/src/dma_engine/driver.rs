@@ -85,7 +85,7 @@ async fn set_weights(cpu: &Cpu, physical: &FoundFunction, load: &Settings) -> Re
 /// They are fewer than the ring has.
 async fn device_entries(cpu: &Cpu, function: &FoundFunction, load: &Settings) -> Result<u32, DriverError> {
     let engines = cpu.read_u32(function.address(BAR, r::ENGINES)?).await?;
-    let there = get(r::engines::DEVICE_ENTRIES, engines);
+    let there = get(engines, r::engines::DEVICE_ENTRIES);
     match load.ring_entries {
         wanted if wanted <= there => Ok(there),
         wanted => Err(format!("ring_entries {wanted}: the device has {there} descriptors per engine").into()),

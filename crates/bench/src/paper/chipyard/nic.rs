@@ -86,7 +86,7 @@ pub(in super::super) fn nic(effort: &Effort) -> Result<Report, PaperError> {
         let what = format!("waiting for control, frames of {} B, x{lanes} (§6.2)", widths.frame_bytes);
         Compared::usual(what, "%", paper.waiting_percent.value, widths.waiting_percent(lanes))
     };
-    let numbers = vec![waiting(&large, 16), waiting(&large, 4), waiting(&large, 1), waiting(&small, 16)];
+    let numbers = vec![waiting(&large, 16), waiting(&small, 16)];
     let no_effect = |widths: &Widths| {
         let what =
             format!("no effect of lanes, frames of {} B: 110 % of x16 above x1, ns", widths.frame_bytes);
