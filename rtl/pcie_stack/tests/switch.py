@@ -46,7 +46,7 @@ class Bench:
         self.cycle, self.arrived = 0, 0
         self.queues = [[collections.deque() for _ in range(3)] for _ in range(self.count)]
         self.received = [[] for _ in range(self.count)]
-        self.handed = [[] for _ in range(self.count)]  # TLPs in the order in which each port got them
+        self.handed = [[] for _ in range(self.count)]  # TLPs that each port got, with their place in the order that must be kept
         self.events = [collections.Counter() for _ in range(self.count)]
         self.tag = 0
 
@@ -193,7 +193,8 @@ class CoreBench(Bench):
             self.offers[s] = None
             self.at[s] += self.beat
             if offer[1]:
-                self.handed[port].append(self.queues[port][kind].popleft()[0])
+                raw, order, _ = self.queues[port][kind].popleft()
+                self.handed[port].append((order, raw))
                 self.at[s] = 0
         for port in range(self.count):
             if not out["tx_valid"] >> port & 1:
@@ -274,7 +275,7 @@ class LinkBench(Bench):
             if valid & out["tx_ready"] >> port << port & 1 << port:
                 self.sending[port][1] += self.beat
                 if eop >> port & 1:
-                    self.handed[port].append(self.sending[port][0])
+                    self.handed[port].append((self.cycle, self.sending[port][0]))
                     self.sending[port] = None
         taken, rx_ends, data = out["rx_valid"] & ready, self.number(out["rx_end"]), out["rx_data"]
         for s in range(3 * self.count):

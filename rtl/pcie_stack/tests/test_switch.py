@@ -47,7 +47,7 @@ def configure(bench):
         bench.write(target, 0x28, far >> 32, **fields)
         bench.write(target, 0x2C, far_end >> 32, **fields)
         bench.write(target, 0x3C, 0x2_0000, **fields)
-        bench.write(target, 0x04, 0x0106, **fields)
+        bench.write(target, 0x04, 0x0006, **fields)
         function = reference.functions[n]
         function.secondary, function.subordinate, function.memory, function.prefetch = first, last, (low, high), (far, far_end)
     bench.write(UPSTREAM, 0x18, last_bus << 16 | 0x201, type1=False)
@@ -115,13 +115,13 @@ REGISTERS = {
     0x44: (0x0000_8021, 0x0000_8021, 0, 0),
     0x48: (0x0000_2810, 0x0000_2810, 0x78FF, 0x78FF),
     0x4C: (0x0040_0083, 0x0150_0083, 0, 0),
-    0x50: (0x0083_0000, 0x2083_0000, 0xC0, 0xC0),
+    0x50: (0x0083_0000, 0x2083_0000, 0xC0, 0xD0),
     0x64: (0x0000_0040, 0x0000_0060, 0, 0),
     0x68: (0, 0, 0x80, 0xA0),
     0x6C: (0x0000_000E, 0x0000_000E, 0, 0),
     0x70: (3, 3, 0xF, 0xF),
     0x80: (0x0003_0001, 0x0003_0001, 0, 0),
-    0x84: (8, 8, 0, 0),
+    0x84: (8, 8, 3, 3),
     0x100: (0, 0, 0, 0),
     0xFFC: (0, 0, 0, 0),
 }
@@ -148,7 +148,7 @@ def test_registers_after_reset_and_their_writable_bits():
 def test_power_state_d3hot_stops_memory_requests_but_not_configuration(two):
     two.write(0x0200, 0x84, 3)
     assert sends(two, 0, memory_write(window(1), bytes(4))) == only(two, 0)
-    assert two.events[0]["posted_ur"] == 0 and two.read(0x0200, 0x84) == 0xB
+    assert two.events[0]["posted_ur"] == 1 and two.read(0x0200, 0x84) == 0xB
     two.write(0x0200, 0x84, 1)
     assert two.read(0x0200, 0x84) == 0xB
     two.write(0x0200, 0x84, 0)
@@ -195,8 +195,8 @@ def test_poisoned_configuration_write_changes_nothing(two):
     answer = two.config(0x0200, 0x3C, 0x77, poisoned=1)
     assert answer.status == UR and two.read(0x0200, 0x3C) & 0xFF == 0
     assert two.read(UPSTREAM, 0x04, type1=False) >> 31 == 1  # Detected Parity Error
-    two.write(UPSTREAM, 0x04, 0x8000_0106, type1=False)
-    assert two.read(UPSTREAM, 0x04, type1=False) == 0x0010_0106
+    two.write(UPSTREAM, 0x04, 0x8000_0006, type1=False)
+    assert two.read(UPSTREAM, 0x04, type1=False) == 0x0010_0006
 
 
 # ---- memory requests ----
@@ -427,6 +427,8 @@ def test_slot_power_limit_shows_in_device_capabilities(name):
 @pytest.mark.parametrize("port, register, mask, passes", [(0, 0x3C, 0x2_0000, ""), (1, 0x3C, 0x2_0000, ""), (0, 0x04, 0x100, "c"), (1, 0x04, 0x100, "c")])
 def test_error_messages_pass_if_both_ports_let_them(two, port, register, mask, passes):
     errors = [message(code, 0x0300, routing=0) for code in (0x30, 0x31, 0x33)]
+    for n in (0, 1):
+        change(two, n, 0x04, 0x100, 0x100)
     assert sends(two, 1, *errors) == only(two, 0, *errors)
     assert two.read(0x0200, 0x1C) >> 30 & 1 == 1  # Received System Error
     assert two.read(0x0200, 0x04) >> 30 & 1 == 1  # Signaled System Error
@@ -464,6 +466,7 @@ def test_errors_of_the_layers_set_status_and_send_messages(two, port, name, code
 
 
 def test_dropped_write_is_a_nonfatal_error_and_unsupported_read_an_advisory_one(two):
+    change(two, 0, 0x04, 0x100, 0x100)
     change(two, 1, 0x48, 0xF, 0xF)
     out = sends(two, 1, memory_write(window(1), bytes(4)))
     assert out == only(two, 0, message(0x31, 0x0200, routing=0)) and two.read(0x0200, 0x48) >> 16 == 0xA
@@ -471,7 +474,6 @@ def test_dropped_write_is_a_nonfatal_error_and_unsupported_read_an_advisory_one(
     out = sends(two, 1, memory_read(window(1), 4, 1))
     assert not out[0] and len(out[1]) == 1 and two.read(0x0200, 0x48) >> 16 == 9
     # Unsupported requests are reported only if that is enabled.
-    change(two, 1, 0x04, 0x100, 0)
     change(two, 1, 0x48, 8, 0)
     assert sends(two, 1, memory_write(window(1), bytes(4))) == only(two, 0)
 
@@ -660,7 +662,7 @@ def check(bench, reference, own_answers):
     """Compares all that was handed over with all that has left: destinations, bytes, and order by Table 2-40."""
     expected = [{} for _ in range(bench.count)]
     for port in range(bench.count):
-        for place, raw in enumerate(bench.handed[port]):
+        for place, (_, raw) in enumerate(sorted(bench.handed[port])):
             serial = key(raw)[1]
             for target, *rest in reference.route(port, raw):
                 if target == "answer":
