@@ -39,11 +39,11 @@ else
 fi
 
 say "packing the wheel"
-notices=target/release-notices
-rm -rf "$notices"
-mkdir "$notices"
-tar --extract --gzip --file "$dist"/riser-*.tar.gz --directory "$notices" --strip-components=4 --wildcards '*/third-party-licences.txt' '*/rust-library.html'
-scripts/release/wheel.sh "$release/lib_riser.so" "$machine" "$dist" "$notices"/*
+# With the examples, manual pages, completions and licences of the tarball.
+rm -rf target/release-tarball
+mkdir target/release-tarball
+tar --extract --gzip --file "$dist"/riser-*.tar.gz --directory target/release-tarball --strip-components=1
+scripts/release/wheel.sh "$release/lib_riser.so" "$machine" "$dist" target/release-tarball/share
 
 (cd "$dist" && sha256sum -- * >SHA256SUMS)
 say "$dist has"
