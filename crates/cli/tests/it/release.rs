@@ -94,6 +94,7 @@ fn debian_packages_have_files_and_dependencies() {
                 "./usr/share/doc/riser/examples/labs/ping.toml",
                 "./usr/share/doc/riser/examples/native/scrambler.c",
                 "./usr/share/doc/riser/examples/rtl/scratch-lab.toml",
+                "./usr/share/doc/riser/examples/drivers/linux/Kbuild",
             ][..],
             "libc6 (>= 2.",
         ),
