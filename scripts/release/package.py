@@ -73,10 +73,11 @@ def install(built, prefix):
     run("crates/native/install.sh", "/usr", env=environment, stderr=subprocess.DEVNULL)
     run("crates/libtlp/install.sh", "--no-build", built, "/usr", env=environment, stderr=subprocess.DEVNULL)
     for place, folder in EXAMPLES.items():
-        for file in run("git", "ls-files", folder, ":!.gitignore", ":!*/.gitignore", text=True).splitlines():
-            copy = prefix / "share/doc/riser/examples" / place / Path(file).relative_to(folder)
-            write(copy, (ROOT / file).read_bytes())
-            copy.chmod((ROOT / file).stat().st_mode)
+        for file in map(Path, run("git", "ls-files", folder, text=True).splitlines()):
+            if file.name != ".gitignore":
+                copy = prefix / "share/doc/riser/examples" / place / file.relative_to(folder)
+                write(copy, (ROOT / file).read_bytes())
+                copy.chmod((ROOT / file).stat().st_mode)
 
 
 def documents(found, version, target, epoch):
