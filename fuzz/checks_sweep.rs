@@ -63,7 +63,7 @@ fn journal(bytes: &[u8]) -> bool {
         }
         Err((line, why)) => {
             let lines = bytes.iter().filter(|b| **b == b'\n').count();
-            assert!((1..=lines).contains(&line) && !why.is_empty(), "{line}: {why}");
+            assert!((1..=lines).contains(&line) && !why.to_string().is_empty(), "{line}: {why}");
             false
         }
     }

@@ -1,12 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors of drivers and of the operating system of a simulated host.
 
-use crate::HostError;
 use crate::firmware::{BarError, FirmwareError};
 use crate::memory::{MemoryError, OutOfRange};
+use device::seam::CompletionError;
 use exec::SpawnError;
 use std::fmt::Display;
 use thiserror::Error;
+
+/// Reason why a host's request has failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum HostError {
+    /// The completer rejected the request.
+    #[error("{0}")]
+    Completion(CompletionError),
+    /// CRS: the function is not ready, or defers a deferrable write.
+    #[error("the function is not ready")]
+    ConfigRetry,
+    /// No completion arrived in time.
+    #[error("no completion came in time")]
+    CompletionTimeout,
+    /// The completion was poisoned, or did not match the request.
+    #[error("the completion does not match the request")]
+    BadCompletion,
+    /// No device answers at this address or ID.
+    #[error("no device answers there")]
+    NoDevice,
+    /// The root port may not issue AtomicOps (`PCIe 5.0 §7.5.3.16`).
+    #[error(
+        "AtomicOp Requester Enable or Bus Master Enable of the root port is clear; AtomicOps need both (§7.5.3.16)"
+    )]
+    AtomicsDisabled,
+}
 
 /// Reason why a driver or the host's other software has failed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]

@@ -19,8 +19,6 @@ pub mod os;
 mod program;
 
 pub use cpu::{AsyncProgram, Cpu};
-pub use error::DriverError;
+pub use error::{DriverError, HostError};
 pub use memory::HostMemory;
-pub use program::{
-    HostError, HostInput, HostInterrupt, HostMessage, HostOutput, HostProgram, HostReadId, Wire,
-};
+pub use program::{HostInput, HostInterrupt, HostMessage, HostOutput, HostProgram, HostReadId, Wire};

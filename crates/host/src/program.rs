@@ -2,10 +2,9 @@
 //! The seam above a root complex, for host programs: a program of a simulated host, such as a driver (straight-line
 //! code with [`cpu`](crate::cpu)), a kernel, or another simulator.
 
-use crate::DriverError;
-use device::seam::{CompletionError, OutMessage};
+use crate::error::{DriverError, HostError};
+use device::seam::OutMessage;
 use std::any::Any;
-use thiserror::Error;
 use tlp::message::{ASSERT_INTA, DEASSERT_INTA, MessageCodes};
 use tlp::{AtomicOp, Bdf, Data, MessageRouting, Time};
 
@@ -247,30 +246,4 @@ impl HostOutput {
             | HostOutput::Extension(_) => None,
         }
     }
-}
-
-/// Reason why a host's request has failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[non_exhaustive]
-pub enum HostError {
-    /// The completer rejected the request.
-    #[error("{0}")]
-    Completion(CompletionError),
-    /// CRS: the function is not ready, or defers a deferrable write.
-    #[error("the function is not ready")]
-    ConfigRetry,
-    /// No completion arrived in time.
-    #[error("no completion came in time")]
-    CompletionTimeout,
-    /// The completion was poisoned, or did not match the request.
-    #[error("the completion does not match the request")]
-    BadCompletion,
-    /// No device answers at this address or ID.
-    #[error("no device answers there")]
-    NoDevice,
-    /// The root port may not issue AtomicOps (`PCIe 5.0 §7.5.3.16`).
-    #[error(
-        "AtomicOp Requester Enable or Bus Master Enable of the root port is clear; AtomicOps need both (§7.5.3.16)"
-    )]
-    AtomicsDisabled,
 }

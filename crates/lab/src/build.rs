@@ -31,10 +31,6 @@ use tlp::{Duration, PayloadPool};
 /// Extra time after Completion Timeout in which the driver of a lost device may end.
 pub(crate) const DRAIN_MARGIN: Duration = Duration::from_us(10);
 
-/// Error of a data link layer in place of a device.
-pub(crate) const IS_DATA_LINK: &str =
-    "the model is a data link layer, expected a device; a slot names a data link layer as its `data_link`";
-
 /// Join point of the default host, if that host is outside of the lab.
 pub const ROOT_HOST: &str = "host root";
 

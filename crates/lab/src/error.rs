@@ -9,6 +9,10 @@ use plug::Fault;
 use plug::profile::ProfileError;
 use thiserror::Error;
 
+/// Error of a data link layer in place of a device.
+pub(crate) const IS_DATA_LINK: &str =
+    "the model is a data link layer, expected a device; a slot names a data link layer as its `data_link`";
+
 /// Reason why a lab cannot be built or run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -42,7 +46,7 @@ pub enum BuildError {
         error: EndpointError,
     },
     /// The device of a slot can only be a data link.
-    #[error("slot `{slot}`: {message}", message = crate::build::IS_DATA_LINK)]
+    #[error("slot `{slot}`: {message}", message = IS_DATA_LINK)]
     DataLink {
         /// The slot.
         slot: String,
@@ -77,10 +81,10 @@ pub enum BuildError {
     /// The lab has no place for a host of this name.
     #[error("no place `{0}`")]
     NoPlace(String),
-    /// The host is an outside program, and there is none.
+    /// The lab needs a program above its root complex.
     #[error("the host is outside (host.outside = true), but no program is above its root complex")]
     HostOutside,
-    /// The host of this name is an outside program, and there is none.
+    /// The lab needs a program for the external host of this name.
     #[error(
         "host `{0}` is external, but no program is above it, expected labs whose slots are below `{root}`",
         root = crate::tree::ROOT

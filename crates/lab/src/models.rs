@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Devices in the slots of a lab, of any registered model.
 
+use crate::error::IS_DATA_LINK;
 use crate::read::LabFile;
 use crate::schema::{Lab, Slot};
 use crate::tree::Tree;
@@ -162,7 +163,7 @@ impl<'a> Sites<'a> {
         };
         let plugged = plan.plug(&mut site)?;
         if matches!(plugged.end, End::DataLink(_)) {
-            return Err(Fault::from(build::IS_DATA_LINK.to_owned()));
+            return Err(Fault::from(IS_DATA_LINK.to_owned()));
         }
         let plugged = match &slot.driver_plan {
             Some(driver) => plugged.driven_as(driver.plug(&mut site)?)?,

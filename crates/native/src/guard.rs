@@ -3,8 +3,8 @@
 //! message and is not called again; its requests are completed with Completer Abort. Never panics because of a library's output.
 
 use crate::abi;
-use crate::loader::{Bytes, Handed, Handing, Instance, MAX_BYTES};
-use crate::misuse::Misuse;
+use crate::loader::{Bytes, Handed, Handing, Instance};
+use crate::misuse::{MAX_AT_ONCE, MAX_BYTES, MAX_MESSAGE_BYTES, MAX_ROUTING, Misuse};
 use device::seam::{
     CompletionError, DmaAtomic, DmaError, DmaId, DmaOptions, DmaRead, DmaWrite, Input, OutMessage, Output,
     Request, RequestOp, ResetKind, Token,
@@ -16,14 +16,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ptr;
 use tlp::message::MessageCodes;
 use tlp::{AtomicOp, Attributes, Class, Data, MessageRouting, PayloadPool, Time, TrafficClass};
-
-/// Maximum number of outputs and timer calls at one instant. A device that exceeds it is in an endless loop.
-pub(crate) const MAX_AT_ONCE: u32 = 1 << 16;
-
-/// Maximum size of a message's data: 1024 DW (`PCIe 5.0 §2.2.2`).
-pub(crate) const MAX_MESSAGE_BYTES: u32 = 4096;
-/// The highest routing that is not reserved (`PCIe 5.0 §2.2.8`).
-pub(crate) const MAX_ROUTING: u8 = 5;
 
 /// Counters of a native device, and why it failed.
 #[derive(Clone, Debug, Default)]

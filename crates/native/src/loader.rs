@@ -6,7 +6,7 @@
 #![allow(unsafe_code, reason = "foreign code is called here")]
 
 use crate::abi::{self, Ops, kind};
-use crate::misuse::Misuse;
+use crate::misuse::{MAX_BYTES, Misuse};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use object::Endianness;
 use object::read::elf::ElfFile64;
@@ -20,8 +20,6 @@ use thiserror::Error;
 const ENTRY: &str = "riser_device_entry";
 /// Size of the buffer for an error text of `create`.
 const ERROR_BYTES: usize = 512;
-/// Maximum number of bytes of an output.
-pub(crate) const MAX_BYTES: u32 = 1 << 20;
 
 /// Error while loading a library or creating its device.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Illegal actions of a library. Each ends its device.
+//! Limits for a library, and its illegal actions. Each ends its device.
 
-use crate::guard::{MAX_AT_ONCE, MAX_MESSAGE_BYTES, MAX_ROUTING};
-use crate::loader::MAX_BYTES;
 use thiserror::Error;
 use tlp::Time;
+
+/// Maximum number of bytes of an output.
+pub(crate) const MAX_BYTES: u32 = 1 << 20;
+/// Maximum number of outputs and timer calls at one instant. A device that exceeds it is in an endless loop.
+pub(crate) const MAX_AT_ONCE: u32 = 1 << 16;
+/// Maximum size of a message's data: 1024 DW (`PCIe 5.0 §2.2.2`).
+pub(crate) const MAX_MESSAGE_BYTES: u32 = 4096;
+/// The highest routing that is not reserved (`PCIe 5.0 §2.2.8`).
+pub(crate) const MAX_ROUTING: u8 = 5;
 
 /// An illegal action of a library. `what` is the kind of the transfer: `read`, `write`, `atomic` and others.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]

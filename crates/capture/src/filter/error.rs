@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors in filter expressions.
 
-use super::terms::{names, suggestion};
 use super::{MAX_DEPTH, MAX_TERMS};
 use std::fmt;
 
@@ -32,11 +31,21 @@ impl std::error::Error for FilterError {}
 #[non_exhaustive]
 pub enum FilterErrorKind {
     /// A field that is compared with a value is unknown.
-    #[error("unknown field {0:?}: expected {names}{suggestion}", names = names(), suggestion = suggestion(.0))]
-    UnknownField(String),
+    #[error("unknown field {name:?}: expected {legal}")]
+    UnknownField {
+        /// The name.
+        name: String,
+        /// The known names, and a suggestion.
+        legal: String,
+    },
     /// A term without a value is unknown.
-    #[error("unknown term {0:?}: expected {names}{suggestion}", names = names(), suggestion = suggestion(.0))]
-    UnknownTerm(String),
+    #[error("unknown term {name:?}: expected {legal}")]
+    UnknownTerm {
+        /// The name.
+        name: String,
+        /// The known names, and a suggestion.
+        legal: String,
+    },
     /// A flag is compared with a value.
     #[error("{0} is a flag: it has no value")]
     Flag(String),
@@ -69,9 +78,9 @@ pub enum FilterErrorKind {
         /// Its legal values.
         legal: &'static str,
     },
-    /// A term is missing.
-    #[error("expected a term: {}", names())]
-    NoTerm,
+    /// A term is missing. Has the known names.
+    #[error("expected a term: {0}")]
+    NoTerm(String),
     /// A term follows a term.
     #[error("expected and, or, && or ||")]
     NoOperator,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parses the text of an expression into a tree.
 
-use super::terms::{Field, Op, Term};
+use super::terms::{self, Field, Op, Term};
 use super::{FilterError, FilterErrorKind, MAX_DEPTH, MAX_TERMS, Node};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -172,7 +172,7 @@ impl Parser<'_> {
         }
         let column = self.column();
         let Token::Word(name) = self.peek().clone() else {
-            return Err(self.error(FilterErrorKind::NoTerm));
+            return Err(self.error(FilterErrorKind::NoTerm(terms::names())));
         };
         self.next();
         let term = match *self.peek() {

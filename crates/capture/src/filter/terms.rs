@@ -355,11 +355,16 @@ pub(super) fn names() -> String {
 
 /// Suggests a field if its name is an abbreviation of `name` (as `dir` is of `direction`), or `name` is one of its
 /// name.
-pub(super) fn suggestion(name: &str) -> String {
+fn suggestion(name: &str) -> String {
     let is_near =
         |field: &&Field| name.len() >= 2 && (name.starts_with(field.name) || field.name.starts_with(name));
     let nearest = FIELDS.iter().filter(is_near).max_by_key(|field| field.name.len());
     nearest.map_or_else(String::new, |field| format!("; did you mean {}?", field.name))
+}
+
+/// The names that are legal in place of `name`.
+fn legal(name: &str) -> String {
+    names() + &suggestion(name)
 }
 
 impl Field {
@@ -375,7 +380,7 @@ impl Field {
         match Field::named(name) {
             Some(field) if field.value.is_some() => Ok(field),
             Some(_) => Err(FilterErrorKind::Flag(name.to_owned())),
-            None => Err(FilterErrorKind::UnknownField(name.to_owned())),
+            None => Err(FilterErrorKind::UnknownField { name: name.to_owned(), legal: legal(name) }),
         }
     }
 
@@ -549,7 +554,8 @@ impl Term {
     /// # Errors
     /// The name is unknown or needs a value.
     pub(super) fn flag(name: &str) -> Result<Term, FilterErrorKind> {
-        let field = Field::named(name).ok_or_else(|| FilterErrorKind::UnknownTerm(name.to_owned()))?;
+        let field = Field::named(name)
+            .ok_or_else(|| FilterErrorKind::UnknownTerm { name: name.to_owned(), legal: legal(name) })?;
         let Field { name, legal, .. } = field;
         let flag = field.flag.ok_or(FilterErrorKind::NeedsValue { name, legal })?;
         Ok(Term { test: Test::Flag(flag), negated: false, text: name.to_owned() })

@@ -5,11 +5,12 @@
 //! machine.
 
 use super::client::{Client, DmaScope};
+use super::error::VmError;
 use super::event::VmEvent;
 use super::open::AssignedMachine;
 use super::placing::FunctionPlacement;
 use super::virtual_functions::{self, VfLocation, Written};
-use super::vm_host::{VmError, VmHost};
+use super::vm_host::VmHost;
 use config::header::type1;
 use guest::function::{CONFIG_BYTES, Facts};
 use guest::vmd::CFGBAR;

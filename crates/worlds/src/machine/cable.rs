@@ -3,7 +3,7 @@
 //! changes are
 //! recorded inputs.
 
-use super::VmCommandError;
+use super::error::{CABLE_FORM, VmCommandError};
 use devices::ethernet::{Cable, FrameFromWire, LinkInput, MAX_FRAMES_TO_WIRE, NetInterface};
 use session::external::{Driver, Handle};
 use std::io;
@@ -107,10 +107,7 @@ fn tell_link(lab: &mut Driver, from: &Handle<Cable>, to: &Handle<Cable>) {
     }
 }
 
-/// The form of the command that plugs and unplugs a cable.
-pub(super) const FORM: &str = "cable NAME down|up";
-
-/// Carries out [`FORM`] with the arguments `words`.
+/// Carries out [`CABLE_FORM`] with the arguments `words`.
 ///
 /// # Errors
 /// The command is invalid.

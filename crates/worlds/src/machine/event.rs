@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Events of a virtual machine that its user may want to know.
 
-use super::VmCommandError;
+use super::error::VmCommandError;
 use guest::memory::MemoryError;
 use guest::net::Peer;
 use guest::vfio_user::{HangUp, Refusal};

@@ -2,7 +2,7 @@
 //! The guests that riser starts for a lab. Guests above hosts start with the lab. Guests with virtual functions start
 //! when another guest requests it. These guests may be killed and started again. All guests end with the lab.
 
-use super::VmCommandError;
+use super::error::VmCommandError;
 use vm::machine::{End, Report};
 use vm::{Machine, Options};
 

@@ -3,8 +3,8 @@
 //! with the reason. [`Commands`] has the commands. `time` returns the fabric's time in picoseconds, `help` lists the
 //! commands.
 
-use super::VmCommandError;
 use super::cable;
+use super::error::{CABLE_FORM, VmCommandError};
 use super::event::Supervisor;
 use guest::listener::{ListenError, Listener};
 use session::external::{COMMAND_FORMS, Commands, Driver, Handle, MAX_COMMAND_BYTES};
@@ -139,7 +139,7 @@ fn carry_out(
     line: &str,
     more: &[&str],
 ) -> Result<String, VmCommandError> {
-    let legal = || [&COMMAND_FORMS[..], &[cable::FORM, "time", "help"], more].concat().join("; ");
+    let legal = || [&COMMAND_FORMS[..], &[CABLE_FORM, "time", "help"], more].concat().join("; ");
     let words: Vec<&str> = line.split_whitespace().collect();
     match words.first().copied().unwrap_or("") {
         "cable" => return cable::plug(lab, now, &words[1..]).map(|()| String::new()),

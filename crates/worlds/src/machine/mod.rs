@@ -15,8 +15,8 @@
 mod assigned;
 mod cable;
 mod client;
-mod command;
 mod counters;
+mod error;
 mod event;
 mod guests;
 mod links;
@@ -37,8 +37,8 @@ mod virtual_functions;
 mod vm_host;
 
 pub use cable::{CableLink, Transport};
-pub use command::VmCommandError;
 pub use counters::VmCounters;
+pub use error::{VmCommandError, VmError};
 pub use event::{Supervisor, VmEvent};
 pub use guests::{Guest, Guests};
 pub use links::LinkSocket;
@@ -48,7 +48,7 @@ pub use report::{MachineFigures, VmReport};
 pub use serve::{Pace, serve};
 pub use socket_folder::{SocketFolderError, socket_folder};
 pub use spaces::hexdump;
-pub use vm_host::{DeviceSocket, VmError, VmHost, machines};
+pub use vm_host::{DeviceSocket, VmHost, machines};
 
 use guest::vmd::Layout;
 use lab::{BuildError, Hierarchy, LabFile};

@@ -2,10 +2,11 @@
 //! Opens a virtual machine above a host of a lab, and machines for virtual functions.
 
 use super::client::Client;
+use super::error::VmError;
 use super::placing::FunctionPlacement;
 use super::qemu::VmOptions;
 use super::root_ports::RootPortSetup;
-use super::vm_host::{Firmware, VmError, VmHost};
+use super::vm_host::{Firmware, VmHost};
 use guest::vmd::Vmd;
 use lab::{Hierarchy, LabFile};
 use session::external::Driver;

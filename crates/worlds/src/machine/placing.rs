@@ -3,7 +3,7 @@
 //! them bus numbers, windows and addresses, and then disables the functions. The firmware restores these settings after
 //! a reset of a function.
 
-use super::VmError;
+use super::error::VmError;
 use super::virtual_functions::{VfLocation, VirtualFunction, place_virtual};
 use config::cap::{msi, msix, pcie, pm};
 use config::ext::sriov;

@@ -3,7 +3,7 @@
 //! enables virtual functions. riser therefore reads the place of a function each time a machine connects to the
 //! function.
 
-use super::VmError;
+use super::error::VmError;
 use super::placing::{Placed, look};
 use config::ext::sriov;
 use config::header::type1;

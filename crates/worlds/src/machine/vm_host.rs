@@ -3,21 +3,18 @@
 
 use super::client::{Client, DmaMemory};
 use super::counters::{VmCounters, sum};
+use super::error::VmError;
 use super::event::VmEvent;
 use super::placing::{FunctionPlacement, Placed, Placing};
 use super::root_ports::RootPortSetup;
 use super::run_on_host::run_on_host;
 use guest::function::Function;
-use guest::net::{ListenError, Server};
+use guest::net::Server;
 use guest::vfio_user::HangUp;
-use guest::vmd::LayoutError;
 use host::{Cpu, DriverError};
-use lab::BuildError;
 use session::external::host::{HostPlace, HostRequest};
 use session::external::{Driver, Handle};
-use std::io;
-use std::path::{Path, PathBuf};
-use thiserror::Error;
+use std::path::Path;
 use tlp::{PayloadPool, Time};
 
 /// A virtual machine above a host of a lab, with the sockets of its devices.
@@ -59,43 +56,6 @@ pub struct DeviceSocket<'g> {
     pub device: &'g str,
     /// The path of the socket.
     pub path: &'g Path,
-}
-
-/// The reason why a machine cannot be served.
-#[derive(Debug, Error)]
-pub enum VmError {
-    /// The VMD cannot have this layout.
-    #[error("{0}")]
-    Layout(#[from] LayoutError),
-    /// riser cannot listen at a socket.
-    #[error("{0}")]
-    Listen(#[from] ListenError),
-    /// The firmware fails.
-    #[error("firmware below the machine failed: {0}")]
-    Firmware(DriverError),
-    /// A slot's name cannot be the name of a file.
-    #[error(
-        "slot `{0}`: name cannot be used for its socket; expected a name without `/`, other than `.` and `..`"
-    )]
-    Name(String),
-    /// The lab has no external host of this name.
-    #[error("no place `{0}`")]
-    NoPlace(String),
-    /// The topology below the host is invalid.
-    #[error(transparent)]
-    Topology(#[from] BuildError),
-    /// A virtual function cannot be assigned.
-    #[error("{0}")]
-    Assign(String),
-    /// A folder for sockets cannot be created.
-    #[error("{}: cannot create a folder for the sockets of functions: {}", .0.display(), .1)]
-    Folder(PathBuf, io::Error),
-    /// A machine has too many functions.
-    #[error("{0} functions with --direct or --assign; expected at most 24")]
-    TooManyFunctions(usize),
-    /// No function is below the host.
-    #[error("no slot of this host has a function; a machine needs at least one")]
-    Nothing,
 }
 
 /// Returns all machines of `hosts`: first those above hosts (`None`), then those with virtual functions, with their names.

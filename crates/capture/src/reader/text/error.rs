@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reasons why a line of a text, or a packet with a descriptor in it, cannot be read.
 
-use super::MAX_LINE;
 use crate::check::SettingError;
 use crate::reader::MAX_FRAME_LEN;
 use crate::render::Count;
 use tlp::{ParseError, SpanError};
+
+/// Maximum length of a line in bytes, with its end. Longer lines are skipped.
+pub const MAX_LINE: usize = 64 << 10;
 
 /// Reason why a line of a text cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -25,10 +25,8 @@ use std::io::{self, Read};
 use tlp::Header;
 
 pub(super) use descriptor::Stream;
-pub use error::{LineError, PacketError};
+pub use error::{LineError, MAX_LINE, PacketError};
 
-/// Maximum length of a line in bytes, with its end. Longer lines are skipped.
-pub const MAX_LINE: usize = 64 << 10;
 /// Number of bytes at the start of a file from which its format is detected.
 const SAMPLE: usize = 128 << 10;
 const BYTE_ORDER_MARK: char = '\u{feff}';

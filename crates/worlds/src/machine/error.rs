@@ -1,9 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Errors of the commands that a guest sends to its lab.
+//! Errors of virtual machines, and of the commands that a guest sends to its lab.
 
-use super::cable;
+use guest::net::ListenError;
+use guest::vmd::LayoutError;
+use host::DriverError;
+use lab::BuildError;
 use session::external::CommandError;
+use std::io;
+use std::path::PathBuf;
 use thiserror::Error;
+
+/// The form of the command that plugs and unplugs a cable.
+pub(super) const CABLE_FORM: &str = "cable NAME down|up";
+
+/// The reason why a machine cannot be served.
+#[derive(Debug, Error)]
+pub enum VmError {
+    /// The VMD cannot have this layout.
+    #[error("{0}")]
+    Layout(#[from] LayoutError),
+    /// riser cannot listen at a socket.
+    #[error("{0}")]
+    Listen(#[from] ListenError),
+    /// The firmware fails.
+    #[error("firmware below the machine failed: {0}")]
+    Firmware(DriverError),
+    /// A slot's name cannot be the name of a file.
+    #[error(
+        "slot `{0}`: name cannot be used for its socket; expected a name without `/`, other than `.` and `..`"
+    )]
+    Name(String),
+    /// The lab has no external host of this name.
+    #[error("no place `{0}`")]
+    NoPlace(String),
+    /// The topology below the host is invalid.
+    #[error(transparent)]
+    Topology(#[from] BuildError),
+    /// A virtual function cannot be assigned.
+    #[error("{0}")]
+    Assign(String),
+    /// A folder for sockets cannot be created.
+    #[error("{}: cannot create a folder for the sockets of functions: {}", .0.display(), .1)]
+    Folder(PathBuf, io::Error),
+    /// A machine has too many functions.
+    #[error("{0} functions with --direct or --assign; expected at most 24")]
+    TooManyFunctions(usize),
+    /// No function is below the host.
+    #[error("no slot of this host has a function; a machine needs at least one")]
+    Nothing,
+}
 
 /// Reason why a command of a guest is refused.
 #[derive(Debug, Error)]
@@ -21,7 +66,7 @@ pub enum VmCommandError {
         forms: String,
     },
     /// The arguments of `cable` are incomplete.
-    #[error("cable {0}: expected {form}", form = cable::FORM)]
+    #[error("cable {0}: expected {form}", form = CABLE_FORM)]
     CableForm(String),
     /// A cable is neither up nor down.
     #[error("cable {name} {state}: expected down or up")]
