@@ -172,7 +172,7 @@ module pcie_switch_config #(
     assign advisory = error_request_ur || error_unexpected || error_poisoned;
     assign ur_shown = device_control[3] || command[8];
 
-    // Errors on the secondary side of a downstream port are shown in Secondary Status.
+    // A downstream port shows errors of its secondary side in Secondary Status.
     logic [15:0] found;
     always_comb begin
         found = '0;

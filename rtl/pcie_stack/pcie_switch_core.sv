@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The switch between its ports' transaction layers: routing, arbitration, configuration space, completions and messages of its own.
+// The switch without its ports: routing, arbitration, configuration space, completions and messages.
 // Handshake: the user interface of pcie_tl, seen from the user; README.md. Part n of each vector is port n, and port 0 is the upstream port. Stream
 // 3n + t of the rx vectors is type t of port n: P, NP, Cpl.
 //
@@ -253,7 +253,7 @@ module pcie_switch_core #(
                 if (ended[P+2]) drains_cpl[n] <= !eop[P+2];
             end
 
-        // Messages without an error: those that act here, and those that a port may ignore (§2.2.8.6, §2.2.8.7).
+        // Messages that end here and are no error: some act, a port may ignore the others (§2.2.8.6, §2.2.8.7).
         logic is_wire, is_power;
         assign is_wire = n != 0 && routing == LOCAL && code[7:3] == ASSERT_INTA[7:3];
         assign is_power = n == 0 && routing == LOCAL && code == SET_SLOT_POWER_LIMIT;

@@ -35,7 +35,7 @@ def configuration(target, register, tag, value=None, type1=True, enables=15, req
 
 
 class Bench:
-    """What both benches share: TLPs to send by port and type, and received TLPs by port with their cycles."""
+    """Common part of both benches: TLPs to send by port and type, and received TLPs by port with their cycles."""
 
     def __init__(self, model, parameters, seed, stalls):
         self.model, self.values = model, model.values

@@ -88,7 +88,7 @@ def sends(bench, port, *tlps):
 
 
 def only(bench, port, *tlps):
-    """What is expected if TLPs leave one port only."""
+    """Returns the lists for TLPs that leave one port only."""
     return [list(tlps) if n == port else [] for n in range(bench.count)]
 
 
@@ -517,7 +517,7 @@ def test_full_type_stops_no_other_type_at_any_port(two, blocked, port):
                 two.send(source, memory_read(address, 4, n), completion(SC, bytes(4), n, 4, requester=bus << 8), memory_write(address, bytes(64)))
     two.run(600)
     left = collections.Counter((n, class_of(raw)) for n in range(3) for raw, _ in two.received[n])
-    # A blocked head may block the TLPs of its own type from the same port.
+    # The oldest TLP of a type may block the others of this type from the same port.
     for n in range(3):
         assert left[n, P] == 8
         for kind in (NP, CPL):
