@@ -5,7 +5,7 @@ use super::{Port, pending};
 use crate::frame::{DLLP_WIRE_BYTES, Frame, QueueWait, Sent, TLP_FRAMING_BYTES};
 use crate::notice::Notice;
 use crate::tx::Lengths;
-use tlp::{Class, Dllp, Duration, FlowControlKind, Time};
+use tlp::{Class, Dllp, FlowControlKind, Time};
 
 impl Port {
     /// Selects the next TLP of `channel`. Called whenever its queues' heads, its credits or its state have changed.
@@ -55,11 +55,7 @@ impl Port {
         let wait = Some(QueueWait { queued_at: queued.at, credit_wait });
         let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
         let sequence = self.replay.push(lengths, queued.handle);
-        self.note_times(sequence, &queued, credit_wait, [start, end]);
-        if class == Class::Completion && lengths.data > 0 {
-            let rest_ps = self.store.get(queued.handle).map_or(0, |tlp| tlp.rest_ps);
-            self.wire.rest(Duration::from_ps(rest_ps.into()));
-        }
+        self.finish_new(sequence, &queued, credit_wait, [start, end]);
         self.replay.sent(end);
         self.count_new(index, lengths);
         self.select(index);
