@@ -40,7 +40,6 @@ impl Port {
 
     #[inline(never)]
     pub(super) fn transmit_new(&mut self, now: Time) -> Option<Sent> {
-        self.deadline_moved = true;
         if self.sendable == 0 {
             return None;
         }
@@ -56,7 +55,7 @@ impl Port {
         let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
         let sequence = self.replay.push(lengths, queued.handle);
         self.finish_new(sequence, &queued, credit_wait, [start, end]);
-        self.replay.sent(end);
+        self.deadline_moved |= self.replay.sent(end);
         self.count_new(index, lengths);
         self.select(index);
         // The TLP that was just sent takes room in the replay buffer, which all channels share.
@@ -80,7 +79,6 @@ impl Port {
 
     #[inline(never)]
     pub(super) fn transmit_pending(&mut self, now: Time) -> Option<Sent> {
-        self.deadline_moved = true;
         let first = self.pending.trailing_zeros() as usize;
         match 1_u64 << first {
             pending::NAK => self.transmit_nak(now),
@@ -158,7 +156,7 @@ impl Port {
         };
         self.note_replay();
         let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
-        self.replay.sent(end);
+        self.deadline_moved |= self.replay.sent(end);
         self.counters.replayed_tlps += 1;
         self.counters.replay_bytes += u64::from(lengths.wire());
         Some(Sent { frame: Frame::Tlp { sequence, tlp: () }, start, end, wait: None })
