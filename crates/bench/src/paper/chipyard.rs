@@ -2,8 +2,10 @@
 //! The experiments of Chipyard's PCIe study (2022): read latency, write bandwidth, and a NIC that waits for control.
 
 mod nic;
+mod rtl;
 
 pub(super) use nic::nic;
+pub(super) use rtl::{bandwidth as rtl_bandwidth, latency as rtl_latency, table2 as rtl_table2};
 
 use super::figures;
 use super::report::Report;

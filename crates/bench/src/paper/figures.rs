@@ -80,6 +80,41 @@ pub(super) struct Chipyard {
     pub(super) latency: Latency,
     pub(super) bandwidth: Bandwidth,
     pub(super) nic: Nic,
+    pub(super) resources: ResourceTable,
+}
+
+/// Table 2.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ResourceTable {
+    pub(super) source: String,
+    pub(super) cells: Resources,
+}
+
+/// Cells of an FPGA.
+#[derive(Clone, Copy, Default, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Resources {
+    pub(super) logic_luts: f64,
+    pub(super) memory_luts: f64,
+    pub(super) flip_flops: f64,
+    pub(super) block_rams: f64,
+}
+
+impl Resources {
+    /// Returns the LUTs of logic and memories.
+    pub(super) fn luts(&self) -> f64 {
+        self.logic_luts + self.memory_luts
+    }
+}
+
+impl std::ops::AddAssign for Resources {
+    fn add_assign(&mut self, more: Resources) {
+        self.logic_luts += more.logic_luts;
+        self.memory_luts += more.memory_luts;
+        self.flip_flops += more.flip_flops;
+        self.block_rams += more.block_rams;
+    }
 }
 
 /// Read latency at Gen3 x8.

@@ -223,6 +223,27 @@ pub const EXPERIMENTS: &[Experiment] = &[
         run: chipyard::nic,
     },
     Experiment {
+        name: "chipyard-rtl-figure6",
+        title: "read latency of the PCI Express stack in RTL; needs Verilator",
+        source: "Chipyard PCIe (2022), Figure 6, in RTL",
+        hosts: &["chipyard"],
+        run: chipyard::rtl_latency,
+    },
+    Experiment {
+        name: "chipyard-rtl-figure7",
+        title: "bandwidth of writes of the PCI Express stack in RTL; needs Verilator",
+        source: "Chipyard PCIe (2022), Figure 7, in RTL",
+        hosts: &["ideal"],
+        run: chipyard::rtl_bandwidth,
+    },
+    Experiment {
+        name: "chipyard-rtl-table2",
+        title: "resources of the PCI Express stack in RTL; needs Yosys, minutes",
+        source: "Chipyard PCIe (2022), Table 2, in RTL",
+        hosts: &[],
+        run: chipyard::rtl_table2,
+    },
+    Experiment {
         name: "dma-engine-figure6",
         title: "transfers of the DMA engine from device to host, by size",
         source: "DMA engine (ReConFig'15), Figure 6",
