@@ -154,7 +154,8 @@ impl Model for Bench {
             return Err(Fault::at("address", format!("{address:#x}, expected a multiple of 4096")));
         }
         if (self.cache, self.seen_by_caches) != (CacheState::Cold, 0) {
-            let message = "cache and seen_by_caches: no effect outside host memory (address), expected \"cold\" and 0";
+            let message =
+                "cache and seen_by_caches: no effect outside host memory (address), expected \"cold\" and 0";
             return Err(Fault::at("cache", message));
         }
         Ok(())

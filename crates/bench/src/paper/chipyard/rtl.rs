@@ -138,7 +138,8 @@ pub(in crate::paper) fn bandwidth(effort: &Effort) -> Result<Report, PaperError>
     let of = |lanes| measured.iter().filter(move |row| row.lanes == lanes);
     let mut cells = Vec::new();
     for (row, x8) in of(16).zip(of(8)) {
-        let simulation = varied(BANDWIDTH_LAB, 16, row.payload_bytes, effort.bandwidth_transfers).measure()?;
+        let simulation =
+            varied(BANDWIDTH_LAB, 16, row.payload_bytes, effort.bandwidth_transfers).measure()?;
         let gbps = simulation.bandwidth.map_or(f64::NAN, |b| b.bandwidth_gbps);
         cells.push(vec![
             Cell::whole(row.payload_bytes),
@@ -169,16 +170,26 @@ pub(in crate::paper) fn bandwidth(effort: &Effort) -> Result<Report, PaperError>
     Ok(Report {
         verdict: Verdict::of(shapes, factors.to_vec()),
         labs: vec![BANDWIDTH_LAB.0],
-        tables: vec![Table { title: "DMA writes in the RTL at Gen3 x16, MPS 256".into(), columns: BANDWIDTH, rows: cells }],
+        tables: vec![Table {
+            title: "DMA writes in the RTL at Gen3 x16, MPS 256".into(),
+            columns: BANDWIDTH,
+            rows: cells,
+        }],
         notes: vec![
-            format!("Paper: {}. Its plot prints no numbers. Only the factor to x8 and the saw-tooth after each multiple of 256 B can be compared.", paper.source),
+            format!(
+                "Paper: {}. Its plot prints no numbers. Only the factor to x8 and the saw-tooth after each multiple of 256 B can be compared.",
+                paper.source
+            ),
             "Total counts headers, framing, ECRCs, LCRCs and the DLLPs of both directions.".into(),
             "Sizes in the RTL are whole DWs, so the size after 256 B is 260 B.".into(),
         ],
         chart: Some(Chart {
             x: "size (B)",
             y: "bandwidth (Gb/s)",
-            lines: vec![Line::riser("effective", points(|row| row.effective_gbps)), Line::riser("total", points(|row| row.total_gbps))],
+            lines: vec![
+                Line::riser("effective", points(|row| row.effective_gbps)),
+                Line::riser("total", points(|row| row.total_gbps)),
+            ],
         }),
         ..Report::default()
     })
@@ -187,9 +198,11 @@ pub(in crate::paper) fn bandwidth(effort: &Effort) -> Result<Report, PaperError>
 /// A row of `make synth`: cells of a module, in the order LUTs of logic, LUTs of memories, FFs and block RAMs.
 fn resources(report: &str, layer: &str) -> Result<(Resources, f64), PaperError> {
     let unexpected = || PaperError::Run(format!("make -C {FOLDER} synth TOP={layer}: no row of all modules"));
-    let row = report.lines().find_map(|line| line.strip_prefix("| all, flattened |")).ok_or_else(unexpected)?;
+    let row =
+        report.lines().find_map(|line| line.strip_prefix("| all, flattened |")).ok_or_else(unexpected)?;
     let numbers: Vec<f64> = row.split('|').filter_map(|cell| cell.trim().parse().ok()).collect();
-    let path = report.lines().find_map(|line| line.strip_prefix("Longest path: ")?.split(' ').next()?.parse().ok());
+    let path =
+        report.lines().find_map(|line| line.strip_prefix("Longest path: ")?.split(' ').next()?.parse().ok());
     let [logic_luts, memory_luts, flip_flops, block_rams] = numbers[..] else { return Err(unexpected()) };
     Ok((Resources { logic_luts, memory_luts, flip_flops, block_rams }, path.unwrap_or(f64::NAN)))
 }
