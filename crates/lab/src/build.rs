@@ -4,15 +4,15 @@
 use crate::BuildError;
 use crate::boot;
 use crate::bridges;
+use crate::file::LabFile;
 use crate::links::replays_early;
-use crate::models::{OfHost, Sites};
+use crate::models::{OfHost, Sites, limits};
 use crate::profile::{Basis, HostBasis};
-use crate::read::LabFile;
-use crate::schema::{self, ExternalHost, Hanging, Lab, Slot};
+use crate::schema::{ExternalHost, Hanging, Lab, Slot};
 use crate::tree::Tree;
 use crate::{channels, faults, host_schema, profile};
 use capture::OwnRegisters;
-use endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits, Gate, TagsPer, TlpPort};
+use endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits, Gate, TlpPort};
 use fabric::{
     Fabric, FabricConfig, HostConfig, HostId, HostProfile, LinkConfig, LinkName, SlotConfig, TopologyError,
 };
@@ -338,23 +338,6 @@ fn end(lab: &Lab, slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<d
     let name = slot.name.get_ref();
     endpoint(name, limits(lab, slot), function, payloads)
         .map_err(|error| BuildError::Endpoint { slot: name.clone(), error })
-}
-
-/// The limits of the slot's endpoint.
-pub(crate) fn limits(lab: &Lab, slot: &Slot) -> EndpointLimits {
-    let tags_per = match slot.tags_per {
-        schema::TagsPer::Function => TagsPer::Function,
-        schema::TagsPer::Endpoint => TagsPer::Endpoint,
-    };
-    let lenient_completions = lab.lenient_completions;
-    let mut limits = EndpointLimits { tags_per, lenient_completions, ..EndpointLimits::default() };
-    if let Some(tags) = &slot.tags {
-        limits.max_outstanding_reads = *tags.get_ref();
-    }
-    if let Some(us) = &slot.completion_timeout_us {
-        limits.completion_timeout = Duration::from_us(*us.get_ref());
-    }
-    limits
 }
 
 /// A function with an endpoint of this name.

@@ -2,9 +2,10 @@
 //! Converts lab keys to the virtual channels of a link's ports, and to link events. Timing is decided elsewhere.
 
 use crate::link_schema::{Arbitration, VirtualChannel};
-use crate::links::{self, LinkFault};
+use crate::links;
 use crate::schema::{Credits, Lab, Link};
 use crate::tree::Tree;
+use crate::wrong::LinkFault;
 use fabric::{LinkChange, LinkConfig, LinkEvent, LinkId};
 use link::{CreditLimit, PhaseTable, VcArbitration, VcScheme};
 use std::collections::BTreeMap;

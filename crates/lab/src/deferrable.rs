@@ -3,10 +3,10 @@
 //! credits the write could never be sent (ECN "Deferrable Memory Write"). Devices that replay a capture are not
 //! checked.
 
-use crate::links::{self, LinkFault, merge};
-use crate::read::{Place, Wrong};
+use crate::links::{self, merge};
 use crate::schema::{Hanging, Lab, Link};
 use crate::tree::Tree;
+use crate::wrong::{LinkFault, Place, Wrong};
 use link::ConfigError;
 use tlp::Vc;
 

@@ -86,8 +86,12 @@ pub enum BuildError {
     HostOutside,
     /// The lab needs a program for the external host of this name.
     #[error(
-        "host `{0}` is external, but no program is above it, expected labs whose slots are below `{root}`",
-        root = crate::tree::ROOT
+        "host `{host}` is external, but no program is above it, expected labs whose slots are below `{simulated}`"
     )]
-    ExternalHost(String),
+    ExternalHost {
+        /// The host.
+        host: String,
+        /// The name of the simulated host.
+        simulated: &'static str,
+    },
 }

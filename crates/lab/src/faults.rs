@@ -2,8 +2,8 @@
 //! Checks the fault tables of a lab, converts them to rules of a fabric, and describes them in words.
 
 use crate::fault_schema::{Fault, FaultDirection, FaultFrames, FaultKind, FaultStatus, Outage, OutageKind};
-use crate::read::{Checked, Wrong, check_known, found, wrong};
 use crate::schema::Lab;
+use crate::wrong::{Checked, Wrong, check_known, found, wrong};
 use fabric::{
     Alteration, Direction, FaultAction, FaultLimit, FaultRule, FrameKind, InternalError, LinkChange,
     LinkEvent, LinkId, TlpFilter,

@@ -4,7 +4,7 @@
 use crate::BuildError;
 use crate::bridges;
 use crate::build::ROOT_HOST;
-use crate::read::LabFile;
+use crate::file::LabFile;
 use crate::tree::Tree;
 use config::cap::pcie::DEVICE_CONTROL;
 use fabric::HostId;

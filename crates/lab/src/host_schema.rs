@@ -2,8 +2,8 @@
 //! A lab's choices for its host in addition to the profile: the IOMMU, and the socket of each part. This module checks
 //! the keys against the profile; `fabric` implements them.
 
-use crate::read::{Checked, Wrong};
 use crate::schema::Host;
+use crate::wrong::{Checked, Wrong};
 use fabric::HostProfile;
 use fabric::profile::{HostSettings, PageSize};
 use host::firmware::EcrcPolicy;

@@ -25,6 +25,7 @@ mod deferrable;
 mod draw;
 mod error;
 mod fault_schema;
+mod file;
 mod hierarchy;
 mod host_schema;
 mod models;
@@ -34,6 +35,7 @@ mod switch_schema;
 mod tables;
 mod tree;
 mod unused;
+mod wrong;
 
 pub use build::{
     Assembly, BuildOptions, JoinPoint, LinkInfo, OutsideHost, OutsideHosts, OwnProgram, ROOT_HOST, SlotInfo,
@@ -41,10 +43,11 @@ pub use build::{
 };
 pub use draw::{Sketch, SketchedEnd, SketchedHost, SketchedLink, draw};
 pub use error::BuildError;
+pub use file::LabFile;
 pub use hierarchy::{Hierarchy, RootPort};
 pub use models::{json_schema, schema as file_schema};
 pub use one_slot::OneSlot;
 pub use plug::file::{FileError, FileErrors, Folder, KeptFiles, Overrides};
-pub use read::{LabFile, Reader, parse, parse_in, parse_with, read, read_with};
+pub use read::{Reader, parse, parse_in, parse_with, read, read_with};
 pub use toml::Spanned;
 pub use tree::HOT_PLUG_BUSES;

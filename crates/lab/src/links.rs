@@ -4,6 +4,7 @@
 use crate::channels;
 use crate::link_schema::VirtualChannel;
 use crate::schema::{Credits, FlowControl, Link, ReplayCursor, ReplayTimer};
+pub use crate::wrong::LinkFault;
 use config::PcieLayout;
 use fabric::LinkConfig;
 use link::{ConfigError, CreditLimit, FlowControlMode, PortConfig, ReplayTimerRule};
@@ -52,20 +53,6 @@ pub fn merge(common: &Link, own: &Link) -> Link {
         replay_timer: own.replay_timer.or(common.replay_timer),
         replay_timer_symbols: own.replay_timer_symbols.or(common.replay_timer_symbols),
         retrain_ns: own.retrain_ns.or(common.retrain_ns),
-    }
-}
-
-/// An error of a link, with the keys of its table that may have caused it, the likeliest first.
-pub struct LinkFault {
-    /// Keys, each as a path in the link's table.
-    pub keys: Vec<Vec<String>>,
-    /// The illegal value, and the legal values.
-    pub message: String,
-}
-
-impl LinkFault {
-    pub(crate) fn new(key: &str, message: String) -> LinkFault {
-        LinkFault { keys: vec![vec![key.to_owned()]], message }
     }
 }
 

@@ -2,11 +2,12 @@
 //! Devices in the slots of a lab, of any registered model.
 
 use crate::error::IS_DATA_LINK;
-use crate::read::LabFile;
-use crate::schema::{Lab, Slot};
+use crate::file::LabFile;
+use crate::schema::{self, Lab, Slot};
 use crate::tree::Tree;
-use crate::{bridges, build, channels, links};
+use crate::{bridges, channels, links};
 use config::PcieLayout;
+use endpoint::{EndpointLimits, TagsPer};
 use fabric::{HostProfile, LinkConfig};
 use host::memory::HostMemory;
 use plug::file::Schema;
@@ -138,7 +139,7 @@ impl<'a> Sites<'a> {
     /// The device's model rejects its settings.
     pub(crate) fn plug(&self, n: usize, slot: &Slot, context: &mut RunContext) -> Result<Plugged, Fault> {
         let lab = &self.file.lab;
-        let tags = build::limits(lab, slot).max_outstanding_reads;
+        let tags = limits(lab, slot).max_outstanding_reads;
         let link = links::config(&lab.link, &slot.link);
         let mrrs = links::merge(&lab.link, &slot.link).mrrs_bytes.map_or_else(Mrrs::default, |m| m.0);
         let plan = slot.plan.as_ref();
@@ -174,4 +175,21 @@ impl<'a> Sites<'a> {
             None => Ok(plugged),
         }
     }
+}
+
+/// The limits of the slot's endpoint.
+pub(crate) fn limits(lab: &Lab, slot: &Slot) -> EndpointLimits {
+    let tags_per = match slot.tags_per {
+        schema::TagsPer::Function => TagsPer::Function,
+        schema::TagsPer::Endpoint => TagsPer::Endpoint,
+    };
+    let lenient_completions = lab.lenient_completions;
+    let mut limits = EndpointLimits { tags_per, lenient_completions, ..EndpointLimits::default() };
+    if let Some(tags) = &slot.tags {
+        limits.max_outstanding_reads = *tags.get_ref();
+    }
+    if let Some(us) = &slot.completion_timeout_us {
+        limits.completion_timeout = Duration::from_us(*us.get_ref());
+    }
+    limits
 }

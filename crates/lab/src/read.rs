@@ -2,21 +2,21 @@
 //! Reads a lab file and checks the rules that its types cannot express. All errors are found and reported before anything
 //! runs.
 
-use crate::BuildError;
 use crate::bridges::{LONGEST_NON_POSTED, all_links};
 use crate::build::host_memory;
-use crate::links::LinkFault;
+use crate::file::LabFile;
 use crate::models::{self, OfHost, Sites};
 use crate::schema::{Hanging, Lab, LinkChange, PortArbitration, Slot, Switch};
 use crate::tree::{self, Tree};
+use crate::wrong::{Checked, Place, Wrong, check_known, found, wrong};
 use crate::{deferrable, faults, host_schema, links, profile, tables, unused};
 use fabric::Window;
 use host::firmware::HostMap;
 use plug::file::{
-    FileError, FileErrors, Folder, Overrides, Schema, Source, Tree as Places, Unread, place_of,
+    FileError, FileErrors, Folder, Overrides, Schema, Source, Unread, place_of,
 };
 use plug::site::NativeCode;
-use plug::{End, Fault, FixedBar, MemoryKind, Models, RunContext};
+use plug::{End, FixedBar, MemoryKind, Models, RunContext};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
@@ -34,101 +34,6 @@ const MAX_NAME: usize = 64;
 const WHOLE: Range<usize> = 0..0;
 /// Bytes of low memory that are never allocated.
 const RESERVED_LOW_BYTES: u64 = 4096;
-
-/// A valid lab, with the folder that its relative paths start from.
-#[derive(Debug)]
-pub struct LabFile {
-    /// Contents of the file.
-    pub lab: Lab,
-    /// The folder of the file.
-    pub base: Folder,
-}
-
-/// An error in a lab file, with its place. An empty span at 0 means the file as a whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wrong {
-    pub(crate) span: Range<usize>,
-    pub(crate) message: String,
-}
-
-impl Wrong {
-    pub(crate) fn at(span: Range<usize>, message: impl Into<String>) -> Wrong {
-        Wrong { span, message: message.into() }
-    }
-}
-
-/// Result of one check.
-pub(crate) type Checked = Result<(), Wrong>;
-
-/// Returns an error.
-pub(crate) fn wrong(span: Range<usize>, message: impl Into<String>) -> Checked {
-    Err(Wrong::at(span, message))
-}
-
-/// Collects the errors of several checks.
-pub(crate) fn found<const N: usize>(checks: [Checked; N]) -> Vec<Wrong> {
-    checks.into_iter().filter_map(Result::err).collect()
-}
-
-/// A file with the positions of its keys.
-pub(crate) struct Place<'a> {
-    pub(crate) source: &'a Source<'a>,
-    pub(crate) places: Places<'a>,
-}
-
-impl LabFile {
-    /// Checks that the lab runs without an outside program above one of its hosts.
-    ///
-    /// # Errors
-    /// Names the host that needs an outside program.
-    pub fn check_runs_alone(&self) -> Result<(), BuildError> {
-        match self.lab.external_host.first() {
-            None if self.lab.host.outside => Err(BuildError::HostOutside),
-            None => Ok(()),
-            Some(host) => Err(BuildError::ExternalHost(host.name.get_ref().clone())),
-        }
-    }
-}
-
-impl Place<'_> {
-    fn errors(&self, all: impl IntoIterator<Item = Wrong>) -> impl Iterator<Item = FileError> {
-        all.into_iter().map(|Wrong { span, message }| self.source.error(span, message))
-    }
-
-    /// Returns an error of a link: see [`link_at`](Self::link_at).
-    pub(crate) fn link(&self, own: &Hanging<'_>, fault: LinkFault) -> Wrong {
-        let owner = [own.table, &own.index.to_string()];
-        self.link_at(&owner, own.name.span(), &own.to_string(), fault)
-    }
-
-    /// Returns an error of the link of the slot or switch at `owner`. Its place is the key that the error concerns, in
-    /// the link's own table or in the common table; otherwise `name`.
-    fn link_at(&self, owner: &[&str], name: Range<usize>, what: &str, fault: LinkFault) -> Wrong {
-        let own = [owner, &["link"]].concat();
-        let tables = [own.as_slice(), &["link"]];
-        let path = |table: &[&str], key: &[String]| -> Option<Range<usize>> {
-            let key: Vec<&str> = key.iter().map(String::as_str).collect();
-            place_of(&self.places, &[table, &key].concat())
-        };
-        let at = fault.keys.iter().find_map(|key| tables.iter().find_map(|table| path(table, key)));
-        Wrong::at(at.unwrap_or(name), format!("link of {what}, {}", fault.message))
-    }
-
-    /// Place of `key` in the settings of slot `n`; otherwise the place of the slot's name.
-    fn setting(&self, n: usize, slot: &Slot, key: &[&str]) -> Range<usize> {
-        let n = n.to_string();
-        let path = [&["slot", n.as_str(), slot.device.get_ref().as_str()], key].concat();
-        (0..key.len())
-            .find_map(|less| place_of(&self.places, &path[..path.len() - less]))
-            .unwrap_or_else(|| slot.name.span())
-    }
-
-    /// Returns an error of the settings of slot `n`.
-    fn fault(&self, n: usize, slot: &Slot, fault: &Fault) -> Wrong {
-        let key: Vec<&str> = fault.key.iter().map(String::as_str).collect();
-        Wrong::at(self.setting(n, slot, &key), format!("slot `{}`: {fault}", slot.name.get_ref()))
-    }
-}
 
 /// Reads and checks the lab file at `path`, whose slots may have these models.
 ///
@@ -513,18 +418,6 @@ fn check_outside(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
         })
     };
     slots.flat_map(check).flatten().collect()
-}
-
-/// Checks that `name` is in the list `there`.
-pub(crate) fn check_known<'a>(
-    name: &Spanned<String>,
-    there: impl Iterator<Item = &'a Spanned<String>>,
-) -> Checked {
-    let there: Vec<&str> = there.map(|name| name.get_ref().as_str()).collect();
-    if there.contains(&name.get_ref().as_str()) {
-        return Ok(());
-    }
-    wrong(name.span(), format!("no slot `{}`: there are {}", name.get_ref(), there.join(", ")))
 }
 
 fn check_link_events(lab: &Lab) -> Vec<Wrong> {

@@ -2,8 +2,8 @@
 //! The settings tables in the slots of a lab file: the model of the same name reads each of them. Also the limits of
 //! single keys.
 
-use crate::read::Place;
 use crate::schema::Slot;
+use crate::wrong::Place;
 use plug::file::{FileError, Schema, Tree, place_of};
 use plug::{Fault, Models, Plan};
 use serde::Deserialize;

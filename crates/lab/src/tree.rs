@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The topology of a lab: slots and switches, given by name, become links of a tree. Only names and ports are used.
 
-use crate::read::Wrong;
 use crate::schema::{Hanging, Lab, Slot};
+use crate::wrong::Wrong;
 use fabric::{Above, HostId};
 use host::firmware::{Path, Policy, Room};
 use std::collections::BTreeMap;

@@ -3,8 +3,9 @@
 //! expects an effect. [`links::check`](crate::links::check) checks the other keys.
 
 use crate::link_schema::Arbitration;
-use crate::links::{LinkFault, merge};
+use crate::links::merge;
 use crate::schema::{FlowControl, Link, ReplayCursor, ReplayTimer};
+use crate::wrong::LinkFault;
 
 /// The first key of the slot's `own` table that has no effect in combination with `common`, and the condition that this
 /// key needs.

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Errors in filter expressions.
+//! Limits of filter expressions, and errors in them.
 
-use super::{MAX_DEPTH, MAX_TERMS};
 use std::fmt;
+
+/// Maximum number of terms of an expression.
+pub const MAX_TERMS: usize = 64;
+/// Maximum depth of nested parentheses and `not`s.
+pub const MAX_DEPTH: usize = 64;
 
 /// Error in an expression.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -24,7 +24,7 @@ mod sieve;
 pub mod terms;
 mod values;
 
-pub use error::{FilterError, FilterErrorKind};
+pub use error::{FilterError, FilterErrorKind, MAX_DEPTH, MAX_TERMS};
 pub use sieve::Sieve;
 pub use values::duration_ps;
 
@@ -35,11 +35,6 @@ use crate::transactions::Outcome;
 use std::fmt;
 use std::str::FromStr;
 use terms::Term;
-
-/// Maximum number of terms of an expression.
-pub const MAX_TERMS: usize = 64;
-/// Maximum depth of nested parentheses and `not`s.
-pub const MAX_DEPTH: usize = 64;
 
 /// An expression as a tree; its leaves are indices into the list of terms.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@
 //! a reset of a function.
 
 use super::error::VmError;
-use super::virtual_functions::{VfLocation, VirtualFunction, place_virtual};
+use super::virtual_functions::{VfLocation, VirtualFunction};
 use config::cap::{msi, msix, pcie, pm};
 use config::ext::sriov;
 use config::header::{self, type0};
@@ -139,6 +139,28 @@ async fn place(cpu: &Cpu, system: &System, slots: &[(Path, String)]) -> Result<V
     Ok(all)
 }
 
+/// Returns the properties of virtual functions, in the order of their names.
+async fn place_virtual(
+    cpu: &Cpu,
+    system: &System,
+    all: Vec<(String, VirtualFunction)>,
+) -> Result<Vec<Placed>, DriverError> {
+    let mut placed = Vec::new();
+    for (name, function) in all {
+        let place = || format!("`{name}`");
+        let wrong = || DriverError::from("not found by enumeration").at(place());
+        let physical = system.at_path(&function.pf).ok_or_else(wrong)?;
+        let found = physical.sriov.ok_or_else(wrong)?;
+        let vf =
+            found.vf(physical.bdf(), function.index).and_then(|bdf| system.get(bdf)).ok_or_else(wrong)?;
+        let seen = look(cpu, system, vf, name.clone()).await;
+        let mut seen = seen.map_err(|e| DriverError::from(e).at(place()))?;
+        seen.recovery.site = Some(VfLocation { function, sriov: found.at });
+        placed.push(seen);
+    }
+    Ok(placed)
+}
+
 /// Returns the name of the function at `path`.
 fn name(slots: &[(Path, String)], path: &Path) -> Option<String> {
     let (number, above) = path.0.split_last()?;
@@ -146,12 +168,7 @@ fn name(slots: &[(Path, String)], path: &Path) -> Option<String> {
     Some(if *number == 0 { slot.clone() } else { format!("{slot}.{number}") })
 }
 
-pub(super) async fn look(
-    cpu: &Cpu,
-    system: &System,
-    function: &Function,
-    name: String,
-) -> Result<Placed, HostError> {
+async fn look(cpu: &Cpu, system: &System, function: &Function, name: String) -> Result<Placed, HostError> {
     let (bdf, mut restore) = (function.bdf(), Vec::new());
     let physical = function.vf_of.and_then(|pf| Some((pf, system.get(pf)?.sriov?.at)));
     // Virtual functions have no BAR registers (`PCIe 5.0 §9.3.4.1`).

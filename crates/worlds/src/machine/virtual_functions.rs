@@ -4,12 +4,11 @@
 //! function.
 
 use super::error::VmError;
-use super::placing::{Placed, look};
 use config::ext::sriov;
 use config::header::type1;
 use config::register::get;
 use guest::function::Facts;
-use host::firmware::{Path, System};
+use host::firmware::Path;
 use host::{Cpu, DriverError, HostError};
 use lab::LabFile;
 use tlp::Bdf;
@@ -29,8 +28,8 @@ pub(super) struct VirtualFunction {
 /// A virtual function with the DW number of the SR-IOV capability.
 #[derive(Clone, Debug)]
 pub(super) struct VfLocation {
-    function: VirtualFunction,
-    sriov: u16,
+    pub(super) function: VirtualFunction,
+    pub(super) sriov: u16,
 }
 
 impl VfLocation {
@@ -70,28 +69,6 @@ impl VirtualFunction {
             VmError::Assign(format!("host has no virtual function `{name}`; {legal}"))
         })
     }
-}
-
-/// Returns the properties of virtual functions, in the order of their names.
-pub(super) async fn place_virtual(
-    cpu: &Cpu,
-    system: &System,
-    all: Vec<(String, VirtualFunction)>,
-) -> Result<Vec<Placed>, DriverError> {
-    let mut placed = Vec::new();
-    for (name, function) in all {
-        let place = || format!("`{name}`");
-        let wrong = || DriverError::from("not found by enumeration").at(place());
-        let physical = system.at_path(&function.pf).ok_or_else(wrong)?;
-        let found = physical.sriov.ok_or_else(wrong)?;
-        let vf =
-            found.vf(physical.bdf(), function.index).and_then(|bdf| system.get(bdf)).ok_or_else(wrong)?;
-        let seen = look(cpu, system, vf, name.clone()).await;
-        let mut seen = seen.map_err(|e| DriverError::from(e).at(place()))?;
-        seen.recovery.site = Some(VfLocation { function, sriov: found.at });
-        placed.push(seen);
-    }
-    Ok(placed)
 }
 
 /// Finds a virtual function that may have moved since `facts` were read.
