@@ -107,7 +107,7 @@ fn tell_link(lab: &mut Driver, from: &Handle<Cable>, to: &Handle<Cable>) {
     }
 }
 
-/// Carries out [`CABLE_FORM`](super::error::CABLE_FORM) with the arguments `words`.
+/// Carries out the command `cable` with the arguments `words`.
 ///
 /// # Errors
 /// The command is invalid.
