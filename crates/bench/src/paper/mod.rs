@@ -129,16 +129,30 @@ pub struct Experiment {
     pub source: &'static str,
     /// Host profiles of its labs.
     pub hosts: &'static [&'static str],
-    run: fn(&Effort) -> Result<Report, PaperError>,
+    run: Run,
+}
+
+/// Where a figure comes from.
+enum Run {
+    /// A simulation.
+    Here(fn(&Effort) -> Result<Report, PaperError>),
+    /// Other commands or tools, which the text names, with the paper's numbers.
+    Elsewhere(&'static str),
 }
 
 impl Experiment {
-    /// Runs the experiment.
+    /// Runs the experiment. A figure that other commands or tools make has a report that says so.
     ///
     /// # Errors
     /// A lab that cannot be built or does not finish.
     pub fn run(&self, effort: &Effort) -> Result<Report, PaperError> {
-        let report = (self.run)(effort)?;
+        let report = match self.run {
+            Run::Here(run) => run(effort)?,
+            Run::Elsewhere(needs) => {
+                let (verdict, notes) = (Verdict::not_run(), vec![needs.to_owned()]);
+                return Ok(self.named(Report { verdict, notes, ..Report::default() }));
+            }
+        };
         let basis = self.hosts.iter().map(|host| basis::of_both_ways(host)).max();
         Ok(Report { basis, ..self.named(report) })
     }
@@ -171,56 +185,56 @@ pub const EXPERIMENTS: &[Experiment] = &[
         title: "register read latency by root complex latency",
         source: "gem5 (IISWC'18), Table II",
         hosts: &["gem5"],
-        run: gem5::mmio,
+        run: Run::Here(gem5::mmio),
     },
     Experiment {
         name: "gem5-switch-latency",
         title: "disk throughput by switch latency",
         source: "gem5 (IISWC'18), Figure 9(a), at the device",
         hosts: &["gem5"],
-        run: gem5::switch_latency,
+        run: Run::Here(gem5::switch_latency),
     },
     Experiment {
         name: "gem5-width",
         title: "disk throughput by link width",
         source: "gem5 (IISWC'18), Figure 9(b), at the device",
         hosts: &["gem5"],
-        run: gem5::width,
+        run: Run::Here(gem5::width),
     },
     Experiment {
         name: "gem5-replay-buffer",
         title: "timeouts by size of replay buffers",
         source: "gem5 (IISWC'18), Figure 9(c), at the device",
         hosts: &["gem5"],
-        run: gem5::replay_buffer,
+        run: Run::Here(gem5::replay_buffer),
     },
     Experiment {
         name: "gem5-port-buffer",
         title: "timeouts by size of port buffers",
         source: "gem5 (IISWC'18), Figure 9(d), at the device",
         hosts: &["gem5"],
-        run: gem5::port_buffer,
+        run: Run::Here(gem5::port_buffer),
     },
     Experiment {
         name: "chipyard-latency",
         title: "read latency by lanes and payload",
         source: "Chipyard PCIe (2022), Figure 6",
         hosts: &["chipyard"],
-        run: chipyard::latency,
+        run: Run::Here(chipyard::latency),
     },
     Experiment {
         name: "chipyard-bandwidth",
         title: "effective and total bandwidth of writes at Gen3 x16",
         source: "Chipyard PCIe (2022), Figure 7",
         hosts: &["ideal"],
-        run: chipyard::bandwidth,
+        run: Run::Here(chipyard::bandwidth),
     },
     Experiment {
         name: "chipyard-nic",
         title: "a NIC close to the core and over PCIe, and the gain of batching",
         source: "Chipyard PCIe (2022), Figures 9 and 10",
         hosts: &["ideal"],
-        run: chipyard::nic,
+        run: Run::Here(chipyard::nic),
     },
     Experiment {
         name: "chipyard-rtl-figure6",
@@ -248,121 +262,197 @@ pub const EXPERIMENTS: &[Experiment] = &[
         title: "transfers of the DMA engine from device to host, by size",
         source: "DMA engine (ReConFig'15), Figure 6",
         hosts: &["xeon-e5-2620v2"],
-        run: dma_engine::figure6,
+        run: Run::Here(dma_engine::figure6),
     },
     Experiment {
         name: "dma-engine-figure7",
         title: "transfers of the DMA engine from host to device, by size",
         source: "DMA engine (ReConFig'15), Figure 7",
         hosts: &["xeon-e5-2620v2"],
-        run: dma_engine::figure7,
+        run: Run::Here(dma_engine::figure7),
     },
     Experiment {
         name: "dma-engine-beyond",
         title: "the DMA engine with many functions, scattered pages, an IOMMU, small transfers, later generations",
         source: "DMA engine (ReConFig'15), beyond its measurements",
         hosts: &["xeon-e5-2637v3", "xeon-gold-6342", "xeon-platinum-8480"],
-        run: dma_engine::beyond,
+        run: Run::Here(dma_engine::beyond),
     },
     Experiment {
         name: "pcie-bench-figure1",
         title: "three NICs with their drivers, by frame size",
         source: "pcie-bench (SIGCOMM'18), Figure 1",
         hosts: &["ideal", "xeon-e5-2637v3"],
-        run: pcie_bench::nics,
+        run: Run::Here(pcie_bench::nics),
     },
     Experiment {
         name: "pcie-bench-figure2",
         title: "a frame to the cable and back, and the share of PCI Express",
         source: "pcie-bench (SIGCOMM'18), Figure 2",
         hosts: &["xeon-e5-2637v3"],
-        run: pcie_bench::round_trip,
+        run: Run::Here(pcie_bench::round_trip),
     },
     Experiment {
         name: "pcie-bench-figure4",
         title: "bandwidth of two cards by transfer size",
         source: "pcie-bench (SIGCOMM'18), Figure 4",
         hosts: &["xeon-e5-2637v3"],
-        run: pcie_bench::bandwidth,
+        run: Run::Here(pcie_bench::bandwidth),
     },
     Experiment {
         name: "pcie-bench-figure5",
         title: "latency of two cards by transfer size",
         source: "pcie-bench (SIGCOMM'18), Figure 5",
         hosts: &["xeon-e5-2637v3"],
-        run: pcie_bench::latency,
+        run: Run::Here(pcie_bench::latency),
     },
     Experiment {
         name: "pcie-bench-figure6",
         title: "distribution of latencies on two servers",
         source: "pcie-bench (SIGCOMM'18), Figure 6",
         hosts: &["xeon-e5-2620v3", "xeon-e3-1226v3"],
-        run: pcie_bench::distribution,
+        run: Run::Here(pcie_bench::distribution),
     },
     Experiment {
         name: "pcie-bench-figure7",
         title: "latency and bandwidth by window and state of the cache",
         source: "pcie-bench (SIGCOMM'18), Figure 7",
         hosts: &["xeon-e5-2630"],
-        run: pcie_bench::caches,
+        run: Run::Here(pcie_bench::caches),
     },
     Experiment {
         name: "pcie-bench-figure8",
         title: "reads of remote memory by window and size",
         source: "pcie-bench (SIGCOMM'18), Figure 8",
         hosts: &["xeon-e5-2630v4"],
-        run: pcie_bench::remote,
+        run: Run::Here(pcie_bench::remote),
     },
     Experiment {
         name: "pcie-bench-figure9",
         title: "cost of the IOMMU by window and size",
         source: "pcie-bench (SIGCOMM'18), Figure 9",
         hosts: &["xeon-e5-2630v4"],
-        run: pcie_bench::iommu,
+        run: Run::Here(pcie_bench::iommu),
     },
     Experiment {
         name: "pcie-bench-table2",
         title: "the paper's four findings, one comparison each",
         source: "pcie-bench (SIGCOMM'18), Table 2",
         hosts: &["xeon-e5-2630", "xeon-e5-2630v4"],
-        run: pcie_bench::findings,
+        run: Run::Here(pcie_bench::findings),
     },
     Experiment {
         name: "pcie-bench-in-flight",
         title: "a NIC's rate by its outstanding transfers",
         source: "pcie-bench (SIGCOMM'18), §2 and §7",
         hosts: &["xeon-e5-2637v3"],
-        run: pcie_bench::in_flight,
+        run: Run::Here(pcie_bench::in_flight),
     },
     Experiment {
         name: "nettlp-encapsulation",
         title: "rate of writes in Ethernet packets",
         source: "NetTLP (NSDI'20), §3.2",
         hosts: &[],
-        run: nettlp::encapsulation,
+        run: Run::Here(nettlp::encapsulation),
     },
     Experiment {
         name: "nettlp-figure13",
         title: "a read between two devices, through a switch and through a root complex",
         source: "NetTLP (NSDI'20), Figure 13",
         hosts: &["ideal"],
-        run: nettlp::reads,
+        run: Run::Here(nettlp::reads),
     },
+    elsewhere(
+        "nettlp-figure7",
+        "read rate of LibTLP by cores",
+        "NetTLP (NSDI'20), Figure 7",
+        "Rates of software depend on this machine and its load, so they do not belong into a report that is equal everywhere. Start `riser nettlp adapter --memory zero:256M --allow 127.0.0.2,all,rw`, then run `riser nettlp perf read --threads N --len BYTES -r 127.0.0.1 -l 127.0.0.2`. The paper: the rate grows with the cores, to approximately 3.6 Gb/s (§5.1).",
+    ),
+    elsewhere(
+        "nettlp-figure8",
+        "read rate of LibTLP by size",
+        "NetTLP (NSDI'20), Figure 8",
+        "Rates of software depend on this machine and its load, so they do not belong into a report that is equal everywhere. Start `riser nettlp adapter --memory zero:256M --allow 127.0.0.2,all,rw`, then run `riser nettlp perf read --len BYTES --scheme paper --tags 0-47 --outstanding 16 -r 127.0.0.1 -l 127.0.0.2`. The paper: a saw-tooth with teeth at multiples of 512 B, and small ones at 256 B (§5.1). docs/nettlp-speed.md says why the teeth of a session are deeper.",
+    ),
+    elsewhere(
+        "nettlp-figure9",
+        "read latency of LibTLP",
+        "NetTLP (NSDI'20), Figure 9",
+        "Rates of software depend on this machine and its load, so they do not belong into a report that is equal everywhere. Start `riser nettlp adapter --memory zero:256M --allow 127.0.0.2,all,rw`, then run `riser nettlp perf read --outstanding 1 --len 1024 --count 10000 -r 127.0.0.1 -l 127.0.0.2`. The paper: 99 % below 27 us, at most 45 us with 1024 B (§5.1).",
+    ),
+    elsewhere(
+        "nettlp-figure10",
+        "write rate of LibTLP by cores",
+        "NetTLP (NSDI'20), Figure 10",
+        "Rates of software depend on this machine and its load, so they do not belong into a report that is equal everywhere. Start `riser nettlp adapter --memory zero:256M --allow 127.0.0.2,all,rw`, then run `riser nettlp perf write --threads N --len 256 -r 127.0.0.1 -l 127.0.0.2`. The paper prints no number.",
+    ),
+    elsewhere(
+        "nettlp-figure11",
+        "read rate of pcie-bench from a memory in software",
+        "NetTLP (NSDI'20), Figure 11",
+        "Needs device software in real time: a lab with a `nettlp-adapter` and a `pcie-bench` whose `address` is the adapter's BAR 4, and `riser nettlp psmem`. The paper: a saw-tooth, at most approximately 4.7 Gb/s (§5.2).",
+    ),
+    elsewhere(
+        "nettlp-table2",
+        "read latency of pcie-bench from a memory in software",
+        "NetTLP (NSDI'20), Table 2",
+        "Needs device software in real time, as nettlp-figure11. The paper's medians: 17.3, 18.8, 20.1 and 18.6 us for 256, 512, 1024 and 2048 B.",
+    ),
+    elsewhere(
+        "nettlp-figure14",
+        "tags of four devices",
+        "NetTLP (NSDI'20), Figure 14",
+        "Needs the authors' captures, which have no licence and are not in riser: `riser trace FILE --stats` prints the tags. The paper: 0 to 15 (X520, P4600), 24 to 249 (XL710), 0 to 63 (PM1725a).",
+    ),
+    elsewhere(
+        "nettlp-figure15",
+        "TLPs of a NIC in software",
+        "NetTLP (NSDI'20), Figure 15",
+        "Needs two programs: `riser nettlp adapter labs/nettlp/station.toml --allow 127.0.0.2,all,rw` and `riser nettlp snic`. `riser trace` prints the TLPs of a capture. The figure has no number.",
+    ),
+    elsewhere(
+        "nettlp-figure16",
+        "processes in the memory of another host",
+        "NetTLP (NSDI'20), Figure 16",
+        "Needs a guest under QEMU, whose memory `riser nettlp ps` and `riser nettlp codedump` read (docs/introspection.md). The figure has no number.",
+    ),
+    elsewhere(
+        "dma-engine-table1",
+        "resources of the DMA engine in an FPGA",
+        "DMA engine (ReConFig'15), Table I",
+        "Needs Yosys: `make -C rtl/dma_engine synth`, before place and route. The paper's DMA logic: 5,141 LUTs, 5,320 FFs, 8 block RAMs. Its share of an SR-IOV design (9,171 and 9,238 LUTs without and with SR-IOV) includes a block of the vendor, whose resources riser does not have.",
+    ),
+    elsewhere(
+        "chipyard-table2",
+        "resources of the PCI Express model in an FPGA",
+        "Chipyard PCIe (2022), Table 2",
+        "Needs Yosys: `make -C rtl/pcie_stack synth`, before place and route. The paper: 3.39 % of the LUTs of an xcvu9p.",
+    ),
     Experiment {
         name: "beyond",
         title: "published figures of newer machines: peer-to-peer over Gen5, and lines in flight",
         source: "reports of 2024 and 2026, named in the table",
         hosts: &["ideal"],
-        run: beyond::newer,
+        run: Run::Here(beyond::newer),
     },
     Experiment {
         name: "nvme-queue-depth",
         title: "an NVMe controller by queue depth: where the time goes, and its limit",
         source: "no paper: NVMe 1.4 on current links",
         hosts: &["xeon-e5-2637v3", "xeon-platinum-8480"],
-        run: nvme::queue_depth,
+        run: Run::Here(nvme::queue_depth),
     },
 ];
+
+/// Returns a figure that other commands or tools make.
+const fn elsewhere(
+    name: &'static str,
+    title: &'static str,
+    source: &'static str,
+    needs: &'static str,
+) -> Experiment {
+    Experiment { name, title, source, hosts: &[], run: Run::Elsewhere(needs) }
+}
 
 /// Returns all experiments, by paper: each paper and its experiments, in the order of [`EXPERIMENTS`].
 pub fn by_paper() -> Vec<(&'static str, Vec<&'static Experiment>)> {

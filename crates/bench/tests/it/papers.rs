@@ -219,6 +219,20 @@ fn distant_nic_waits_for_control() {
     assert_snapshot!(text(&report));
 }
 
+/// A figure that needs other tools is in the list, says what it needs, and does not count as reproduced.
+#[test]
+fn figures_of_other_tools_name_what_they_need() {
+    for (name, needs) in [
+        ("nettlp-figure7", "riser nettlp perf read --threads"),
+        ("nettlp-figure16", "Needs a guest under QEMU"),
+        ("dma-engine-table1", "Needs Yosys"),
+    ] {
+        let report = run(name);
+        assert_eq!((report.experiment, report.verdict.outcome), (name, Outcome::NotRun));
+        assert!(report.notes[0].contains(needs), "{:?}", report.notes);
+    }
+}
+
 #[test]
 fn finds_experiments_by_name_with_complete_rows() {
     let unknown = experiment("gem5-table-3").err().unwrap().to_string();
@@ -331,6 +345,7 @@ fn nic_needs_latency_divided_by_packet_time_reads() {
     let report = run("pcie-bench-in-flight");
     let [budget, rates] = &report.tables[..] else { panic!("{}", text(&report)) };
     assert_eq!(column(budget, "needed")[..3], [30.0, 19.0, 23.0]);
+    assert_eq!(report.verdict.outcome, Outcome::Reproduced, "{:?}", report.verdict);
     let needed = number(budget, 3, "needed");
     let latency = number(budget, 3, "latency_ns");
     let reads = column(rates, "reads");

@@ -55,8 +55,8 @@ pub struct Bench {
     pub carry: bool,
     /// Memory for the window.
     pub memory: MemoryKind,
-    /// Address of the window outside host memory, such as that of the BAR of another function, which `riser lspci` shows: a multiple of
-    /// 4096. Caches are not prepared then. Default: the driver allocates the window in host memory.
+    /// Address of a window outside host memory, a multiple of 4096: for example a BAR of another function (`riser lspci` prints its
+    /// address). Caches are not prepared then. Default: the driver allocates the window in host memory.
     pub address: Option<u64>,
 }
 

@@ -2,9 +2,11 @@
 //! §2 and §7: the number of reads that a NIC must have in flight to keep up with its Ethernet, by formula and by a NIC with a
 //! limited number.
 
+use super::super::published;
 use super::super::report::Report;
 use super::super::setup::Setup;
 use super::super::table::{Cell, Chart, Column, Line, Table};
+use super::super::verdict::{Shape, Verdict};
 use super::super::{Effort, PaperError};
 use super::{ETHERNET_GBPS, HOST, NICS, rate, varied, way_gbps};
 use crate::Plan;
@@ -16,6 +18,9 @@ use model::{QUOTED, Quoted, in_flight as needed, packet_ns};
 const FRAME_BYTES: u32 = 128;
 /// Numbers of outstanding frame reads.
 const READS: [u16; 12] = [1, 2, 4, 8, 12, 16, 18, 20, 24, 32, 40, 64];
+
+/// Share of the Ethernet's rate that counts as reached.
+const LINE_RATE: f64 = 0.99;
 
 const BUDGET: &[Column] = &[
     Column { key: "latency", head: "latency" },
@@ -59,7 +64,15 @@ pub(in super::super) fn in_flight(effort: &Effort) -> Result<Report, PaperError>
         rows.push([Cell::whole(reads)].into_iter().chain(shown(sent)).chain(shown(gbps)).collect());
     }
     let flat = vec![(1.0, ethernet), (64.0, ethernet)];
+    let number =
+        published::pcie_bench("in_flight")?.compare("quotient", needed(900.0, 30.0).map_err(lab)?.exact)?;
+    let at = |reads: f64| both.iter().find(|point| point.0 == reads).map_or(f64::NAN, |point| point.1);
+    let shape = Shape::above(
+        "at least 30 reads for 40G Ethernet both ways: reached with 64, not with 24",
+        &[(at(64.0), LINE_RATE * ethernet), (LINE_RATE * ethernet, at(24.0))],
+    );
     Ok(Report {
+        verdict: Verdict::of(vec![shape], vec![number]),
         labs: vec![nic.lab],
         tables: vec![
             Table { title: format!("Transfers in flight for {FRAME_BYTES} B at {ETHERNET_GBPS} Gb/s"), columns: BUDGET, rows: budget },
