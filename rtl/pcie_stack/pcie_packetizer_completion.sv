@@ -221,7 +221,7 @@ module pcie_packetizer_completion #(
             tags[allocate_slot] <= allocate_tag;
             words[allocate_slot] <= allocate_word;
             lefts[allocate_slot] <= allocate_length;
-            old[allocate_slot] <= 1'b0;
+            for (int n = 0; n < READ_SLOTS; n++) if (allocate_slot == SLOT'(n)) old[n] <= 1'b0;
         end
         if (config_start) begin
             config_pending_tag <= config_tag;
@@ -239,8 +239,10 @@ module pcie_packetizer_completion #(
             config_done <= 1'b0;
         end else begin
             pending <= pending & ~expires;
-            if (slot_ends) pending[target] <= 1'b0;
-            if (allocate) pending[allocate_slot] <= 1'b1;
+            for (int n = 0; n < READ_SLOTS; n++) begin
+                if (slot_ends && target == SLOT'(n)) pending[n] <= 1'b0;
+                if (allocate && allocate_slot == SLOT'(n)) pending[n] <= 1'b1;
+            end
             if (config_start) config_pending <= 1'b1;
             else if (config_ends || config_expires) config_pending <= 1'b0;
             config_done <= config_ends || config_expires;

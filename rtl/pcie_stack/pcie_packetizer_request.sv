@@ -105,8 +105,8 @@ module pcie_packetizer_request #(
     assign put = busy && row_free;
     assign beat_done = put && (tlp_last || lane == LANE'(LANES - 1));
     always_comb begin
-        filled = beat;
-        filled[32*lane+:32] = word;
+        // By comparison: for a variable part Yosys shifts the whole beat.
+        for (int n = 0; n < LANES; n++) filled[32*n+:32] = lane == LANE'(n) ? word : beat[32*n+:32];
     end
 
     (* ram_style = "distributed" *) logic [DATA_WIDTH+LANE+2:0] rows[0:ROWS-1];

@@ -233,18 +233,38 @@ module pcie_root_complex_nonposted #(
                 block_first, pushes_block ? block_last : 1'b1, pushes_block, free_slot, reply_status, is_locked
             };
 
+    // The oldest entry is in registers, with the numbers of beats that follow from it.
     logic [15:0] o_requester;
     logic [7:0] o_tag;
     logic [2:0] o_class, o_attributes, o_status;
     logic [11:0] o_bytes;
     logic [6:0] o_lower;
-    logic [9:0] o_words;  // less one
-    logic [LANE-1:0] o_lane;
-    logic o_first, o_last, o_reads, o_locked, order_valid;
+    logic [9:0] o_payload, n_words;  // double-words; less one
+    logic [LANE-1:0] o_lane, o_end, n_lane;
+    logic [COUNT-1:0] o_in, o_out;
+    logic o_first, o_last, o_reads, o_locked, order_valid, order_load;
     logic [SLOT-1:0] o_slot;
-    assign {o_requester, o_tag, o_class, o_attributes, o_bytes, o_lower, o_words, o_lane, o_first, o_last, o_reads, o_slot, o_status, o_locked} =
-        orders[order_head[ORDER-1:0]];
-    assign order_valid = order_tail != order_head;
+    // verilator lint_off UNUSEDSIGNAL
+    logic [9:0] in_span, out_span;  // rounded to beats
+    // verilator lint_on UNUSEDSIGNAL
+    localparam int LAST = LANE + 2 + 1 + SLOT + 3 + 1;  // bits of the fields after the number of double-words
+    assign n_words = orders[order_head[ORDER-1:0]][LAST+:10];
+    assign n_lane = orders[order_head[ORDER-1:0]][LAST-1-:LANE];
+    assign in_span = 10'(n_lane) + n_words;
+    assign out_span = 10'd3 + n_words;
+    assign order_load = order_tail != order_head && (!order_valid || order_pop);
+    always_ff @(posedge clk)
+        if (rst) order_valid <= 1'b0;
+        else order_valid <= order_load || (order_valid && !order_pop);
+    always_ff @(posedge clk)
+        if (order_load) begin
+            {o_requester, o_tag, o_class, o_attributes, o_bytes, o_lower} <= orders[order_head[ORDER-1:0]][ENTRY-1:LAST+10];
+            {o_lane, o_first, o_last, o_reads, o_slot, o_status, o_locked} <= orders[order_head[ORDER-1:0]][LAST-1:0];
+            o_payload <= n_words + 10'd1;
+            o_in <= COUNT'(in_span[9:LANE]) + COUNT'(1);
+            o_out <= COUNT'(out_span[9:LANE]) + COUNT'(1);
+            o_end <= out_span[LANE-1:0];
+        end
 
     // ---- data from the bus ----
     logic [WORD-1:0] fill_at[0:SLOTS-1];
@@ -269,18 +289,13 @@ module pcie_root_complex_nonposted #(
     logic [LANE-1:0] end_lane, step_end;
     logic [95:0] header, step_header;
     logic [DATA_WIDTH-1:0] aligned;
-    // verilator lint_off UNUSEDSIGNAL
-    logic [9:0] in_span, out_span;  // rounded to beats
-    // verilator lint_on UNUSEDSIGNAL
     logic [2:0] status;
     logic [9:0] payload;
-    assign in_span = 10'(o_lane) + o_words;
-    assign out_span = 10'd3 + o_words;
     assign status = o_reads ? (sends_error ? STATUS_CA : STATUS_SC) : o_status;
-    assign payload = sends_error ? 10'd0 : o_words + 10'd1;
-    assign words_in = sends_data ? COUNT'(in_span[9:LANE]) + COUNT'(1) : '0;
-    assign words_out = sends_data ? COUNT'(out_span[9:LANE]) + COUNT'(1) : COUNT'(1);
-    assign end_lane = sends_error ? LANE'(2) : out_span[LANE-1:0];
+    assign payload = sends_error ? 10'd0 : o_payload;
+    assign words_in = sends_data ? o_in : '0;
+    assign words_out = sends_data ? o_out : COUNT'(1);
+    assign end_lane = sends_error ? LANE'(2) : o_end;
     // Read in the order of bytes: each byte of a header is big-endian.
     assign header = {
         {1'b0, o_lower}, o_tag, o_requester[7:0], o_requester[15:8],
@@ -350,37 +365,42 @@ module pcie_root_complex_nonposted #(
             complete <= '0;
         end else begin
             order_tail <= order_tail + (ORDER + 1)'(pushes);
-            order_head <= order_head + (ORDER + 1)'(order_pop);
+            order_head <= order_head + (ORDER + 1)'(order_load);
             if (last_take) sending <= 1'b0;
             else if (streaming) sending <= 1'b1;
             if (order_pop) read_at <= '0;
             else if (align_take) read_at <= read_at + 1'b1;
             if (order_pop && !skips) aborted <= sends_error && !o_last;
-            if (rvalid && rlast) begin
-                if (abandoned[rid] || (abandons && o_slot == rid)) begin
-                    busy[rid] <= 1'b0;
-                    abandoned[rid] <= 1'b0;
-                end else complete[rid] <= 1'b1;
+            // By comparison: Yosys makes a subtractor of 32 bits for an indexed bit.
+            for (int n = 0; n < SLOTS; n++) begin
+                if (rvalid && rlast && rid == SLOT'(n)) begin
+                    if (abandoned[n] || (abandons && o_slot == SLOT'(n))) begin
+                        busy[n] <= 1'b0;
+                        abandoned[n] <= 1'b0;
+                    end else complete[n] <= 1'b1;
+                end
+                if (abandons && o_slot == SLOT'(n) && !(rvalid && rlast && rid == SLOT'(n))) abandoned[n] <= 1'b1;
+                if (frees && o_slot == SLOT'(n)) begin
+                    busy[n] <= 1'b0;
+                    complete[n] <= 1'b0;
+                end
+                if (pushes_block && free_slot == SLOT'(n)) busy[n] <= 1'b1;
             end
-            if (abandons && !(rvalid && rlast && o_slot == rid)) abandoned[o_slot] <= 1'b1;
-            if (frees) begin
-                busy[o_slot] <= 1'b0;
-                complete[o_slot] <= 1'b0;
-            end
-            if (pushes_block) busy[free_slot] <= 1'b1;
         end
     always_ff @(posedge clk) begin
         for (int n = 0; n < SLOTS; n++) if (queued_at[n] == cpu_sent) passed[n] <= 1'b1;
         in_left_kept <= in_left - COUNT'(align_take);
         if (rvalid) begin
             fill_at[rid] <= fill_at[rid] + 1'b1;
-            bad[rid] <= bad[rid] || rerror;
             queued_at[rid] <= cpu_queued;
-            passed[rid] <= 1'b0;
         end
-        if (pushes_block) begin
-            fill_at[free_slot] <= '0;
-            bad[free_slot] <= 1'b0;
+        if (pushes_block) fill_at[free_slot] <= '0;
+        for (int n = 0; n < SLOTS; n++) begin
+            if (rvalid && rid == SLOT'(n)) begin
+                bad[n] <= bad[n] || rerror;
+                passed[n] <= 1'b0;
+            end
+            if (pushes_block && free_slot == SLOT'(n)) bad[n] <= 1'b0;
         end
     end
 

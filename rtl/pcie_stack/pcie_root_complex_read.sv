@@ -257,8 +257,7 @@ module pcie_root_complex_read #(
             begins <= beat_done;
         end
         if (filled) begin
-            if (begins || answer_region == REGION_NONE) rdata <= {LANES{fill}};
-            else rdata[32*lane+:32] <= fill;
+            for (int n = 0; n < LANES; n++) if (begins || answer_region == REGION_NONE || lane == LANE'(n)) rdata[32*n+:32] <= fill;
             rresp <= begins ? fill_response : fill_response | response;
             response <= begins ? fill_response : fill_response | response;
             rid <= answer_id;
