@@ -195,7 +195,8 @@ impl TryFrom<f64> for Chance {
 /// A duration in picoseconds: 0 to 10^12, a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "i64")]
-pub struct Picoseconds(#[schemars(range(min = 0, max = 1_000_000_000_000_u64))] pub u64);
+#[schemars(with = "u64", extend("minimum" = 0, "maximum" = 1_000_000_000_000_u64))]
+pub struct Picoseconds(pub u64);
 
 impl TryFrom<i64> for Picoseconds {
     type Error = ValueError;

@@ -194,6 +194,27 @@ fn schemas_have_title_descriptions_and_no_foreign_keywords() {
     }
 }
 
+/// Returns the places of integers that have neither legal values nor both limits.
+fn unlimited(of: &Value, place: &str) -> Vec<String> {
+    let is_unlimited = of["type"] == "integer"
+        && of.get("enum").is_none()
+        && (of.get("minimum").is_none() || of.get("maximum").is_none());
+    let parts: Vec<(String, &Value)> = match of {
+        Value::Object(keys) => keys.iter().map(|(key, of)| (key.clone(), of)).collect(),
+        Value::Array(all) => all.iter().enumerate().map(|(n, of)| (n.to_string(), of)).collect(),
+        _ => Vec::new(),
+    };
+    let below = parts.iter().flat_map(|(key, of)| unlimited(of, &format!("{place}/{key}")));
+    is_unlimited.then(|| place.to_owned()).into_iter().chain(below).collect()
+}
+
+#[test]
+fn every_integer_of_a_schema_has_limits() {
+    for kind in Kind::ALL {
+        assert_eq!(unlimited(&kind.schema(), ""), Vec::<String>::new(), "{}", kind.name());
+    }
+}
+
 #[test]
 fn validator_accepts_all_files_of_the_repository_that_riser_accepts() {
     let riser = Riser::new();
