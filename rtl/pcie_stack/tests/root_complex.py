@@ -21,6 +21,8 @@ BUILDS = {
         "DATA_WIDTH": 512, "CPU_WIDTH": 512, "MAX_PAYLOAD": 512, "READ_SLOTS": 16, "READ_BYTES": 512, "DMA_SLOTS": 16, "MAX_BURST": 64, "CPU_ID": 8,
         "COMPLETION_TIMEOUT": 400, "BUS_TIMEOUT": 600,
     },
+    "stack": {"COMPLETION_TIMEOUT": 20000, "BUS_TIMEOUT": 600, "INIT_FC_CYCLES": 256},
+    "narrow_stack": {"DATA_WIDTH": 128, "CPU_WIDTH": 128, "MAX_PAYLOAD": 128, "READ_SLOTS": 2, "DMA_SLOTS": 2, "MAX_BURST": 2, "COMPLETION_TIMEOUT": 20000, "BUS_TIMEOUT": 600},
 }
 DEFAULTS = {"DATA_WIDTH": 256, "CPU_WIDTH": 64, "CPU_ID": 4, "MAX_PAYLOAD": 256, "READ_SLOTS": 8, "READ_BYTES": 128, "DMA_SLOTS": 8, "MAX_BURST": 16}
 REGISTERS, ECAM, MEMORY32, MEMORY64 = 0x2000_0000, 0x3000_0000, 0x4000_0000, 0x40_0000_0000
@@ -41,27 +43,29 @@ def ports(header):
 
 def build(name):
     """Builds a model, if a source is newer, and returns its library and ports."""
+    top = "pcie_root_stack" if name.endswith("stack") else "pcie_root_complex"
     out = RTL / "build" / "root_complex" / name
     library = out / "librc.so"
-    sources = [*RTL.glob("pcie_root_complex*.sv*"), *RTL.glob("pcie_packetizer*.sv*")]
+    parts = ["pcie_*.sv*"] if top == "pcie_root_stack" else ["pcie_root_complex*.sv*", "pcie_packetizer*.sv*"]
+    sources = [source for part in parts for source in RTL.glob(part)]
     if not library.exists() or any(source.stat().st_mtime > library.stat().st_mtime for source in sources):
         out.mkdir(parents=True, exist_ok=True)
         parameters = [f"-G{key}={value}" for key, value in BUILDS[name].items()]
         subprocess.run(
             ["verilator", "--cc", "-O3", "--x-assign", "unique", "--x-initial", "unique", "--noassert", "-y", ".", "-I.", *parameters, "--Mdir", out,
-             "--top-module", "pcie_root_complex", "pcie_root_complex.sv"], cwd=RTL, check=True)
+             "--top-module", top, f"{top}.sv"], cwd=RTL, check=True)
         copies = {"IN": "", "OUT": ""}
         offsets = {"IN": 0, "OUT": 0}
-        for kind, port, _, size in ports((out / "Vpcie_root_complex.h").read_text()):
+        for kind, port, _, size in ports((out / f"V{top}.h").read_text()):
             source, target = (f"in + {offsets[kind]}", f"&top->{port}") if kind == "IN" else (f"&top->{port}", f"out + {offsets[kind]}")
             if port != "clk":
                 copies[kind] += f"    memcpy({target}, {source}, {size});\n"
                 offsets[kind] += size
         (out / "shim.cpp").write_text(
-            '#include <cstring>\n#include <verilated.h>\n#include "Vpcie_root_complex.h"\ndouble sc_time_stamp() { return 0; }\n'
-            "struct Model { VerilatedContext context; Vpcie_root_complex *top; };\n"
+            '#include <cstring>\n#include <verilated.h>\n#include "V' + top + '.h"\ndouble sc_time_stamp() { return 0; }\n'
+            "struct Model { VerilatedContext context; V" + top + " *top; };\n"
             'extern "C" Model *rc_new(int seed) {\n    auto *model = new Model;\n    model->context.randReset(2);\n    model->context.randSeed(seed);\n'
-            "    model->top = new Vpcie_root_complex(&model->context);\n    return model;\n}\n"
+            "    model->top = new V" + top + "(&model->context);\n    return model;\n}\n"
             'extern "C" void rc_free(Model *model) { delete model->top; delete model; }\n'
             'extern "C" void rc_tick(Model *model, const char *in, char *out) {\n    auto *top = model->top;\n    top->clk = 0;\n' + copies["IN"]
             + "    top->eval();\n" + copies["OUT"] + "    top->clk = 1;\n    top->eval();\n}\n")
@@ -73,7 +77,7 @@ def build(name):
             if not runtime[-1].exists():
                 subprocess.run(["g++", *flags, "-c", f"{include}/{file}.cpp", "-o", runtime[-1]], check=True)
         subprocess.run(["g++", *flags, "-shared", *out.glob("*.cpp"), *runtime, "-o", library, "-lpthread"], check=True)
-    return library, list(ports((out / "Vpcie_root_complex.h").read_text()))
+    return library, list(ports((out / f"V{top}.h").read_text()))
 
 
 class Model:
@@ -231,11 +235,11 @@ class Bench:
         self.pulses = 0
         self.system_errors = 0
         self.later = []
-        self.values.update(rst=1, link_up=0, link_speed=3, link_width=8)
+        self.values.update(rst=1, link_speed=3, link_width=8)
         for _ in range(4):
             self.model.tick()
         self.values["rst"] = 0
-        self.values["link_up"] = 1
+        self.connect()
         self.offered = dict.fromkeys(["s_axi_aw", "s_axi_w", "s_axi_ar", "m_axi_b", "m_axi_r", "rx_p", "rx_np", "rx_cpl"], False)
         self.reading = None
 
@@ -243,6 +247,20 @@ class Bench:
         self.model.close()
 
     # ---- streams of TLPs ----
+
+    def connect(self):
+        """The link comes up."""
+        self.values["link_up"] = 1
+
+    def drive_link(self):
+        for stream in self.streams:
+            self.drive_stream(stream)
+        self.values["tx_ready"] = int(self.tx_open and self.go())
+
+    def sample_link(self, out):
+        for stream in self.streams:
+            self.sample_stream(stream, out)
+        self.sample_tx(out)
 
     def push(self, stream, tlp, poisoned=False):
         """Queues a TLP for the design. It is offered after all posted TLPs that were queued before it have been taken."""
@@ -404,18 +422,14 @@ class Bench:
                 self.later = [entry for entry in self.later if entry[0] > self.cycle]
                 for _, action in due:
                     action()
-            for stream in self.streams:
-                self.drive_stream(stream)
+            self.drive_link()
             self.drive_cpu()
             self.drive_memory()
-            self.values["tx_ready"] = int(self.tx_open and self.go())
             out = self.model.tick()
             wires = self.values | out
             for checker in self.checkers:
                 checker.check(wires, self.cycle)
-            for stream in self.streams:
-                self.sample_stream(stream, out)
-            self.sample_tx(out)
+            self.sample_link(out)
             self.sample_cpu(out)
             self.sample_memory(out)
             events = out["events"]
