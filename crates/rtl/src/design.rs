@@ -359,7 +359,7 @@ impl Design {
                 kind.most_lanes()
             ));
         }
-        let is_stream = matches!(kind, BlockKind::TlpStream | BlockKind::LinkFrames);
+        let is_stream = matches!(kind, BlockKind::TlpStream | BlockKind::LinkFrames | BlockKind::RootComplex);
         if is_stream && self.block.msix_inside {
             return Err(format!(
                 "block.msix_inside = true: expected false for {name}, because the table is in the design"

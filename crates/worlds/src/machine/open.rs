@@ -34,6 +34,9 @@ pub fn host_names(file: &LabFile) -> Vec<String> {
     Hierarchy::hosts(file).into_iter().map(name).collect()
 }
 
+/// Error of single functions below a root complex that is not riser's.
+const NOT_DIRECT: &str = "--direct: only riser's own root complex gives single functions to a machine; expected no root_complex in [host], or no --direct";
+
 impl VmHost {
     /// Puts a machine above the host of this name. The client of its VMD connects to `socket`. If the machine gets
     /// functions one by one, their clients connect to sockets in the folder `socket`. Machines of `assigned` have
@@ -53,6 +56,7 @@ impl VmHost {
         let place = format!("host {host}");
         let handle = lab.handle_named::<HostPlace>(&place).ok_or_else(|| VmError::NoPlace(place.clone()))?;
         let firmware = match options.direct {
+            true if host == "root" && file.lab.host.root_complex.is_some() => Err(NOT_DIRECT.to_owned()),
             true => FunctionPlacement::new(file, &place).map(|p| Firmware::Functions(Box::new(p))),
             false => RootPortSetup::new(file, &place).map(Firmware::RootPorts),
         };
