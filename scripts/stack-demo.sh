@@ -22,14 +22,15 @@ show "$riser" run "$lab" --allow-native
 
 title "Under a stock kernel: its nvme driver writes 256 KiB by DMA, reads them back and compares"
 cat >"$out/script" <<'GUEST'
-lspci -s 10000: -tv
-lspci -s 10000:00:00.0 -vv | grep -E 'Bus:|Memory behind|LnkSta:|Kernel driver'
 until [ -b /dev/nvme0n1 ]; do sleep 1; done
+lspci -D | grep ^10000
+lspci -s 10000:00:00.0 -vv | grep -E 'Bus:|Memory behind|LnkSta:|Kernel driver'
+
 dd if=/dev/urandom of=/tmp/data bs=4096 count=64 2>/dev/null
 dd if=/tmp/data of=/dev/nvme0n1 bs=4096 oflag=direct 2>/dev/null
 dd if=/dev/nvme0n1 of=/tmp/back bs=4096 count=64 iflag=direct 2>/dev/null
 cmp /tmp/data /tmp/back && echo "262144 bytes written and read back through the RTL: equal"
 GUEST
 echo "\$ riser guest run $lab --allow-native --module nvme --share $out -- sh /share/script"
-"$riser" guest run "$lab" --allow-native --module nvme --share "$out" --time-limit 280 -- sh /share/script
+"$riser" guest run "$lab" --allow-native --module nvme --share "$out" --time-limit 600 -- sh /share/script
 title "Done in $((SECONDS - start)) s; all output is in $out"
