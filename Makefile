@@ -11,7 +11,7 @@ DOCS_PORT ?= 3000
 .DEFAULT_GOAL := help
 # With `make -j`, tests would start before set-up ends.
 .NOTPARALLEL:
-.PHONY: help setup demo guest-demo rtl-demo test wheels ci long check check-format check-prose deny advisories lint unit benches bench hops fuzz fmt doc docs site check-docs pictures reference libtlp registers device-header release
+.PHONY: help setup demo guest-demo rtl-demo stack-demo test wheels ci long check check-format check-prose deny advisories lint unit benches bench hops fuzz fmt doc docs site check-docs pictures reference libtlp registers device-header release
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ guest-demo: ## run a stock Linux kernel on the fabric
 
 rtl-demo: ## run an FPGA design in a slot, with its own Linux driver
 	@scripts/rtl-demo.sh
+
+stack-demo: ## run a root complex in RTL below a stock Linux kernel
+	@scripts/stack-demo.sh
 
 # Compiles riser's own crates with clippy. `make lint` would check all dependencies again, which takes minutes.
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/scripts/test-rustc.sh

@@ -2,10 +2,11 @@
 //! The event loop, which moves frames and TLPs between ports and their owners. [`arrive`] moves frames from the wires
 //! to owners, and [`pump`] moves TLPs from [`owners`] onto the wires. A [`fast`] path does both if no rare feature is
 //! in use. [`build`] puts a fabric together, [`hosts`] drive it, [`links`] go up and down, [`frames`] serves slots whose
-//! data link layers are not riser's, [`ends`] determines when a run is over, [`quiet`] skips time in which nothing happens.
+//! data link layers are not riser's, [`designs`] hosts whose root complexes are not, [`ends`] determines when a run is over, [`quiet`] skips time in which nothing happens.
 
 mod arrive;
 mod build;
+mod designs;
 mod ends;
 mod fast;
 mod frames;
@@ -18,6 +19,7 @@ mod quiet;
 pub use build::{
     Above, FabricConfig, HostConfig, LinkName, MAX_HOSTS, SlotConfig, SwitchSlot, TopologyError,
 };
+pub use designs::RootDesign;
 pub use ends::PlacedRefusal;
 pub use hosts::NoHost;
 
@@ -33,6 +35,7 @@ use crate::tap::{Direction, Tap, TapRecord};
 use crate::timer::TimerEvents;
 use crate::topology::{HostId, LinkEvent, PortId, Side};
 use crate::wire::{Odd, PortState};
+use designs::Design;
 use endpoint::{LinkCredits, TlpPort};
 use hosts::Hosts;
 use link::{Counters, Frame, Port, Rare};
@@ -138,7 +141,10 @@ pub struct Fabric {
     now: Time,
     queue: SortedQueue,
     ports: Vec<PortState>,
+    /// The devices, then the root ports of [`designs`](Self::designs).
     slots: Vec<Slot>,
+    /// Root complexes that are not riser's.
+    designs: Vec<Design>,
     /// The ends of links whose data link layers are not riser's.
     frame_ends: Vec<frames::FrameEnd>,
     switches: Vec<SwitchState>,
@@ -402,7 +408,12 @@ impl Fabric {
         if self.slots[n].has_frames {
             self.offer_frames(port);
         }
-        if self.slots[n].is_clocked { self.pump_ahead(n, port) } else { self.pump(port) }
+        if self.slots[n].is_clocked {
+            self.pump_ahead(n, port)
+        } else {
+            self.pump(port)
+        }
+        self.apply_link_actions();
     }
 
     /// Pumps the port of a device with a clock, which then runs ahead to the next event.

@@ -3,12 +3,53 @@
 
 use crate::root::RootComplex;
 use crate::timer::TimerEvents;
-use host::{DriverError, HostInput, HostOutput, HostProgram};
+use host::{DriverError, HostBus, HostInput, HostOutput, HostProgram};
 use tlp::Time;
 
 /// Maximum number of requests that the program issues in one step. After that the program gets another step at the same
 /// time, so that a program that never waits is detected.
 const MAX_OUTPUTS_PER_STEP: u32 = 64;
+
+/// The root complex below a host program.
+pub(crate) trait BelowHost {
+    /// Returns the next input for the program.
+    fn poll_host_input(&mut self, now: Time) -> Option<HostInput>;
+
+    /// Takes a request, and returns the root port that has something to send. Returns the request if there is no room.
+    fn accept(&mut self, now: Time, output: HostOutput) -> Result<Option<usize>, HostOutput>;
+
+    /// Returns the root port of a request.
+    fn port_of(&self, output: Option<&HostOutput>) -> Option<usize>;
+}
+
+impl BelowHost for RootComplex {
+    fn poll_host_input(&mut self, now: Time) -> Option<HostInput> {
+        RootComplex::poll_host_input(self, now)
+    }
+
+    fn accept(&mut self, now: Time, output: HostOutput) -> Result<Option<usize>, HostOutput> {
+        RootComplex::accept(self, now, output)
+    }
+
+    fn port_of(&self, output: Option<&HostOutput>) -> Option<usize> {
+        RootComplex::port_of(self, output)
+    }
+}
+
+impl BelowHost for dyn HostBus {
+    fn poll_host_input(&mut self, _now: Time) -> Option<HostInput> {
+        self.poll_input()
+    }
+
+    fn accept(&mut self, now: Time, output: HostOutput) -> Result<Option<usize>, HostOutput> {
+        HostBus::accept(self, now, output);
+        Ok(None)
+    }
+
+    fn port_of(&self, _output: Option<&HostOutput>) -> Option<usize> {
+        None
+    }
+}
 
 /// The host program, with a request for which the root complex had no room.
 pub(crate) struct HostSlot {
@@ -63,7 +104,7 @@ impl HostSlot {
 
     /// Passes inputs to the program, and the program's requests to the root complex. Adds to `touched` the root ports
     /// that have something to send.
-    pub(crate) fn step(&mut self, now: Time, root: &mut RootComplex, touched: &mut Vec<usize>) {
+    pub(crate) fn step<R: BelowHost + ?Sized>(&mut self, now: Time, root: &mut R, touched: &mut Vec<usize>) {
         if self.program.poll_timeout().is_some_and(|at| at <= now) {
             self.program.handle(now, HostInput::Timer);
         }
@@ -73,7 +114,7 @@ impl HostSlot {
         self.hand_on(now, root, touched);
     }
 
-    fn hand_on(&mut self, now: Time, root: &mut RootComplex, touched: &mut Vec<usize>) {
+    fn hand_on<R: BelowHost + ?Sized>(&mut self, now: Time, root: &mut R, touched: &mut Vec<usize>) {
         for _ in 0..MAX_OUTPUTS_PER_STEP {
             let Some(output) = self.pending.take().or_else(|| self.program.poll_output(now)) else { return };
             match root.accept(now, output) {

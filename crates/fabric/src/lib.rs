@@ -46,8 +46,8 @@ pub use breakdown::Breakdown;
 pub use bridge::BridgeOwner;
 pub use effects::{Due, Effect};
 pub use fabric::{
-    Above, Fabric, FabricConfig, HostConfig, LinkName, MAX_HOSTS, NoHost, PlacedRefusal, RunTotals,
-    SlotConfig, SwitchSlot, TopologyError,
+    Above, Fabric, FabricConfig, HostConfig, LinkName, MAX_HOSTS, NoHost, PlacedRefusal, RootDesign,
+    RunTotals, SlotConfig, SwitchSlot, TopologyError,
 };
 pub use fault::{
     Alteration, FaultAction, FaultLimit, FaultRule, FrameKind, InternalError, TlpFilter, TlpType,

@@ -2,6 +2,7 @@
 //! The host above a root complex.
 //!
 //! - [`HostProgram`]: the program above the root complex, which issues accesses, takes interrupts, and has timers.
+//! - [`HostBus`]: a root complex that is not riser's, seen from the host.
 //! - [`cpu`]: a host program as straight-line `async` code.
 //! - [`firmware`]: a host program that finds and enables the functions below the root ports.
 //! - [`memory`]: the memory that host programs and devices share.
@@ -10,6 +11,7 @@
 //!
 //! This crate never reads a clock and never does I/O. It does not depend on the fabric.
 
+mod bus;
 pub mod caches;
 pub mod cpu;
 mod error;
@@ -18,6 +20,7 @@ pub mod memory;
 pub mod os;
 mod program;
 
+pub use bus::{HostBus, LinkHolds};
 pub use cpu::{AsyncProgram, Cpu};
 pub use error::{DriverError, HostError};
 pub use memory::HostMemory;

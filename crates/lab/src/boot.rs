@@ -4,8 +4,9 @@
 use crate::schema::{Lab, Link, Slot};
 use crate::tree::{HOT_PLUG_BUSES, Tree};
 use crate::{faults, links};
-use host::firmware::{EcrcPolicy, FixedPlace, HostMap, Path, Policy, VfPolicy};
+use host::firmware::{EcrcPolicy, FixedPlace, HostMap, Path, Policy, VfPolicy, Window};
 use host::os::{Component, Role};
+use plug::plugged::RootComplexEnd;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tlp::{Bdf, Mrrs};
@@ -62,6 +63,11 @@ pub(crate) fn host_map(lab: &Lab, tree: &Tree, paths: &[Path], ecrc: EcrcPolicy)
     };
     let fixed = own.iter().filter_map(|(slot, path)| fixed_place(slot, path)).collect();
     HostMap { fixed, policy, ..HostMap::default() }
+}
+
+/// The map of a host whose root complex is not riser's: device memory is where that root complex has its windows.
+pub(crate) fn below_design(map: HostMap, end: &RootComplexEnd) -> HostMap {
+    HostMap { mmio32: end.memory32, mmio64: end.memory64, io: Window { base: 0, size: 0 }, ..map }
 }
 
 /// The firmware's policy for a lab with a single slot on `link`.

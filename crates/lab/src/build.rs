@@ -14,14 +14,15 @@ use crate::{channels, faults, host_schema, profile};
 use capture::OwnRegisters;
 use endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits, Gate, TlpPort};
 use fabric::{
-    Fabric, FabricConfig, HostConfig, HostId, HostProfile, LinkConfig, LinkName, SlotConfig, TopologyError,
+    Fabric, FabricConfig, HostConfig, HostId, HostProfile, LinkConfig, LinkName, RootDesign, SlotConfig,
+    TopologyError,
 };
 use host::cpu::AsyncProgram;
 use host::firmware::HostMap;
 use host::memory::HostMemory;
 use host::os::{self, Component, EventLog, ObservedProgram, Role};
 use host::{Cpu, HostProgram};
-use plug::plugged::{AnyReport, FunctionEnd};
+use plug::plugged::{AnyReport, FunctionEnd, RootComplexEnd};
 use plug::site::NativeCode;
 use plug::transfers::Transfers;
 use plug::{Attachment, End, Fault, Plugged, RunContext, Shared};
@@ -162,10 +163,12 @@ pub fn build(
     let sites = Sites::new(file, &payloads, &memory, OfHost::of(&host), &tree, &links, native);
     let paths = tree.slot_paths();
     let plugged = plug_slots(lab, &tree, &links, |n, slot| sites.plug(n, slot, &mut context), &payloads)?;
+    let root_complex = root_complex(sites.plug_root_complex(&links, &mut context))?;
     let PluggedSlots { ends, slots, registers, components, mut join_points, warnings: of_slots } = plugged;
     let mut warnings: Vec<String> = profile::extrapolation::of_host(file).into_iter().collect();
     warnings.extend(lab.hanging().zip(&links).filter_map(|(h, link)| replays_early(h.name.get_ref(), link)));
-    for line in of_slots {
+    let of_root_complex = root_complex.iter().flat_map(|(_, warnings)| warnings.clone());
+    for line in of_slots.into_iter().chain(of_root_complex) {
         if !warnings.contains(&line) {
             warnings.push(line);
         }
@@ -181,14 +184,22 @@ pub fn build(
     let others = outside.iter().map(|other| other.profile.completion_timeout);
     let place_timeout = others.fold(host.completion_timeout, Duration::max);
     let switches = bridges::switches(lab, &tree, &links, place_timeout, &payloads)?;
-    let root_ports = bridges::root_ports(&tree, HostId::FIRST, &links, host.rcb)?;
+    let root_complex = root_complex.map(|(end, _)| end);
+    let root_ports = match root_complex {
+        Some(_) => Vec::new(),
+        None => bridges::root_ports(&tree, HostId::FIRST, &links, host.rcb)?,
+    };
     let map = boot::host_map(lab, &tree, &paths, host.ecrc);
+    let map = match &root_complex {
+        Some(end) => boot::below_design(map, end),
+        None => map,
+    };
     let drain = host.completion_timeout + DRAIN_MARGIN;
     let links_go_down = faults::take_links_down(lab);
     let options = os::Options { drain, links_go_down, ..os::Options::default() };
     let (hot_plug, failures) = (options.log.clone(), options.failures.clone());
     // If all slots are below external hosts, the simulated host has nothing to do.
-    let is_used = !root_ports.is_empty() || outside.is_empty();
+    let is_used = !root_ports.is_empty() || root_complex.is_some() || outside.is_empty();
     let (memory, program): (HostMemory, Option<Box<dyn HostProgram>>) = match (first, own) {
         (Some((memory, program)), _) => (memory, Some(program)),
         (None, Some(own)) => (memory.clone(), Some(own(payloads.clone(), memory, map))),
@@ -201,18 +212,32 @@ pub fn build(
         }
     };
     let first = HostConfig { profile: host, memory, payloads, root_ports, program };
-    let mut fabric = Fabric::new(FabricConfig {
+    let config = FabricConfig {
         hosts: std::iter::once(first).chain(outside).collect(),
         slots: ends,
         switches,
         faults: faults::rules(lab),
         seed: lab.seed,
-    })
-    .map_err(|e| credits_of(lab, e))?;
+    };
+    let design = |RootComplexEnd { frames, bus, .. }| RootDesign { host: HostId::FIRST, frames, bus };
+    let mut fabric = Fabric::with_designs(config, root_complex.into_iter().map(design).collect())
+        .map_err(|e| credits_of(lab, e))?;
     configure(&mut fabric, lab);
     let links = link_infos(lab, &links, registers);
     let (seed, set, host_basis) = (lab.seed, lab.set.clone(), HostBasis::of(&lab.host, &file.base));
     Ok(Assembly { fabric, seed, set, slots, links, hot_plug, warnings, host_basis, join_points })
+}
+
+/// The root complex that a model has made, with its warnings.
+fn root_complex(
+    plugged: Option<Result<Plugged, Fault>>,
+) -> Result<Option<(RootComplexEnd, Vec<String>)>, BuildError> {
+    let Some(plugged) = plugged else { return Ok(None) };
+    let plugged = plugged.map_err(BuildError::HostRootComplex)?;
+    match plugged.end {
+        End::RootComplex(end) => Ok(Some((end, plugged.warnings))),
+        _ => Err(BuildError::NoRootComplex),
+    }
 }
 
 /// The slots and their devices.
@@ -334,6 +359,7 @@ fn end(lab: &Lab, slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<d
         End::Block(block) => return Ok(block),
         End::Function(end) => *end,
         End::DataLink(_) => return Err(BuildError::DataLink { slot: slot.name.get_ref().clone() }),
+        End::RootComplex(_) => return Err(BuildError::RootComplex { slot: slot.name.get_ref().clone() }),
     };
     let name = slot.name.get_ref();
     endpoint(name, limits(lab, slot), function, payloads)

@@ -13,6 +13,10 @@ use thiserror::Error;
 pub(crate) const IS_DATA_LINK: &str =
     "the model is a data link layer, expected a device; a slot names a data link layer as its `data_link`";
 
+/// Error of a root complex in place of a device.
+pub(crate) const IS_ROOT_COMPLEX: &str =
+    "the model is a root complex, expected a device; [host] names a root complex as its `root_complex`";
+
 /// Reason why a lab cannot be built or run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -51,6 +55,18 @@ pub enum BuildError {
         /// The slot.
         slot: String,
     },
+    /// The device of a slot can only be a root complex.
+    #[error("slot `{slot}`: {message}", message = IS_ROOT_COMPLEX)]
+    RootComplex {
+        /// The slot.
+        slot: String,
+    },
+    /// The root complex of the host cannot be plugged in.
+    #[error("root complex: {0}")]
+    HostRootComplex(Fault),
+    /// The model of the host's root complex is a device.
+    #[error("root_complex: the model is a device, expected a root complex")]
+    NoRootComplex,
     /// A link of a lab with one slot is illegal.
     #[error("link: {0}")]
     Link(link::ConfigError),

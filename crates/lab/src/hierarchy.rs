@@ -23,8 +23,8 @@ pub struct Hierarchy<'f> {
 pub struct RootPort {
     /// The root port's function.
     pub function: Bdf,
-    /// DW number of its Device Control register.
-    pub device_control: u16,
+    /// DW number of its Device Control register; `None` for a root complex that is not riser's, whose capability list must be searched.
+    pub device_control: Option<u16>,
     /// The largest payload that the root port and all components below it support.
     pub mps: Mps,
 }
@@ -80,10 +80,15 @@ impl<'f> Hierarchy<'f> {
     pub fn root_ports(&self) -> Result<Vec<RootPort>, BuildError> {
         let links = bridges::all_links(&self.file.lab, &self.tree);
         let least = bridges::least_mps(&self.tree, &links);
+        if self.tree.has_design(self.host) {
+            let port =
+                |link| RootPort { function: Bdf::from_bits(0), device_control: None, mps: least[&link] };
+            return Ok(self.tree.root_links(self.host).map(port).collect());
+        }
         // The addresses of capabilities do not depend on the Read Completion Boundary.
         let spaces = bridges::root_ports(&self.tree, self.host, &links, Rcb::default())?;
         let port = |((device, link), space): ((u8, usize), config::ConfigSpace)| {
-            let device_control = space.pcie_capability()? + DEVICE_CONTROL;
+            let device_control = Some(space.pcie_capability()? + DEVICE_CONTROL);
             Some(RootPort { function: Bdf::new(0, device, 0)?, device_control, mps: least[&link] })
         };
         Ok((1..).zip(self.tree.root_links(self.host)).zip(spaces).filter_map(port).collect())

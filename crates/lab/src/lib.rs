@@ -31,6 +31,7 @@ mod host_schema;
 mod models;
 mod one_slot;
 mod read;
+mod root_complex;
 mod switch_schema;
 mod tables;
 mod tree;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Devices in the slots of a lab, of any registered model.
 
-use crate::error::IS_DATA_LINK;
+use crate::error::{IS_DATA_LINK, IS_ROOT_COMPLEX};
 use crate::file::LabFile;
 use crate::schema::{self, Lab, Slot};
 use crate::tree::Tree;
 use crate::{bridges, channels, links};
 use config::PcieLayout;
 use endpoint::{EndpointLimits, TagsPer};
-use fabric::{HostProfile, LinkConfig};
+use fabric::{HostId, HostProfile, LinkConfig};
 use host::memory::HostMemory;
 use plug::file::Schema;
 use plug::site::NativeCode;
@@ -26,15 +26,23 @@ fn schemas(models: &Models) -> Schemas<'static> {
 
 /// Returns the schema of lab files whose slots may have these models.
 pub fn schema(models: &Models) -> Schema {
-    of_schemas(&schemas(models))
+    of_schemas(models, &schemas(models))
 }
 
-fn of_schemas(all: &Schemas<'_>) -> Schema {
+fn of_schemas(models: &Models, all: &Schemas<'_>) -> Schema {
     let mut schema = Schema::of::<Lab>();
     for (name, of) in all {
-        schema.add_table("Slot", name, of, &format!("Settings of the device `{name}`."));
+        match models.is_root_complex(name) {
+            true => {
+                schema.add_table("Host", name, of, &format!("Settings of the root complex `{name}`."));
+            }
+            false => {
+                schema.add_table("Slot", name, of, &format!("Settings of the device `{name}`."));
+            }
+        }
     }
-    let values = || all.iter().map(|(name, of)| ((*name).to_owned(), of.about()));
+    let devices = || all.iter().filter(|(name, _)| !models.is_root_complex(name));
+    let values = || devices().map(|(name, of)| ((*name).to_owned(), of.about()));
     schema.set_values("Slot", "device", values());
     schema.set_values("Slot", "driver", values());
     schema
@@ -44,7 +52,8 @@ fn of_schemas(all: &Schemas<'_>) -> Schema {
 pub fn json_schema<'a>(models: &Models, own: impl IntoIterator<Item = (&'a str, Schema)>) -> Value {
     let own = own.into_iter().map(|(name, schema)| (name, Arc::new(schema)));
     let all: Schemas<'_> = schemas(models).into_iter().chain(own).collect();
-    let mut json = of_schemas(&all).json("riser lab");
+    let mut json = of_schemas(models, &all).json("riser lab");
+    let all: Schemas<'_> = all.into_iter().filter(|(name, _)| !models.is_root_complex(name)).collect();
     let slot = &mut json["definitions"]["Slot"];
     slot["dependencies"] = all.iter().map(|(name, _)| ((*name).to_owned(), settings_rule(name))).collect();
     for key in MODEL_KEYS {
@@ -93,6 +102,8 @@ pub(crate) struct Sites<'a> {
     /// Traffic Classes that every link on the path of each slot maps.
     path_tcs: Vec<TcSet>,
     ids: Vec<Bdf>,
+    /// The first link below a root port of the simulated host.
+    root_link: Option<usize>,
 }
 
 /// Facts about the simulated host that models need.
@@ -130,7 +141,8 @@ impl<'a> Sites<'a> {
     ) -> Sites<'a> {
         let (path_mps, path_tcs) = (bridges::path_mps(tree, links), channels::path_tcs(tree, links));
         let ids = tree.slot_ids();
-        Sites { file, payloads, memory, of_host, native, path_mps, path_tcs, ids }
+        let root_link = tree.root_links(HostId::FIRST).next();
+        Sites { file, payloads, memory, of_host, native, path_mps, path_tcs, ids, root_link }
     }
 
     /// Plugs in the device of slot `n` for the run with this context.
@@ -150,21 +162,15 @@ impl<'a> Sites<'a> {
             mrrs,
             tcs: self.path_tcs.get(n).copied().unwrap_or(TcSet::ALL),
             tags,
-            lenient_completions: lab.lenient_completions,
             id: self.ids.get(n).copied().unwrap_or_default(),
             done_vector: raw_vector(n),
-            completion_timeout: self.of_host.completion_timeout,
-            digests: self.of_host.digests,
-            payloads: self.payloads,
-            memory: self.memory,
-            folder: &self.file.base,
-            seed: lab.seed,
-            native: self.native,
-            context,
+            ..self.site(context)
         };
         let plugged = plan.plug(&mut site)?;
-        if matches!(plugged.end, End::DataLink(_)) {
-            return Err(Fault::from(IS_DATA_LINK.to_owned()));
+        match plugged.end {
+            End::DataLink(_) => return Err(Fault::from(IS_DATA_LINK.to_owned())),
+            End::RootComplex(_) => return Err(Fault::from(IS_ROOT_COMPLEX.to_owned())),
+            _ => {}
         }
         let plugged = match &slot.driver_plan {
             Some(driver) => plugged.driven_as(driver.plug(&mut site)?)?,
@@ -173,6 +179,40 @@ impl<'a> Sites<'a> {
         match &slot.data_link_plan {
             Some(link) => plugged.above(link.plug(&mut site)?),
             None => Ok(plugged),
+        }
+    }
+    /// Plugs in the root complex of the simulated host, if it is not riser's. `links` are all links.
+    pub(crate) fn plug_root_complex(
+        &self,
+        links: &[LinkConfig],
+        context: &mut RunContext,
+    ) -> Option<Result<Plugged, Fault>> {
+        let plan = self.file.lab.host.root_complex_plan.as_ref()?;
+        let below = self.root_link.and_then(|n| links.get(n));
+        let pcie = below.map_or_else(PcieLayout::default, links::layout);
+        Some(plan.plug(&mut Site { pcie, ..self.site(context) }))
+    }
+
+    /// What the sites of all models have in common; the rest are defaults.
+    fn site<'s>(&'s self, context: &'s mut RunContext) -> Site<'s> {
+        let lab = &self.file.lab;
+        Site {
+            pcie: PcieLayout::default(),
+            mps: Mps::default(),
+            mrrs: Mrrs::default(),
+            tcs: TcSet::ALL,
+            tags: 0,
+            lenient_completions: lab.lenient_completions,
+            id: Bdf::default(),
+            done_vector: 0,
+            completion_timeout: self.of_host.completion_timeout,
+            digests: self.of_host.digests,
+            payloads: self.payloads,
+            memory: self.memory,
+            folder: &self.file.base,
+            seed: lab.seed,
+            native: self.native,
+            context,
         }
     }
 }

@@ -159,6 +159,8 @@ fn read_keys(reader: &Reader, place: &Place<'_>) -> Result<(Lab, Vec<FileError>)
     let mut limits = tables::check_limits(place, schema);
     let slots = lab.iter_mut().flat_map(|lab| &mut lab.slot);
     errors.extend(slots.flat_map(|slot| tables.fill(place, models, slot)));
+    let hosts = lab.iter_mut().map(|lab| &mut lab.host);
+    errors.extend(hosts.flat_map(|host| tables.fill_host(place, models, host)));
     // A value of an illegal type also violates its limits. Only the type is reported.
     limits.retain(|limit| limit.place.is_none() || errors.iter().all(|e| e.place != limit.place));
     match lab {
@@ -198,6 +200,11 @@ fn check_devices(place: &Place<'_>, file: &LabFile, context: &mut RunContext) ->
     let links = all_links(lab, &tree);
     let sites = Sites::new(file, &payloads, &memory, OfHost::UNKNOWN, &tree, &links, NativeCode::NotLoaded);
     let mut errors = Vec::new();
+    if let (Some(model), Some(Err(fault))) =
+        (&lab.host.root_complex, sites.plug_root_complex(&links, context))
+    {
+        errors.push(place.host_fault(model, &fault));
+    }
     for (n, own) in lab.hanging().enumerate() {
         let below = match lab.slot.get(n).map(|slot| (slot, sites.plug(n, slot, context))) {
             None => LONGEST_NON_POSTED,
@@ -274,6 +281,7 @@ fn check_name<'a>(what: &str, spanned: &'a Spanned<String>, names: &mut BTreeSet
 
 fn check_tree(lab: &Lab) -> Checked {
     let tree = Tree::of(lab)?;
+    crate::root_complex::check(lab, &tree)?;
     let most = MAX_ROOT_PORTS;
     for host in tree.host_ids() {
         let root_ports = tree.root_links(host).count();

@@ -168,6 +168,14 @@ pub struct Host {
     /// An outside program is above the root complex instead of firmware and drivers: a kernel (`riser guest`), or
     /// another simulator. The host has its own memory. Default: false.
     pub outside: bool,
+    /// Root complex that is not riser's: `rtl-root-complex`, with its settings in the table of that name. It has one root port, so the host has
+    /// one slot or switch. Keys of the profile have no effect. Default: riser's own.
+    #[schemars(with = "Option<String>")]
+    pub root_complex: Option<Spanned<String>>,
+    /// The model of `root_complex` with its settings.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub root_complex_plan: Option<Plan>,
     /// Handling of requests from a device below one root port to a device below another.
     pub peer_to_peer: PeerToPeer,
     /// Whether root ports signal interrupts by MSI: for errors (AER), containment (DPC), power management (PME) and
@@ -207,6 +215,8 @@ impl Default for Host {
         Host {
             profile: Spanned::new(0..0, "ideal".into()),
             outside: false,
+            root_complex: None,
+            root_complex_plan: None,
             root_port_interrupts: true,
             low_memory_mib: Spanned::new(0..0, 256),
             high_memory_mib: Spanned::new(0..0, 1024),

@@ -2,19 +2,20 @@
 //! The settings tables in the slots of a lab file: the model of the same name reads each of them. Also the limits of
 //! single keys.
 
-use crate::schema::Slot;
+use crate::schema::{Host, Slot};
 use crate::wrong::Place;
 use plug::file::{FileError, Schema, Tree, place_of};
 use plug::{Fault, Models, Plan};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-/// Settings of models, by the position of the slot's name and the model's name.
+/// Settings of models, by the position of the slot's name and the model's name, and those of the host.
 #[derive(Default)]
-pub(crate) struct Tables<'a>(BTreeMap<usize, BTreeMap<String, Tree<'a>>>);
+pub(crate) struct Tables<'a>(BTreeMap<usize, BTreeMap<String, Tree<'a>>>, BTreeMap<String, Tree<'a>>);
 
 /// Splits the file into the part without models' settings, the settings, and the errors of slot contents that are neither
 /// settings nor keys.
@@ -35,7 +36,24 @@ pub(crate) fn split<'a>(
             errors.extend(split_slot(place, &keys, models, slot, &mut tables));
         }
     }
+    if let Some(DeValue::Table(host)) = tree.get_mut().get_mut("host").map(Spanned::get_mut) {
+        split_host(models, host, &mut tables);
+    }
     (tree, tables, errors)
+}
+
+/// Takes the settings of a root complex out of the host.
+fn split_host<'a>(models: &Models, host: &mut DeTable<'a>, tables: &mut Tables<'a>) {
+    let names = models.names().filter(|name| models.is_root_complex(name));
+    for name in names {
+        let is_table = host.get(name).is_some_and(|value| matches!(value.get_ref(), DeValue::Table(_)));
+        if is_table && let Some((_, value)) = host.remove_entry(name) {
+            let span = value.span();
+            if let DeValue::Table(table) = value.into_inner() {
+                tables.1.insert(name.to_owned(), Spanned::new(span, table));
+            }
+        }
+    }
 }
 
 /// Model of devices in Python, which only the command of the Python package has.
@@ -114,6 +132,39 @@ impl<'a> Tables<'a> {
     }
 }
 
+impl<'a> Tables<'a> {
+    /// Reads the settings of the host's root complex into the host. Returns their errors.
+    pub(crate) fn fill_host(
+        &mut self,
+        place: &Place<'a>,
+        models: &Models,
+        host: &mut Host,
+    ) -> Vec<FileError> {
+        let mut own = std::mem::take(&mut self.1);
+        let read = host.root_complex.as_ref().map(|model| {
+            let name = model.get_ref();
+            let table = own.remove(name.as_str());
+            if !models.is_root_complex(name) {
+                let legal = models.names().filter(|name| models.is_root_complex(name));
+                return Err(vec![place.source.error(model.span(), unknown("root complex", name, legal))]);
+            }
+            read_plan_of(place, models, ("host", model.span(), "host"), model, table)
+        });
+        let foreign = own.into_iter().map(|(table, at)| {
+            let message =
+                format!("[host.{table}] has no effect, because the host has no root_complex = \"{table}\"");
+            place.source.error(at.span(), message)
+        });
+        let mut errors: Vec<FileError> = foreign.collect();
+        match read {
+            Some(Ok(plan)) => host.root_complex_plan = Some(plan),
+            Some(Err(wrong)) => errors.extend(wrong),
+            None => {}
+        }
+        errors
+    }
+}
+
 /// Returns the model that a slot names, with the settings of `table`.
 fn read_plan<'a>(
     place: &Place<'a>,
@@ -123,14 +174,27 @@ fn read_plan<'a>(
     table: Option<Tree<'a>>,
 ) -> Result<Plan, Vec<FileError>> {
     let name = model.get_ref();
-    let Some(schema) = models.schema(name) else {
+    if models.schema(name).is_none() {
         return Err(vec![place.source.error(model.span(), unknown("device", name, models.names()))]);
-    };
-    let required = schema.required();
+    }
+    let owner = format!("slot `{}`", slot.get_ref());
+    read_plan_of(place, models, (&owner, slot.span(), "slot"), model, table)
+}
+
+/// Returns the model that an owner names, with the settings of `table`. The owner has a name for errors, a place, and a table in the
+/// file.
+fn read_plan_of<'a>(
+    place: &Place<'a>,
+    models: &Models,
+    (owner, at, parent): (&str, Range<usize>, &str),
+    model: &Spanned<String>,
+    table: Option<Tree<'a>>,
+) -> Result<Plan, Vec<FileError>> {
+    let name = model.get_ref();
+    let required = models.schema(name).map(|schema| schema.required().join("`, `")).unwrap_or_default();
     if table.is_none() && !required.is_empty() {
-        let (slot_name, keys) = (slot.get_ref(), required.join("`, `"));
-        let message = format!("slot `{slot_name}`: {name} needs [slot.{name}] with `{keys}`");
-        return Err(vec![place.source.error(slot.span(), message)]);
+        let message = format!("{owner}: {name} needs [{parent}.{name}] with `{required}`");
+        return Err(vec![place.source.error(at, message)]);
     }
     let table = table.unwrap_or_else(|| Spanned::new(0..0, DeTable::new()));
     let read = models.read(name, place.source, table);

@@ -33,6 +33,8 @@ pub(crate) struct Tree {
     pub(crate) buses_behind: Vec<u8>,
     /// Whether the root ports of each host signal interrupts: the simulated host, then the outside ones.
     root_port_interrupts: Vec<bool>,
+    /// Whether the root port of the simulated host is device 0 of bus 0, in a root complex that is not riser's.
+    is_design: bool,
 }
 
 /// State of bus numbering.
@@ -81,6 +83,7 @@ impl Tree {
             root_port_interrupts: std::iter::once(lab.host.root_port_interrupts)
                 .chain(lab.external_host.iter().map(|host| host.root_port_interrupts))
                 .collect(),
+            is_design: lab.host.root_complex.is_some(),
         };
         tree.check_buses(&hanging)?;
         tree.check_hot_plug(&hanging)?;
@@ -118,6 +121,11 @@ impl Tree {
         self.root_port_interrupts[host.0 as usize]
     }
 
+    /// True if the root complex of `host` is not riser's.
+    pub(crate) fn has_design(&self, host: HostId) -> bool {
+        self.is_design && host == HostId::FIRST
+    }
+
     /// The hosts.
     pub(crate) fn host_ids(&self) -> impl Iterator<Item = HostId> + use<> {
         (0..self.root_port_interrupts.len() as u32).map(HostId)
@@ -149,7 +157,7 @@ const fn device(number: usize) -> u8 {
 
 impl Tree {
     /// Paths of the functions of all slots: the bridges from the root complex down, then function 0 of device 0. Root port
-    /// `n` is device `n + 1` of bus 0; downstream port `k` of a switch is device `k - 1` of its internal bus.
+    /// `n` is device `n + 1` of bus 0, or device 0 in a root complex that is not riser's; downstream port `k` of a switch is device `k - 1` of its internal bus.
     pub(crate) fn slot_paths(&self) -> Vec<Path> {
         (0..self.slots.len()).map(|n| self.port_path(n).below(0)).collect()
     }
@@ -157,6 +165,7 @@ impl Tree {
     /// Path of the port above link `n`.
     pub(crate) fn port_path(&self, n: usize) -> Path {
         match self.above(n) {
+            Above::RootPort(host) if self.has_design(host) => Path(vec![device(0)]),
             Above::RootPort(_) => Path(vec![device(self.root_port(n) + 1)]),
             Above::Switch { switch, port } => {
                 self.port_path(self.slots.len() + switch).below(0).below(device(port - 1))
@@ -187,6 +196,7 @@ impl Tree {
             controls: vec![false],
             buses_behind: vec![0],
             root_port_interrupts: vec![true],
+            is_design: false,
         }
     }
 

@@ -87,6 +87,15 @@ impl Place<'_> {
             .unwrap_or_else(|| slot.name.span())
     }
 
+    /// Returns an error of the settings of the host's root complex `model`.
+    pub(crate) fn host_fault(&self, model: &Spanned<String>, fault: &Fault) -> Wrong {
+        let name = model.get_ref();
+        let key = fault.key.iter().map(String::as_str);
+        let path: Vec<&str> = ["host", name].into_iter().chain(key).collect();
+        let at = place_of(&self.places, &path).unwrap_or_else(|| model.span());
+        Wrong::at(at, format!("root complex: {fault}"))
+    }
+
     /// Returns an error of the settings of slot `n`.
     pub(crate) fn fault(&self, n: usize, slot: &Slot, fault: &Fault) -> Wrong {
         let key: Vec<&str> = fault.key.iter().map(String::as_str).collect();

@@ -30,6 +30,9 @@ pub trait Model:
     /// Name of the model in labs and of its table in a slot: small letters, digits and hyphens.
     const NAME: &'static str;
 
+    /// Whether the model is a root complex, which a host names, instead of a device.
+    const IS_ROOT_COMPLEX: bool = false;
+
     /// Names of its functions' registers, which `riser trace` and `riser lspci` show.
     const REGISTERS: &'static [FunctionRegisters] = &[];
 
@@ -262,6 +265,7 @@ pub struct Models(BTreeMap<&'static str, Offering>);
 #[derive(Clone, Copy)]
 pub struct Offering {
     name: &'static str,
+    is_root_complex: bool,
     tests: &'static [Test],
     registers: &'static [FunctionRegisters],
     schema: fn() -> Arc<Schema>,
@@ -285,6 +289,7 @@ impl Offering {
     pub fn of<M: Model>() -> Offering {
         Offering {
             name: M::NAME,
+            is_root_complex: M::IS_ROOT_COMPLEX,
             tests: M::TESTS,
             registers: M::REGISTERS,
             schema: Schema::shared::<M>,
@@ -394,6 +399,11 @@ impl Models {
     /// Returns the names of the models, in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.0.keys().copied()
+    }
+
+    /// True if the model `name` is a root complex.
+    pub fn is_root_complex(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|model| model.is_root_complex)
     }
 
     /// True if there is a model `name`.

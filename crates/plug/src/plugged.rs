@@ -10,9 +10,9 @@ use crate::transfers::Transfers;
 use capture::OwnRegisters;
 use config::BarKind;
 use endpoint::{Endpoint, FunctionConfig, MakeRaw, TlpPort, VirtualFunctions};
-use host::Cpu;
-use host::firmware::FoundFunction;
+use host::firmware::{FoundFunction, Window};
 use host::os::driver::{DriverFuture, HostTask, Task, boxed};
+use host::{Cpu, HostBus};
 use link::PortConfig;
 use std::any::Any;
 use std::fmt::Display;
@@ -51,6 +51,20 @@ pub enum End {
     Raw(RawEnd),
     /// A data link layer, to be put below a device.
     DataLink(LinkLayer),
+    /// A root complex.
+    RootComplex(RootComplexEnd),
+}
+
+/// A root complex that is not riser's, below a host.
+pub struct RootComplexEnd {
+    /// Its root port: a slot with its own data link layer.
+    pub frames: Box<dyn TlpPort>,
+    /// The bus above it.
+    pub bus: Box<dyn HostBus>,
+    /// Addresses below 4 GiB that it forwards to devices.
+    pub memory32: Window,
+    /// Addresses from 4 GiB that it forwards to devices.
+    pub memory64: Window,
 }
 
 /// A function with an endpoint.
@@ -222,6 +236,12 @@ impl Plugged {
         Plugged::at(End::DataLink(Box::new(join)), task)
     }
 
+    /// Returns a root complex that is not riser's. A host names it as its `root_complex`.
+    pub fn root_complex(end: RootComplexEnd) -> Plugged {
+        let task = Task::Host(Box::new(|_| Box::pin(std::future::ready(Ok(())))));
+        Plugged::at(End::RootComplex(end), task)
+    }
+
     /// Puts `link` below this device, with its warnings.
     ///
     /// # Errors
@@ -353,7 +373,7 @@ impl End {
         match self {
             End::Function(end) => end.function.config.longest_non_posted(),
             End::Block(block) => block.longest_non_posted(),
-            End::Raw(_) | End::DataLink(_) => 0,
+            End::Raw(_) | End::DataLink(_) | End::RootComplex(_) => 0,
         }
     }
 }

@@ -7,6 +7,7 @@
 
 pub(crate) mod descriptor;
 pub(crate) mod link_frames;
+pub(crate) mod root_complex;
 pub(crate) mod seven_series;
 pub(crate) mod tlp_stream;
 
@@ -88,6 +89,9 @@ pub enum BlockKind {
     /// Frames of a link, for a data link layer below a device: `riser_link_frames`, riser's own module. Only for the model `rtl-link`.
     #[serde(rename = "link-frames")]
     LinkFrames,
+    /// A bus and the frames of a link, for a root complex: `riser_root_complex`, riser's own module. Only for the model `rtl-root-complex`.
+    #[serde(rename = "root-complex")]
+    RootComplex,
 }
 
 impl BlockKind {
@@ -100,6 +104,7 @@ impl BlockKind {
             BlockKind::UltraScalePlus => "pcie4_uscale_plus_0",
             BlockKind::TlpStream => "riser_tlp_stream",
             BlockKind::LinkFrames => "riser_link_frames",
+            BlockKind::RootComplex => "riser_root_complex",
         }
     }
 
@@ -108,7 +113,10 @@ impl BlockKind {
         match self {
             BlockKind::SevenSeries => 128,
             BlockKind::Virtex7Gen3 | BlockKind::UltraScale => 256,
-            BlockKind::UltraScalePlus | BlockKind::TlpStream | BlockKind::LinkFrames => 512,
+            BlockKind::UltraScalePlus
+            | BlockKind::TlpStream
+            | BlockKind::LinkFrames
+            | BlockKind::RootComplex => 512,
         }
     }
 
@@ -118,15 +126,15 @@ impl BlockKind {
             BlockKind::SevenSeries => Rate::Gt5,
             BlockKind::Virtex7Gen3 | BlockKind::UltraScale => Rate::Gt8,
             BlockKind::UltraScalePlus => Rate::Gt16,
-            BlockKind::TlpStream | BlockKind::LinkFrames => Rate::Gt32,
+            BlockKind::TlpStream | BlockKind::LinkFrames | BlockKind::RootComplex => Rate::Gt32,
         }
     }
 
     /// Returns the largest number of lanes of its link.
     pub(crate) fn most_lanes(self) -> u16 {
-        let is_wide =
-            matches!(self, BlockKind::UltraScalePlus | BlockKind::TlpStream | BlockKind::LinkFrames);
-        if is_wide { 16 } else { 8 }
+        let is_narrow =
+            matches!(self, BlockKind::SevenSeries | BlockKind::Virtex7Gen3 | BlockKind::UltraScale);
+        if is_narrow { 8 } else { 16 }
     }
 
     /// Returns the number of tags of all functions together (PG023, PG156, PG213: "Tag Management for Non-Posted Transactions").
@@ -134,7 +142,7 @@ impl BlockKind {
         match self {
             BlockKind::Virtex7Gen3 | BlockKind::UltraScale => 64,
             BlockKind::SevenSeries | BlockKind::UltraScalePlus => 256,
-            BlockKind::TlpStream | BlockKind::LinkFrames => 768,
+            BlockKind::TlpStream | BlockKind::LinkFrames | BlockKind::RootComplex => 768,
         }
     }
 
@@ -146,7 +154,10 @@ impl BlockKind {
     /// Returns how many physical and virtual functions a design may have.
     pub(crate) fn legal_functions(self) -> [u16; 2] {
         match self {
-            BlockKind::SevenSeries | BlockKind::TlpStream | BlockKind::LinkFrames => [1, 0],
+            BlockKind::SevenSeries
+            | BlockKind::TlpStream
+            | BlockKind::LinkFrames
+            | BlockKind::RootComplex => [1, 0],
             BlockKind::Virtex7Gen3 | BlockKind::UltraScale => [2, 6],
             BlockKind::UltraScalePlus => [4, 252],
         }
@@ -155,7 +166,10 @@ impl BlockKind {
     /// Returns for how many physical and virtual functions its ports have room.
     pub(crate) fn functions(self) -> [u16; 2] {
         match self {
-            BlockKind::SevenSeries | BlockKind::TlpStream | BlockKind::LinkFrames => [1, 0],
+            BlockKind::SevenSeries
+            | BlockKind::TlpStream
+            | BlockKind::LinkFrames
+            | BlockKind::RootComplex => [1, 0],
             BlockKind::Virtex7Gen3 => [2, 6],
             BlockKind::UltraScale => [4, 8],
             BlockKind::UltraScalePlus => [4, 252],
@@ -170,6 +184,7 @@ impl BlockKind {
             BlockKind::UltraScalePlus => &[descriptor::ALL, descriptor::ULTRASCALE_PLUS],
             BlockKind::TlpStream => &[tlp_stream::PORTS],
             BlockKind::LinkFrames => &[link_frames::PORTS],
+            BlockKind::RootComplex => &[root_complex::PORTS],
         };
         tables.iter().flat_map(|table| table.iter())
     }
@@ -309,7 +324,8 @@ mod tests {
     #[test]
     fn port_names_and_numbers_are_unique() {
         use BlockKind::*;
-        for kind in [SevenSeries, Virtex7Gen3, UltraScale, UltraScalePlus, TlpStream, LinkFrames] {
+        for kind in [SevenSeries, Virtex7Gen3, UltraScale, UltraScalePlus, TlpStream, LinkFrames, RootComplex]
+        {
             let (mut names, mut read, mut driven) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
             for port in kind.ports() {
                 assert!(names.insert(port.name), "{kind:?}: {}", port.name);

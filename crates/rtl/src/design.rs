@@ -380,7 +380,7 @@ impl Design {
                 format!("block.lanes = {}: expected 1 to {} for {name}", self.block.lanes, kind.most_lanes()),
             ));
         }
-        let is_stream = matches!(kind, BlockKind::TlpStream | BlockKind::LinkFrames);
+        let is_stream = matches!(kind, BlockKind::TlpStream | BlockKind::LinkFrames | BlockKind::RootComplex);
         if is_stream && self.block.msix_inside {
             return Err(Fault::at(
                 "block.msix_inside",

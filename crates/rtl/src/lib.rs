@@ -11,7 +11,8 @@
 //! - [`Recording`]: the inputs of a design, to measure what riser adds; `design_record`, `divergence`, `vcd`: comparison of two runs of a design.
 //! - `seven_series`, `receive`, `status`: the 7-series block; `descriptor`: the blocks with descriptor streams; `tlp_stream`: plain TLPs, not a vendor's block;
 //!   `transmit`, `common`, `kept`, `registers`: their shared parts.
-//! - [`RtlLink`]: the model `rtl-link`, a data link layer in RTL below any device.
+//! - [`RtlLink`]: the model `rtl-link`, a data link layer in RTL below any device; `engine`, `beats`: its design in time, its frames.
+//! - [`RtlRootComplex`]: the model `rtl-root-complex`, a root complex in RTL below a host.
 //! - `space`: configuration spaces; `slot`, `clocks`: a block and the design in time; `shown`: its TLPs in the waves; `trigger`: waves that start at a TLP.
 //!
 //! This crate never parses an expression of Verilog, and does not depend on the function of a design.
@@ -20,6 +21,7 @@
 #[cfg(test)]
 extern crate fabric as riser_fabric;
 
+mod beats;
 mod block;
 mod build;
 mod clocks;
@@ -30,6 +32,7 @@ mod descriptor;
 mod design;
 mod design_record;
 mod divergence;
+mod engine;
 mod findings;
 mod kept;
 mod loader;
@@ -38,6 +41,7 @@ mod netlist;
 mod receive;
 mod recording;
 mod registers;
+mod root_complex;
 mod runtime;
 mod seven_series;
 mod shown;
@@ -63,6 +67,7 @@ pub use findings::DesignStatus;
 pub use loader::{LoadError, RunError};
 pub use model::Settings;
 pub use recording::{Recording, Replay, ReplayError};
+pub use root_complex::RtlRootComplex;
 pub use source::{Connection, Instance, SourceError, instances};
 pub use still::StillClock;
 pub use trigger::Triggers;

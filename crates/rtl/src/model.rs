@@ -106,9 +106,19 @@ impl Model for Settings {
         let at = |message: String| Fault::at("design", message);
         let path = site.folder.path().join(&self.design);
         let design = Design::read(&path).map_err(|e| at(e.to_string()))?;
-        if design.block.kind == BlockKind::LinkFrames {
+        let elsewhere = match design.block.kind {
+            BlockKind::LinkFrames => {
+                Some("a data link layer goes below a device, as data_link = \"rtl-link\"")
+            }
+            BlockKind::RootComplex => {
+                Some("a root complex is part of a host, as root_complex = \"rtl-root-complex\" of [host]")
+            }
+            _ => None,
+        };
+        if let Some(elsewhere) = elsewhere {
+            let kind = serde_json::to_string(&design.block.kind).unwrap_or_default();
             return Err(at(format!(
-                "{}: block.kind = \"link-frames\": expected a block with TLPs; a data link layer goes below a device, as data_link = \"rtl-link\"",
+                "{}: block.kind = {kind}: expected a block with TLPs; {elsewhere}",
                 path.display()
             )));
         }

@@ -59,7 +59,7 @@ pub struct Report {
     /// Counters of caches and IOMMU; omitted if the host profile has no such parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_system: Option<MemoryCounters>,
-    /// Reports of the devices.
+    /// Reports of the devices, then of the root complex `root` if it is not riser's.
     pub devices: Vec<DeviceReport>,
 }
 

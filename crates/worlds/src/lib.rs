@@ -23,4 +23,5 @@ pub fn models() -> Models {
         .with::<native::Settings>()
         .with::<rtl::Settings>()
         .with::<rtl::RtlLink>()
+        .with::<rtl::RtlRootComplex>()
 }

@@ -83,7 +83,9 @@ class Endpoint:
     def completed(self, tree, tlp):
         assert tlp.status == SC and tlp.requester == self.bdf
         data = tlp.data[tlp.lower % 4:][:tlp.byte_count]
-        tree.push("p", memory_write(self.register(COPY_TARGET, 8) + self.done, data, self.bdf))
+        # At an address that is not aligned, 128 bytes would be 33 double-words: above Max_Payload_Size.
+        for at in range(0, len(data), 64):
+            tree.push("p", memory_write(self.register(COPY_TARGET, 8) + self.done + at, data[at:at + 64], self.bdf))
         self.done += len(data)
         if self.done == self.left:
             address = self.space.get(0x54, 8)

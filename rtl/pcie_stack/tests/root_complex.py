@@ -16,6 +16,8 @@ BUILDS = {
         "DATA_WIDTH": 512, "CPU_WIDTH": 512, "MAX_PAYLOAD": 512, "READ_SLOTS": 16, "READ_BYTES": 512, "DMA_SLOTS": 16, "MAX_BURST": 64, "CPU_ID": 8,
         "COMPLETION_TIMEOUT": 400, "BUS_TIMEOUT": 600,
     },
+    "stack": {"COMPLETION_TIMEOUT": 20000, "BUS_TIMEOUT": 600, "INIT_FC_CYCLES": 256},
+    "narrow_stack": {"DATA_WIDTH": 128, "CPU_WIDTH": 128, "MAX_PAYLOAD": 128, "READ_SLOTS": 2, "DMA_SLOTS": 2, "MAX_BURST": 2, "COMPLETION_TIMEOUT": 20000, "BUS_TIMEOUT": 600},
 }
 DEFAULTS = {"DATA_WIDTH": 256, "CPU_WIDTH": 64, "CPU_ID": 4, "MAX_PAYLOAD": 256, "READ_SLOTS": 8, "READ_BYTES": 128, "DMA_SLOTS": 8, "MAX_BURST": 16}
 REGISTERS, ECAM, MEMORY32, MEMORY64 = 0x2000_0000, 0x3000_0000, 0x4000_0000, 0x40_0000_0000
@@ -27,7 +29,9 @@ OKAY, SLVERR, DECERR = 0, 2, 3
 
 
 def model(name, seed):
-    """A root complex of a build."""
+    """A root complex of a build, or one joined with the layers below it."""
+    if name.endswith("stack"):
+        return Model("pcie_root_stack", f"root_complex/{name}", BUILDS[name], ["pcie_*.sv*"], seed)
     sources = ["pcie_root_complex*.sv*", "pcie_packetizer*.sv*"]
     return Model("pcie_root_complex", f"root_complex/{name}", BUILDS[name], sources, seed)
 
@@ -161,11 +165,11 @@ class Bench:
         self.pulses = 0
         self.system_errors = 0
         self.later = []
-        self.values.update(rst=1, link_up=0, link_speed=3, link_width=8)
+        self.values.update(rst=1, link_speed=3, link_width=8)
         for _ in range(4):
             self.model.tick()
         self.values["rst"] = 0
-        self.values["link_up"] = 1
+        self.connect()
         self.offered = dict.fromkeys(["s_axi_aw", "s_axi_w", "s_axi_ar", "m_axi_b", "m_axi_r", "rx_p", "rx_np", "rx_cpl"], False)
         self.reading = None
 
@@ -173,6 +177,20 @@ class Bench:
         self.model.close()
 
     # ---- streams of TLPs ----
+
+    def connect(self):
+        """The link comes up."""
+        self.values["link_up"] = 1
+
+    def drive_link(self):
+        for stream in self.streams:
+            self.drive_stream(stream)
+        self.values["tx_ready"] = int(self.tx_open and self.go())
+
+    def sample_link(self, out):
+        for stream in self.streams:
+            self.sample_stream(stream, out)
+        self.sample_tx(out)
 
     def push(self, stream, tlp, poisoned=False):
         """Queues a TLP for the design. It is offered after all posted TLPs that were queued before it have been taken."""
@@ -334,18 +352,14 @@ class Bench:
                 self.later = [entry for entry in self.later if entry[0] > self.cycle]
                 for _, action in due:
                     action()
-            for stream in self.streams:
-                self.drive_stream(stream)
+            self.drive_link()
             self.drive_cpu()
             self.drive_memory()
-            self.values["tx_ready"] = int(self.tx_open and self.go())
             out = self.model.tick()
             wires = self.values | out
             for checker in self.checkers:
                 checker.check(wires, self.cycle)
-            for stream in self.streams:
-                self.sample_stream(stream, out)
-            self.sample_tx(out)
+            self.sample_link(out)
             self.sample_cpu(out)
             self.sample_memory(out)
             events = out["events"]

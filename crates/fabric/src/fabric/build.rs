@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The parts of a fabric, and their assembly. This module runs no events.
 
+use super::designs::{Design, RootDesign};
 use super::frames::FrameEnd;
 use super::hosts::{HostSide, Hosts};
 use super::links::{Held, Recovery};
@@ -121,6 +122,9 @@ pub enum TopologyError {
     /// A root complex has too many root ports that are functions.
     #[error("{0} root ports with configuration spaces; expected 1 to {MAX_ROOT_FUNCTIONS}")]
     RootFunctions(usize),
+    /// A root complex that is not riser's has too many or no links.
+    #[error("{0} links below a root complex that is not riser's; expected 1")]
+    DesignLinks(usize),
     /// The function of a root port is not a bridge.
     #[error("root port {0} has a type 0 header; expected type 1")]
     NoBridge(usize),
@@ -201,17 +205,22 @@ struct Tree {
     switch_links: Vec<Vec<Option<LinkId>>>,
     /// The links on the root ports of each host, in order.
     root_links: Vec<Vec<LinkId>>,
+    /// The links below root complexes that are not riser's, in their order.
+    design_links: Vec<LinkId>,
 }
 
 impl Tree {
-    fn new(config: &FabricConfig) -> Result<Tree, TopologyError> {
+    fn new(config: &FabricConfig, designs: &[RootDesign]) -> Result<Tree, TopologyError> {
         let FabricConfig { slots, switches, hosts, .. } = config;
         let above = slots.iter().map(|s| s.above).chain(switches.iter().map(|s| s.above)).collect();
         let switch_links = switches.iter().map(|s| vec![None; s.switch.ports()]).collect();
         let root_links = vec![Vec::new(); hosts.len()];
-        let mut tree = Tree { above, slots: slots.len(), switch_links, root_links };
+        let mut tree = Tree { above, slots: slots.len(), switch_links, root_links, design_links: Vec::new() };
         for n in 0..tree.above.len() {
             tree.join(n)?;
+        }
+        for design in designs {
+            tree.join_design(design.host)?;
         }
         (0..tree.switch_links.len()).try_for_each(|n| tree.check_reaches_root(n))?;
         Ok(tree)
@@ -248,6 +257,16 @@ impl Tree {
         }
     }
 
+    /// Gives the link of `host` to a root complex that is not riser's.
+    fn join_design(&mut self, host: HostId) -> Result<(), TopologyError> {
+        let links = self.root_links.get_mut(host.index()).map(std::mem::take).unwrap_or_default();
+        match links[..] {
+            [link] => self.design_links.push(link),
+            _ => return Err(TopologyError::DesignLinks(links.len())),
+        }
+        Ok(())
+    }
+
     fn check_reaches_root(&self, first: usize) -> Result<(), TopologyError> {
         let mut at = first;
         for _ in 0..=self.switch_links.len() {
@@ -268,6 +287,10 @@ impl Tree {
                 Owner::Switch { switch: switch as u32, port: port as u32 }
             }
             (Side::Root, _, Above::RootPort(host)) => {
+                let design = self.design_links.iter().position(|link| link.0 as usize == n);
+                if let Some(design) = design {
+                    return Owner::Slot((self.slots + design) as u32);
+                }
                 let place = self.root_links[host.index()].iter().position(|link| link.0 as usize == n);
                 Owner::Root(host, place.unwrap_or_default() as u32)
             }
@@ -294,10 +317,21 @@ impl Fabric {
     /// # Errors
     /// Fails if the links do not form a tree below each root complex.
     pub fn new(config: FabricConfig) -> Result<Fabric, TopologyError> {
+        Fabric::with_designs(config, Vec::new())
+    }
+
+    /// Like [`new`](Self::new), with root complexes that are not riser's. Their hosts have no `root_ports`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); also if the host of such a root complex does not have exactly one link.
+    pub fn with_designs(
+        config: FabricConfig,
+        root_designs: Vec<RootDesign>,
+    ) -> Result<Fabric, TopologyError> {
         if config.hosts.is_empty() || config.hosts.len() > MAX_HOSTS {
             return Err(TopologyError::Hosts(config.hosts.len()));
         }
-        let tree = Tree::new(&config)?;
+        let tree = Tree::new(&config, &root_designs)?;
         for (links, host) in tree.root_links.iter().zip(&config.hosts) {
             check_root_ports(links.len(), &host.root_ports)?;
         }
@@ -310,6 +344,13 @@ impl Fabric {
         for (n, SwitchSlot { link, switch, .. }) in config.switches.into_iter().enumerate() {
             links.push(link);
             switches.push(SwitchState { switch, ports: tree.switch_ports(n), timer: TimerEvents::none() });
+        }
+        let mut designs = Vec::new();
+        for (RootDesign { host, frames, mut bus }, &link) in root_designs.into_iter().zip(&tree.design_links)
+        {
+            bus.connect(config.hosts[host.index()].memory.clone());
+            designs.push(Design::new(host, slots.len(), link, bus));
+            slots.push(Slot::new(PortId::new(link, Side::Root).index(), frames));
         }
         check_frames(&tree, &links, &slots)?;
         let mut ports = ports(&tree, &links, &slots, &config.faults, config.seed);
@@ -326,6 +367,7 @@ impl Fabric {
         let hosts = config.hosts.into_iter().enumerate();
         let hosts = hosts.map(|(n, host)| host_side(&tree, &links, n, host, config.seed));
         let hosts = Hosts::new(hosts).ok_or(TopologyError::Hosts(0))?;
+        let frame_ends = frame_ends(&slots, &ports);
         Ok(Fabric {
             started: false,
             now: Time::ZERO,
@@ -333,8 +375,9 @@ impl Fabric {
             ports,
             switches,
             held: vec![Held::default(); links.len()],
-            frame_ends: frame_ends(&slots),
+            frame_ends,
             slots,
+            designs,
             hosts,
             ledger: Ledger::new(links.len()),
             tap: None,
@@ -399,7 +442,9 @@ fn check_credits(tree: &Tree, config: &FabricConfig) -> Result<(), TopologyError
 /// A data link layer that is not riser's works only with credits.
 fn check_frames(tree: &Tree, links: &[LinkConfig], slots: &[Slot]) -> Result<(), TopologyError> {
     let has_credits = |n: usize| links[n].root.flow_control == FlowControlMode::Credits;
-    let wrong = (0..slots.len()).find(|&n| slots[n].has_frames && !has_credits(n));
+    // Ports are numbered by their links, two each.
+    let mut own = slots.iter().filter(|slot| slot.has_frames).map(|slot| slot.port / 2);
+    let wrong = own.find(|&n| !has_credits(n));
     wrong.map_or(Ok(()), |n| Err(TopologyError::FramesWithoutCredits(tree.name(n))))
 }
 
@@ -465,9 +510,9 @@ fn ports(
 }
 
 /// The slots with their own data link layers.
-fn frame_ends(slots: &[Slot]) -> Vec<FrameEnd> {
+fn frame_ends(slots: &[Slot], ports: &[PortState]) -> Vec<FrameEnd> {
     let own = slots.iter().enumerate().filter(|(_, slot)| slot.has_frames);
-    own.map(|(n, slot)| FrameEnd::new(slot.port, n)).collect()
+    own.map(|(n, slot)| FrameEnd::new(ports[slot.port].id, n)).collect()
 }
 
 /// Returns the faults of the direction into `port`, with their own random draws.

@@ -104,7 +104,7 @@ impl Fabric {
     }
 
     fn slot_name(&self, n: usize) -> String {
-        self.named("slot", n, n)
+        if n >= self.device_slots() { "root complex".to_owned() } else { self.named("slot", n, n) }
     }
 
     fn switch_name(&self, n: usize) -> String {
@@ -114,11 +114,11 @@ impl Fabric {
     /// Names a port by its link's lower end; links of slots come before those of switches.
     pub(super) fn port_name(&self, id: PortId) -> String {
         let n = id.link().0 as usize;
-        if self.names.get(n).is_none_or(String::is_empty) {
+        let switch = n.checked_sub(self.device_slots());
+        if self.names.get(switch.map_or(n, |n| self.slots.len() + n)).is_none_or(String::is_empty) {
             return id.to_string();
         }
-        let lower =
-            n.checked_sub(self.slots.len()).map_or_else(|| self.slot_name(n), |n| self.switch_name(n));
+        let lower = switch.map_or_else(|| self.slot_name(n), |n| self.switch_name(n));
         format!("link of {lower} ({} side)", id.side().name())
     }
 

@@ -27,8 +27,8 @@ const UNREADABLE: [u32; 2] = [8, 4160];
 
 /// An end of a link whose data link layer is not riser's.
 pub(super) struct FrameEnd {
-    /// Index of the port.
-    port: usize,
+    /// The port.
+    port: PortId,
     slot: u32,
     /// NEXT_TRANSMIT_SEQ, by the TLPs that it has sent.
     next_transmit: u16,
@@ -44,7 +44,7 @@ pub(super) struct FrameEnd {
 }
 
 impl FrameEnd {
-    pub(super) fn new(port: usize, slot: usize) -> FrameEnd {
+    pub(super) fn new(port: PortId, slot: usize) -> FrameEnd {
         FrameEnd {
             port,
             slot: slot as u32,
@@ -85,7 +85,13 @@ impl FrameEnd {
         if is_new {
             self.next_transmit = (sequence + 1) % SEQUENCES;
             tlp.account = answered(&mut self.asked, tlp);
-            *sent = (ledger.leaving(now, self.slot as usize, tlp.class(), tlp), tlp.class());
+            let account = match tlp.class() {
+                Class::Completion => ledger.answering(now, tlp),
+                Class::Posted | Class::NonPosted => {
+                    ledger.open(now, self.port.link().0 as usize, self.port.side(), tlp)
+                }
+            };
+            *sent = (account, tlp.class());
         }
         tlp.account = sent.0;
     }
@@ -134,11 +140,11 @@ impl Fabric {
     }
 
     pub(super) fn frame_end(&self, port: usize) -> Option<&FrameEnd> {
-        self.frame_ends.iter().find(|end| end.port == port)
+        self.frame_ends.iter().find(|end| end.port.index() == port)
     }
 
     pub(super) fn frame_end_mut(&mut self, port: usize) -> Option<&mut FrameEnd> {
-        self.frame_ends.iter_mut().find(|end| end.port == port)
+        self.frame_ends.iter_mut().find(|end| end.port.index() == port)
     }
 
     /// The slot above the carrier at `index` has had an input: it may have a frame, or request Recovery.
@@ -149,6 +155,7 @@ impl Fabric {
         if frames.is_some_and(|frames| frames.poll_retrain()) {
             self.recover(index);
         }
+        self.poll_design(n as usize);
     }
 
     /// The carrier at `index` sends the link into Recovery.
@@ -207,7 +214,7 @@ impl Fabric {
         let now = self.now;
         let id = self.ports[index].id;
         let Ok([state, peer]) = self.ports.get_disjoint_mut([index, id.peer().index()]) else { return };
-        let Some(end) = self.frame_ends.iter_mut().find(|end| end.port == index) else { return };
+        let Some(end) = self.frame_ends.iter_mut().find(|end| end.port == id) else { return };
         let Ok((mut frame, integrity)) = raw.decode(&end.payloads) else {
             end.unreadable += 1;
             let [least, most] = UNREADABLE;
@@ -257,7 +264,7 @@ impl Fabric {
         if odd.dropped {
             return;
         }
-        let end = self.frame_ends.iter_mut().find(|end| end.port == index);
+        let end = self.frame_ends.iter_mut().find(|end| end.port == id);
         if let (Frame::Tlp { sequence, tlp }, Some(end)) = (frame, end)
             && !harm.is_some_and(Harm::is_damage)
         {

@@ -247,6 +247,7 @@ impl Fabric {
             return;
         }
         self.last_progress = self.now;
+        let is_design = self.step_design(id);
         let host = &mut self.hosts[id];
         let Some(program) = &mut host.program else {
             // No program takes the interrupts.
@@ -254,7 +255,9 @@ impl Fabric {
             return;
         };
         let mut touched = std::mem::take(&mut self.touched);
-        program.step(self.now, &mut host.root, &mut touched);
+        if !is_design {
+            program.step(self.now, &mut host.root, &mut touched);
+        }
         let wakes = program.wakes(self.now);
         let ends = host.outcome.is_none() && program.outcome().is_some();
         if ends {

@@ -97,6 +97,12 @@ impl Fabric {
     /// Fails if there is no such host.
     pub fn reset_host(&mut self, host: HostId) -> Result<(), NoHost> {
         self.root_of(host)?;
+        if let Some((link, slot)) = self.design_link(host) {
+            self.hold(link, Held::RESET, true, false);
+            self.power_on(link);
+            self.slots[slot].device.power_on(self.now);
+            self.hold(link, Held::RESET, false, false);
+        }
         for n in 0..self.hosts[host].root_ports.len() {
             let link = self.ports[self.hosts[host].root_ports[n]].id.link();
             self.hold(link, Held::RESET, true, false);
@@ -277,8 +283,9 @@ impl Fabric {
             let is_lost = |lost: &Lost| lost.sequence.is_none_or(|n| !at_other_end.contains(&n));
             lost.into_iter().filter(is_lost).for_each(|lost| self.end_lost(index, &lost));
         }
-        if let Some(end) = self.frame_end_mut(ends[1]) {
-            end.take_down(&received[0]).into_iter().for_each(|account| self.ledger.drop(account));
+        for (index, at_other_end) in ends.into_iter().zip(received.iter().rev()) {
+            let lost = self.frame_end_mut(index).map(|end| end.take_down(at_other_end));
+            lost.into_iter().flatten().for_each(|account| self.ledger.drop(account));
         }
         if let Owner::Slot(n) = self.ports[ends[1]].owner {
             for held in self.slots[n as usize].drop_held() {

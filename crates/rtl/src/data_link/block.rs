@@ -2,17 +2,15 @@
 //! `riser_link_frames` around a data link layer in RTL: frames of the link on one side; on the other, TLPs with their
 //! credits and flow control. Independent of the library and of time.
 
-use super::beats::{Beat, Gather, PHY_BYTES, split};
+use crate::beats::{Beat, FrameBeat, FrameSide, Gather, split};
 use crate::block::Shape;
 use crate::block::link_frames::{Driven, Read};
 use crate::signals::{Inputs, Layout, Outputs};
 use endpoint::Credits;
-use link::{Ending, PortConfig, WireFrame, WireKind};
+use link::{Ending, PortConfig, WireFrame};
 use std::collections::VecDeque;
 use tlp::{Class, FlowControl, FlowControlKind, PayloadPool, Scale, Tlp, Vc};
 
-/// Complete frames that wait for the wire: one more than the one that is next, so that none waits for the RTL.
-const WAITING_FRAMES: usize = 2;
 /// Bits of a class in `init_fc`.
 const FC_BITS: u16 = 24;
 /// Names of the bits of `events`.
@@ -35,13 +33,6 @@ const EVENTS: [&str; 16] = [
     "rtl_tx_overlong",
 ];
 
-/// A beat of a frame for the RTL.
-struct FrameBeat {
-    beat: Beat,
-    is_dllp: bool,
-    ending: Ending,
-}
-
 /// The module.
 pub(super) struct FrameBlock {
     layout: Layout,
@@ -56,16 +47,12 @@ pub(super) struct FrameBlock {
     /// REPLAY_NUM has rolled over, and the fabric does not know it yet.
     pub(super) retrain: bool,
     retrain_before: bool,
-    frames_in: VecDeque<FrameBeat>,
-    frame_out: Gather,
-    pub(super) frames_out: VecDeque<WireFrame>,
+    pub(super) frames: FrameSide,
     tlp_out: VecDeque<Beat>,
     tlp_in: Gather,
     pub(super) tlps_in: VecDeque<Tlp>,
     tlp_seen: u32,
     update: Option<FlowControl>,
-    /// The level of `tx_ready` of frames since the last edge.
-    is_ready: bool,
     driven: Vec<u32>,
     events: [u64; EVENTS.len()],
     pub(super) overflows: u64,
@@ -74,9 +61,10 @@ pub(super) struct FrameBlock {
 
 impl FrameBlock {
     pub(super) fn new(shape: Shape, config: PortConfig) -> FrameBlock {
+        let lanes = usize::from(shape.data_bits / 32);
         FrameBlock {
             layout: Layout::of(shape),
-            lanes: usize::from(shape.data_bits / 32),
+            lanes,
             credits: Credits::new(&config),
             config,
             payloads: PayloadPool::new(),
@@ -85,15 +73,12 @@ impl FrameBlock {
             replay_timer: 0,
             retrain: false,
             retrain_before: false,
-            frames_in: VecDeque::new(),
-            frame_out: Gather::default(),
-            frames_out: VecDeque::new(),
+            frames: FrameSide::new(lanes),
             tlp_out: VecDeque::new(),
             tlp_in: Gather::default(),
             tlps_in: VecDeque::new(),
             tlp_seen: 0,
             update: None,
-            is_ready: false,
             driven: Vec::new(),
             events: [0; EVENTS.len()],
             overflows: 0,
@@ -109,9 +94,7 @@ impl FrameBlock {
     pub(super) fn take_down(&mut self) {
         self.credits = Credits::new(&self.config);
         (self.link_up, self.recovery, self.retrain, self.retrain_before) = (false, false, false, false);
-        self.frames_in.clear();
-        self.frames_out.clear();
-        self.frame_out.reset();
+        self.frames.clear();
         self.tlp_out.clear();
         self.tlp_in.reset();
         self.tlps_in.clear();
@@ -120,26 +103,17 @@ impl FrameBlock {
 
     /// Takes a frame that has arrived.
     pub(super) fn push_frame(&mut self, frame: &WireFrame) {
-        let mut bytes = vec![0; PHY_BYTES];
-        bytes.extend_from_slice(&frame.bytes);
-        let (is_dllp, ending) = (frame.kind == WireKind::Dllp, frame.ending);
-        let beats = split(&bytes, self.lanes).into_iter();
-        self.frames_in.extend(beats.map(|beat| FrameBeat { beat, is_dllp, ending }));
+        self.frames.push(frame);
     }
 
     /// Whether the fabric has something to take.
     pub(super) fn has_output(&self) -> bool {
-        self.retrain || !self.frames_out.is_empty() || !self.tlps_in.is_empty()
+        self.retrain || !self.frames.sent.is_empty() || !self.tlps_in.is_empty()
     }
 
     /// Whether nothing is in flight.
     pub(super) fn is_idle(&self) -> bool {
-        self.frames_in.is_empty()
-            && self.frames_out.is_empty()
-            && !self.frame_out.is_open()
-            && self.tlp_out.is_empty()
-            && !self.tlp_in.is_open()
-            && self.tlps_in.is_empty()
+        self.frames.is_idle() && self.tlp_out.is_empty() && !self.tlp_in.is_open() && self.tlps_in.is_empty()
     }
 
     /// Counted events, and TLPs that arrived without credits.
@@ -170,7 +144,7 @@ impl FrameBlock {
     }
 
     fn take_frame(&mut self, inputs: Inputs<'_>) {
-        if !self.is_ready || !inputs.is(Read::PhyTxValid) {
+        if !inputs.is(Read::PhyTxValid) {
             return;
         }
         let beat = Beat {
@@ -179,10 +153,7 @@ impl FrameBlock {
             is_last: inputs.is(Read::PhyTxEop),
             end: inputs.get(Read::PhyTxEnd),
         };
-        let Some(bytes) = self.frame_out.push(&beat) else { return };
-        let kind = if inputs.is(Read::PhyTxDllp) { WireKind::Dllp } else { WireKind::Tlp };
-        let ending = if inputs.is(Read::PhyTxNullify) { Ending::Nullified } else { Ending::Good };
-        self.frames_out.push_back(WireFrame { kind, bytes: bytes[PHY_BYTES..].to_vec(), ending });
+        self.frames.offer(&beat, inputs.is(Read::PhyTxDllp), inputs.is(Read::PhyTxNullify));
     }
 
     fn take_tlp(&mut self, inputs: Inputs<'_>) {
@@ -239,13 +210,11 @@ impl FrameBlock {
         outputs.set(Driven::LinkUp, (self.link_up && !in_reset).into());
         outputs.set(Driven::Recovery, self.recovery.into());
         outputs.set(Driven::ReplayTimer, self.replay_timer);
-        // A frame that has begun is taken to its end.
-        self.is_ready = self.frame_out.is_open() || self.frames_out.len() < WAITING_FRAMES;
-        outputs.set(Driven::PhyTxReady, self.is_ready.into());
+        outputs.set(Driven::PhyTxReady, self.frames.ready().into());
     }
 
     fn drive_frame(&mut self, outputs: &mut Outputs<'_>) {
-        let next = self.frames_in.pop_front();
+        let next = self.frames.next_beat();
         outputs.set(Driven::PhyRxValid, next.is_some().into());
         let Some(FrameBeat { beat, is_dllp, ending }) = next else { return };
         outputs.set_lanes(Driven::PhyRxData, &beat.lanes);

@@ -2,49 +2,34 @@
 //! A data link layer in RTL below a device of a lab: its library, its clock, and `riser_link_frames` around it, as a
 //! [`DataLink`]. It runs ahead of the fabric while no input can arrive, up to the first edge with an output.
 
-mod beats;
 mod block;
 mod model;
 #[cfg(test)]
 mod tests;
 
 pub use model::RtlLink;
+pub(crate) use model::instance_of;
 
-use crate::clocks::Clocks;
+use crate::engine::Engine;
 use crate::loader::{Answer, Edges, Instance};
 use block::FrameBlock;
 use endpoint::{Clocked, CreditReturn, DataLink, FramePort, LinkCredits, PhyEvent};
-use link::{Notice, WireFrame, symbol_times};
+use link::{Notice, WireFrame};
 use std::collections::VecDeque;
 use tlp::{Class, Duration, Rate, TcSet, Time, Tlp, Vc, Width};
 
-/// Duration of PERST#.
-const RESET: Duration = Duration::from_ns(200);
-/// REPLAY_TIMER in symbol times (`PCIe 5.0 §3.6.2.1`).
-const REPLAY_SYMBOLS: u32 = 24_500;
 /// Interval of UpdateFC, in case one was lost (`PCIe 5.0 §2.6.1.2`).
 const REFRESH: Duration = Duration::from_us(25);
 
 /// A data link layer in RTL.
 struct DataLinkRtl {
-    /// `None`: it was not loaded, or has ended.
-    instance: Option<Instance>,
-    clocks: Clocks,
-    clock_hz: u64,
+    engine: Engine,
     block: FrameBlock,
-    reset_until: Time,
-    /// Time of the last evaluated edges.
-    at: Time,
-    /// Whether the fabric's time is before `at`: outputs must not be visible yet.
-    is_ahead: bool,
-    /// Whether the block has new inputs since then.
-    is_fresh: bool,
     recovery_until: Time,
     refresh_at: Time,
     speed: Option<(Rate, Width)>,
     is_up: bool,
     notices: VecDeque<Notice>,
-    failure: Option<String>,
 }
 
 /// The block at an edge.
@@ -71,61 +56,38 @@ impl Edges for AtEdge<'_> {
 impl DataLinkRtl {
     fn new(instance: Option<Instance>, clock_hz: u64, block: FrameBlock) -> DataLinkRtl {
         DataLinkRtl {
-            instance,
-            clocks: Clocks::new(&[clock_hz]),
-            clock_hz,
+            engine: Engine::new(instance, clock_hz),
             block,
-            reset_until: Time::ZERO + RESET,
-            at: Time::ZERO,
-            is_ahead: false,
-            is_fresh: true,
             recovery_until: Time::ZERO,
             refresh_at: Time::ZERO + REFRESH,
             speed: None,
             is_up: false,
             notices: VecDeque::new(),
-            failure: None,
         }
     }
 
     /// Evaluates edges before `until`, up to one with an output. Returns false if no edge is left.
     fn pass_edges(&mut self, until: Time) -> bool {
-        let evals = self.clocks.before(until);
-        let (Some(instance), false) = (&mut self.instance, evals.is_empty()) else { return false };
         let words = self.block.words();
         let mut edges = AtEdge {
             block: &mut self.block,
-            reset_until: self.reset_until,
+            reset_until: self.engine.reset_until(),
             recovery_until: self.recovery_until,
             refresh_at: &mut self.refresh_at,
         };
-        match instance.run(evals, self.reset_until, words, &mut edges, std::mem::take(&mut self.is_fresh)) {
-            Ok(done) => {
-                let last = evals[..done.evals].last();
-                self.at = last.map_or(self.at, |last| Time::from_ps(last.time_ps));
-                self.clocks.pass(done.evals);
-            }
-            Err(why) => {
-                self.instance = None;
-                self.failure = Some(format!("the design ended in cycle {}: {why}", self.block.cycle));
-            }
-        }
-        true
+        self.engine.pass_edges(until, words, &mut edges)
     }
 
     /// Evaluates all edges up to this time, so that later inputs come after them.
     fn run_to(&mut self, now: Time) {
-        self.is_ahead = false;
-        self.is_fresh = true;
+        self.engine.join();
         while self.pass_edges(now + Duration::from_ps(1)) {}
     }
 
     /// Sets the rate, on which REPLAY_TIMER depends.
     fn set_speed(&mut self, rate: Rate, width: Width) {
         self.speed = Some((rate, width));
-        let limit = u128::from(symbol_times(rate, REPLAY_SYMBOLS).as_ps());
-        let cycles = limit * u128::from(self.clock_hz) / 1_000_000_000_000;
-        self.block.replay_timer = cycles.min(u128::from(u16::MAX)) as u32;
+        self.block.replay_timer = self.engine.replay_timer(rate);
     }
 }
 
@@ -155,16 +117,15 @@ impl FramePort for DataLinkRtl {
     }
 
     fn poll_frame(&mut self, _now: Time) -> Option<WireFrame> {
-        if self.is_ahead { None } else { self.block.frames_out.pop_front() }
+        if self.engine.is_ahead() { None } else { self.block.frames.sent.pop_front() }
     }
 
     fn poll_retrain(&mut self) -> bool {
-        !self.is_ahead && std::mem::take(&mut self.block.retrain)
+        !self.engine.is_ahead() && std::mem::take(&mut self.block.retrain)
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let has_output = self.is_ahead && self.block.has_output();
-        self.instance.as_ref().map(|_| if has_output { self.at } else { self.clocks.next_rise() })
+        self.engine.poll_timeout(self.block.has_output())
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -176,12 +137,12 @@ impl FramePort for DataLinkRtl {
     }
 
     fn clock(&mut self) -> Option<&mut dyn Clocked> {
-        if self.instance.is_some() { Some(self) } else { None }
+        if self.engine.runs() { Some(self) } else { None }
     }
 
     fn power_on(&mut self, now: Time) {
         self.run_to(now);
-        self.reset_until = now + RESET;
+        self.engine.reset(now);
     }
 
     fn counts(&self) -> Vec<(&'static str, u64)> {
@@ -189,7 +150,7 @@ impl FramePort for DataLinkRtl {
     }
 
     fn waits_for(&self) -> Option<String> {
-        self.failure.clone().or_else(|| self.block.credits.waits_for())
+        self.engine.failure(self.block.cycle).or_else(|| self.block.credits.waits_for())
     }
 }
 
@@ -204,7 +165,7 @@ impl DataLink for DataLinkRtl {
     }
 
     fn poll_tlp(&mut self) -> Option<Tlp> {
-        if self.is_ahead { None } else { self.block.tlps_in.pop_front() }
+        if self.engine.is_ahead() { None } else { self.block.tlps_in.pop_front() }
     }
 
     fn return_credits(&mut self, now: Time, credit: CreditReturn) {
@@ -213,7 +174,7 @@ impl DataLink for DataLinkRtl {
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
-        let is_news = !self.is_ahead && !self.is_up && self.block.credits.is_active(Vc::VC0);
+        let is_news = !self.engine.is_ahead() && !self.is_up && self.block.credits.is_active(Vc::VC0);
         let Some((rate, width)) = self.speed.filter(|_| is_news) else { return self.notices.pop_front() };
         self.is_up = true;
         Some(Notice::Up { rate, width })
@@ -222,9 +183,9 @@ impl DataLink for DataLinkRtl {
 
 impl Clocked for DataLinkRtl {
     fn run_ahead(&mut self, until: Time) {
-        let before = self.at;
+        let before = self.engine.at();
         while !self.block.has_output() && self.pass_edges(until) {}
-        self.is_ahead = self.at > before;
+        self.engine.note_ahead(before);
     }
 
     fn shows_credits(&mut self) -> bool {

@@ -6,7 +6,7 @@ use super::block::FrameBlock;
 use crate::block::BlockKind;
 use crate::build;
 use crate::design::{self, Design};
-use crate::loader::{Instance, Loaded};
+use crate::loader::{Instance, LoadError, Loaded};
 use crate::model::{check_link, in_folder};
 use endpoint::{FrameSlot, Joined};
 use plug::site::NativeCode;
@@ -14,6 +14,30 @@ use plug::{Fault, Model, Plugged, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+
+/// Loads the library of the design in the file `path`, if it may run. Otherwise returns why it could not be loaded.
+pub(crate) fn instance_of(
+    design: &Design,
+    path: &Path,
+    site: &Site<'_>,
+) -> Result<(Option<Instance>, Option<LoadError>), Fault> {
+    let at = |message: String| Fault::at("design", message);
+    let library = build::library(&design::folder(path), false);
+    let base = path.parent().unwrap_or(Path::new(""));
+    let fingerprint = build::fingerprint(design, base).map_err(|e| at(e.to_string()))?;
+    match site.native {
+        NativeCode::Allowed => {
+            let loaded = Loaded::open(&library, &fingerprint).map_err(|e| at(e.to_string()))?;
+            let made = in_folder(base, || Instance::create(&loaded, site.seed));
+            let made = made.map_err(|e| at(format!("{}: {e}", base.display())))?;
+            Ok((Some(made.map_err(|e| at(e.to_string()))?), None))
+        }
+        NativeCode::NotLoaded => Ok((None, Loaded::look(&library, &fingerprint).err())),
+        NativeCode::Refused => {
+            Err(at(format!("{}: a lab with a design needs --allow-native", path.display())))
+        }
+    }
+}
 
 /// A data link layer in Verilog below the device of a slot, under Verilator: `data_link = "rtl-link"`. Its design contains
 /// `riser_link_frames`. `riser rtl build` makes its library, whose code runs only with `--allow-native`.
@@ -46,22 +70,7 @@ impl Model for RtlLink {
             )));
         }
         check_link(&design, site)?;
-        let library = build::library(&design::folder(&path), false);
-        let base = path.parent().unwrap_or(Path::new(""));
-        let fingerprint = build::fingerprint(&design, base).map_err(|e| at(e.to_string()))?;
-        let (instance, not_built) = match site.native {
-            NativeCode::Allowed => {
-                let loaded = Loaded::open(&library, &fingerprint).map_err(|e| at(e.to_string()))?;
-                let made = in_folder(base, || Instance::create(&loaded, site.seed));
-                let made = made.map_err(|e| at(format!("{}: {e}", base.display())))?;
-                (Some(made.map_err(|e| at(e.to_string()))?), None)
-            }
-            NativeCode::NotLoaded => (None, Loaded::look(&library, &fingerprint).err()),
-            NativeCode::Refused => {
-                let why = "a lab with a design needs --allow-native";
-                return Err(at(format!("{}: {why}", path.display())));
-            }
-        };
+        let (instance, not_built) = instance_of(&design, &path, site)?;
         let (shape, hz) = (design.shape(), design.block.user_clock_hz);
         let plugged = Plugged::data_link(move |device, config| {
             let link = DataLinkRtl::new(instance, hz, FrameBlock::new(shape, config));

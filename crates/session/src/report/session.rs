@@ -4,7 +4,7 @@
 use super::{DeviceReport, HotPlugReport, LinkReport, Report, directions};
 use crate::session::Session;
 use crate::transactions::transactions;
-use fabric::{Stop, TransactionKind};
+use fabric::{HostId, Stop, TransactionKind};
 use lab::profile::{Aspect, Basis};
 use lab::{LinkInfo, SlotInfo};
 use plug::Shown;
@@ -31,7 +31,11 @@ impl Session {
             links,
             root_complex: *self.fabric.root().counters(),
             memory_system: self.fabric.root().memory_counters().copied(),
-            devices: (0..).zip(&self.slots).map(|(n, slot)| self.device_report(n, slot)).collect(),
+            devices: (0..)
+                .zip(&self.slots)
+                .map(|(n, slot)| self.device_report(n, slot))
+                .chain(self.root_complex_report())
+                .collect(),
         }
     }
 
@@ -55,6 +59,14 @@ impl Session {
             [Aspect::ReadLatency, Aspect::WriteLatency].map(|aspect| self.host_basis.get(aspect));
         let of_host = of_kinds.max().unwrap_or(read.max(write));
         self.slots.iter().filter_map(|slot| slot.basis).fold(of_host, Basis::max)
+    }
+
+    /// Returns the counters of the host's root complex if that is not riser's.
+    fn root_complex_report(&self) -> Option<DeviceReport> {
+        let counts = self.fabric.design_counts(HostId::FIRST)?;
+        let counters = counts.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
+        let (slot, model) = ("root".to_owned(), "root complex".to_owned());
+        Some(DeviceReport { slot, model, basis: None, counters })
     }
 
     fn device_report(&self, n: usize, slot: &SlotInfo) -> DeviceReport {

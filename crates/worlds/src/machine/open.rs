@@ -54,6 +54,7 @@ impl VmHost {
         let place = format!("host {host}");
         let handle = lab.handle_named::<HostPlace>(&place).ok_or_else(|| VmError::NoPlace(place.clone()))?;
         let firmware = match options.direct {
+            true if host == "root" && file.lab.host.root_complex.is_some() => return Err(VmError::NotDirect),
             true => Firmware::Functions(Box::new(FunctionPlacement::new(file, &place)?)),
             false => Firmware::RootPorts(RootPortSetup::new(file, &place)?),
         };

@@ -5,11 +5,15 @@
 
 use super::placing::Placing;
 use config::cap::pcie::device_control::MPS;
+use config::cap::pcie::{self, DEVICE_CAPABILITIES, DEVICE_CONTROL};
+use config::header::CAPABILITIES_POINTER;
 use config::register::put;
 use host::{Cpu, DriverError, HostError};
 use lab::{BuildError, Hierarchy, LabFile, RootPort};
 
 const LOW_HALF: u8 = 0b0011;
+/// Most capabilities of a list; a longer one is a loop.
+const MAX_CAPABILITIES: usize = 48;
 
 /// Firmware that sets up the root ports of a host.
 #[derive(Clone, Debug)]
@@ -37,7 +41,32 @@ impl RootPortSetup {
 }
 
 async fn set_mps(cpu: &Cpu, port: RootPort) -> Result<(), HostError> {
-    let others = cpu.config_read(port.function, port.device_control).await? & !MPS;
-    let value = others | put(MPS, port.mps.encoding().into());
-    cpu.config_write(port.function, port.device_control, LOW_HALF, value).await
+    let (at, mps) = match port.device_control {
+        Some(at) => (at, port.mps.encoding().into()),
+        None => match find_device_control(cpu, port).await? {
+            Some(found) => found,
+            None => return Ok(()),
+        },
+    };
+    let others = cpu.config_read(port.function, at).await? & !MPS;
+    cpu.config_write(port.function, at, LOW_HALF, others | put(MPS, mps)).await
+}
+
+/// Searches the capability list of a root port that is not riser's. Returns its Device Control register, and the largest payload that
+/// it and all components below it support.
+async fn find_device_control(cpu: &Cpu, port: RootPort) -> Result<Option<(u16, u32)>, HostError> {
+    let mut next = cpu.config_read(port.function, CAPABILITIES_POINTER).await? & 0xfc;
+    for _ in 0..MAX_CAPABILITIES {
+        if next == 0 {
+            return Ok(None);
+        }
+        let at = (next / 4) as u16;
+        let first = cpu.config_read(port.function, at).await?;
+        if first as u8 == pcie::ID {
+            let supported = cpu.config_read(port.function, at + DEVICE_CAPABILITIES).await? & 0b111;
+            return Ok(Some((at + DEVICE_CONTROL, supported.min(port.mps.encoding().into()))));
+        }
+        next = first >> 8 & 0xfc;
+    }
+    Ok(None)
 }

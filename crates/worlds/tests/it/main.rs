@@ -12,6 +12,7 @@ mod nettlp;
 mod nettlp_devices;
 mod reference;
 mod rtl_link;
+mod rtl_root;
 mod served;
 mod shipped;
 mod vmd;

@@ -206,13 +206,14 @@ fn number(text: &str) -> i128 {
 fn reader_enforces_limits_of_the_page() {
     let mut checked = 0;
     // Some limits depend on other keys. The limits of an address depend on its slot, of a flow's request size on the
-    // kind, of a step's keys on the step and the device. Tests of riser-cli check these. A slot with a design needs the
-    // design's file: see the tests of designs in riser-cli.
+    // kind, of a step's keys on the step and the device. Tests of riser-cli check these. A slot or host with a design
+    // needs the design's file: see the tests of designs in riser-cli, and `rtl_root`.
     let elsewhere = |row: &Row| {
         row.key == "address"
             || row.section.contains("flow") && row.key == "size_bytes"
             || row.section.ends_with(".step]]")
             || row.section == "[slot.rtl]"
+            || row.section == "[host.rtl-root-complex]"
     };
     for row in rows().iter().filter(|r| r.kind == "integer" && !elsewhere(r)) {
         // As "powers of two, 4 to 128", or "multiples of 8, 8 to 1024".

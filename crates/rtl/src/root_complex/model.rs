@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lab settings of a root complex in RTL.
+
+use super::block::RootBlock;
+use super::{Bus, RootPort, RootRtl};
+use crate::block::BlockKind;
+use crate::data_link::instance_of;
+use crate::design::Design;
+use crate::engine::Engine;
+use crate::model::check_link;
+use endpoint::FrameSlot;
+use host::LinkHolds;
+use host::firmware::Window;
+use plug::plugged::RootComplexEnd;
+use plug::{Fault, Model, Plugged, Site};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::rc::Rc;
+use tlp::{Duration, Time};
+
+/// Addresses of device memory that the design must decode.
+const MEMORY32: Window = Window { base: 0xc000_0000, size: 0x2000_0000 };
+const MEMORY64: Window = Window { base: 0xe0_0000_0000, size: 0x10_0000_0000 };
+
+/// A root complex in Verilog with one root port, under Verilator: `root_complex = "rtl-root-complex"`. Its design contains
+/// `riser_root_complex`. `riser rtl build` makes its library, whose code runs only with `--allow-native`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["design"]))]
+pub struct RtlRootComplex {
+    /// File of the design: a path relative to the lab file.
+    pub design: String,
+    /// Time from a burst of the root complex to memory's answer, in nanoseconds.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub memory_latency_ns: u32,
+    /// Time without a handshake after which an access of the host fails and the bus is given up, in microseconds.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub access_timeout_us: u32,
+}
+
+impl Default for RtlRootComplex {
+    /// The root complex of `rtl/pcie_stack` gives up a request after 20 ms.
+    fn default() -> RtlRootComplex {
+        RtlRootComplex { design: String::new(), memory_latency_ns: 100, access_timeout_us: 50_000 }
+    }
+}
+
+impl Model for RtlRootComplex {
+    const NAME: &'static str = "rtl-root-complex";
+    const IS_ROOT_COMPLEX: bool = true;
+
+    fn check_together(&self) -> Result<(), Fault> {
+        match self.design.is_empty() {
+            true => Err(Fault::at("design", "design is missing; expected the path of a design's file")),
+            false => Ok(()),
+        }
+    }
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let at = |message: String| Fault::at("design", message);
+        let path = site.folder.path().join(&self.design);
+        let design = Design::read(&path).map_err(|e| at(e.to_string()))?;
+        if design.block.kind != BlockKind::RootComplex {
+            return Err(at(format!(
+                "{}: block.kind of another kind; expected \"root-complex\"",
+                path.display()
+            )));
+        }
+        check_link(&design, site)?;
+        let (instance, not_built) = instance_of(&design, &path, site)?;
+        let engine = Engine::new(instance, design.block.user_clock_hz);
+        let latency = engine.cycles(Duration::from_ns(self.memory_latency_ns.into()));
+        let most_cycles = engine.cycles(Duration::from_us(self.access_timeout_us.into()));
+        let block = RootBlock::new(design.shape(), latency, most_cycles);
+        let (recovery_until, holds) = (Time::ZERO, LinkHolds::default());
+        let rtl = Rc::new(RefCell::new(RootRtl { engine, block, recovery_until, holds }));
+        let end = RootComplexEnd {
+            frames: Box::new(FrameSlot::new(RootPort(Rc::clone(&rtl)))),
+            bus: Box::new(Bus(rtl)),
+            memory32: MEMORY32,
+            memory64: MEMORY64,
+        };
+        Ok(Plugged::root_complex(end).warning(not_built.map(|why| why.to_string())))
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The root complex of `rtl/pcie_stack` under Verilator below the simulated host: firmware enumerates its root port and the device at its
+//! link, and the device's driver checks every byte of DMA.
+
+use fabric::{HostId, Limits, LinkId, PortId, Side, Stop};
+use lab::{BuildOptions, LabFile, parse};
+use plug::site::NativeCode;
+use riser_worlds::models;
+use session::Session;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const HOST: &str = "version = 1\nlimit_us = 20000\n[host]\nroot_complex = \"rtl-root-complex\"\n\
+    [host.rtl-root-complex]\ndesign = \"lab/root_link.toml\"\n";
+const SLOT: &str = "[[slot]]\nname = \"device\"\ndevice = \"endpoint-test\"\n";
+const TEST: &str = "[slot.endpoint-test]\nsizes_bytes = [1, 1024, 1025, 9001]\n";
+
+/// Copies the RTL to `folder`, and builds the libraries of these designs.
+fn build(folder: &Path, designs: &[&str]) {
+    let from = testkit::root().join("rtl/pcie_stack");
+    for part in ["", "lab"] {
+        fs::create_dir_all(folder.join(part)).unwrap();
+        for entry in fs::read_dir(from.join(part)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|e| e == "sv" || e == "svh" || e == "toml") {
+                fs::copy(&path, folder.join(part).join(path.file_name().unwrap())).unwrap();
+            }
+        }
+    }
+    for design in designs {
+        let file = folder.join("lab").join(design);
+        rtl::build(&file, &rtl::Options::default(), &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+fn file(folder: &Path, text: &str) -> Result<LabFile, String> {
+    let lab = parse(&models(), &folder.join("lab.toml"), text).map_err(|e| e.to_string())?;
+    Ok(LabFile { lab, base: folder.into() })
+}
+
+/// Runs a lab to its end; returns the session.
+fn run(folder: &Path, text: &str) -> Session {
+    let file = file(folder, text).unwrap_or_else(|e| panic!("{e}"));
+    let mut session = Session::with(&file, BuildOptions::native(NativeCode::Allowed)).unwrap();
+    let stop = session.fabric.run(Limits::default());
+    assert_eq!(stop, Stop::Finished, "{text}: {:?}", session.fabric.design_counts(HostId::FIRST));
+    session
+}
+
+fn count(session: &Session, name: &str) -> u64 {
+    let counts = session.fabric.design_counts(HostId::FIRST).unwrap();
+    counts.iter().find(|(counted, _)| *counted == name).map_or(0, |(_, n)| *n)
+}
+
+#[test]
+#[ignore = "of .ci/long stack"]
+fn firmware_and_driver_work_below_rtl_root_complex() {
+    if Command::new("verilator").arg("--version").output().is_err() {
+        println!("skipped: no verilator");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    build(folder, &["root_link.toml", "frame_link.toml"]);
+    let plain = run(folder, &format!("{HOST}{SLOT}{TEST}"));
+    for name in
+        ["rtl_bad_lcrc", "rtl_replays", "rtl_malformed_length", "rtl_bus_refused", "rtl_memory_errors"]
+    {
+        assert_eq!(count(&plain, name), 0, "{name}");
+    }
+    let device = *plain.fabric.port_counters(PortId::new(LinkId(0), Side::Device));
+    assert!(count(&plain, "rtl_tlps_received") == device.tlps && device.tlps > 400);
+
+    // Bit errors: both ends replay, and the driver still finds every byte.
+    let errors = run(folder, &format!("{HOST}[link]\nbit_error_rate = 2e-5\n{SLOT}{TEST}"));
+    assert!(count(&errors, "rtl_bad_lcrc") > 0 && count(&errors, "rtl_replays") > 0);
+
+    // RTL at both ends of the link.
+    let both = format!(
+        "{HOST}{SLOT}data_link = \"rtl-link\"\n[slot.rtl-link]\ndesign = \"lab/frame_link.toml\"\n{TEST}"
+    );
+    let both = run(folder, &both);
+    assert_eq!(count(&both, "rtl_tlps_received"), count(&plain, "rtl_tlps_received"));
+
+    // A switch of riser's below the RTL, with two devices.
+    let switch = "[[switch]]\nname = \"switch\"\n\
+        [[slot]]\nname = \"one\"\nparent = \"switch\"\ndevice = \"endpoint-test\"\nendpoint-test.sizes_bytes = [2000]\n\
+        [[slot]]\nname = \"two\"\nparent = \"switch\"\ndevice = \"memory\"\n";
+    run(folder, &format!("{HOST}{switch}"));
+
+    // The same run gives the same counters.
+    let again = run(folder, &format!("{HOST}{SLOT}{TEST}"));
+    assert_eq!(plain.fabric.design_counts(HostId::FIRST), again.fabric.design_counts(HostId::FIRST));
+}
+
+#[test]
+fn keys_that_do_not_fit_a_root_complex_in_rtl_are_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    build(folder.path(), &[]);
+    let second = "[[slot]]\nname = \"other\"\ndevice = \"memory\"\n";
+    let in_host = |key: &str| HOST.replace("[host]\n", &format!("[host]\n{key}\n"));
+    let rows = [
+        (format!("{HOST}{SLOT}{second}"), "2 slots and switches below it; expected 1"),
+        (in_host("iommu = \"4k\"") + SLOT, "iommu of [host] has no effect"),
+        (in_host("profile = \"xeon-e5-2637v3\"") + SLOT, "profile of [host] has no effect"),
+        (in_host("peer_to_peer = \"split\"") + SLOT, "peer_to_peer of [host] has no effect"),
+        (format!("{HOST}{SLOT}hot_plug = true\n"), "the root port of rtl-root-complex has no slot"),
+        (format!("{HOST}[link]\nflow_control = \"none\"\n{SLOT}"), "flow_control = \"none\"; expected credits"),
+        (format!("{HOST}[link]\nscaled_flow_control = true\n{SLOT}"), "does not offer it, expected false"),
+        (format!("{HOST}[link]\nlanes = 16\n{SLOT}"), "link.lanes 1 to 8"),
+        (HOST.replace("root_link.toml", "frame_link.toml") + SLOT, "expected \"root-complex\""),
+        (HOST.replace("root_link.toml", "none.toml") + SLOT, "none.toml"),
+        (HOST.replace("design = ", "desing = ") + SLOT, "desing"),
+        (format!("{HOST}access_timeout_us = 0\n{SLOT}"), "access_timeout_us"),
+        (format!("{HOST}access_timeout_us = 1000001\n{SLOT}"), "access_timeout_us"),
+        (format!("{HOST}memory_latency_ns = 100001\n{SLOT}"), "memory_latency_ns"),
+        (HOST.replace("root_complex = \"rtl-root-complex\"\n", "") + SLOT, "[host.rtl-root-complex] has no effect"),
+        (format!("version = 1\n[host]\nroot_complex = \"rtl-root-complex\"\n{SLOT}"), "needs [host.rtl-root-complex] with `design`"),
+        (format!("version = 1\n[host]\nroot_complex = \"nvme\"\n{SLOT}"), "unknown root complex `nvme`, expected one of `rtl-root-complex`"),
+        (
+            "version = 1\n[[slot]]\nname = \"device\"\ndevice = \"rtl-root-complex\"\n[slot.rtl-root-complex]\ndesign = \"lab/root_link.toml\"\n".to_owned(),
+            "expected a device",
+        ),
+    ];
+    for (text, expected) in rows {
+        let wrong = file(folder.path(), &text).err().unwrap_or_default();
+        assert!(wrong.contains(expected), "{text}\n{expected}\n{wrong}");
+    }
+}
