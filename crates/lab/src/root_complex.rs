@@ -2,7 +2,7 @@
 //! Checks of a host whose root complex is not riser's: such a root complex has one root port, and the keys of riser's own have no effect.
 
 use crate::host_schema::IommuPages;
-use crate::read::{Checked, Wrong};
+use crate::wrong::{Checked, Wrong};
 use crate::schema::{FlowControl, Lab};
 use crate::tree::Tree;
 use fabric::{HostId, PeerToPeer};
