@@ -12,9 +12,7 @@ use crate::wrong::{Checked, Place, Wrong, check_known, found, wrong};
 use crate::{deferrable, faults, host_schema, links, profile, tables, unused};
 use fabric::Window;
 use host::firmware::HostMap;
-use plug::file::{
-    FileError, FileErrors, Folder, Overrides, Schema, Source, Unread, place_of,
-};
+use plug::file::{FileError, FileErrors, Folder, Overrides, Schema, Source, Unread, place_of};
 use plug::site::NativeCode;
 use plug::{End, FixedBar, MemoryKind, Models, RunContext};
 use std::collections::BTreeSet;

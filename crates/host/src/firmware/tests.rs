@@ -55,7 +55,7 @@ fn parse(bdf: &str) -> Bdf {
 }
 
 /// Runs firmware below invisible root ports, one after the other. Also returns the simulated time that this took.
-fn run(bus: &mut Bus, ports: &[HostMap]) -> (Result<Vec<FoundFunction>, DriverError>, Time) {
+fn run(bus: &mut Bus, ports: &[HostMap]) -> (Result<Vec<FoundFunction>, String>, Time) {
     let (ports, found) = (ports.to_vec(), Rc::new(RefCell::new(Vec::new())));
     let result = Rc::clone(&found);
     let mut program = AsyncProgram::new(HostMemory::new(4096, 0).unwrap(), |cpu| async move {
@@ -67,7 +67,7 @@ fn run(bus: &mut Bus, ports: &[HostMap]) -> (Result<Vec<FoundFunction>, DriverEr
             }
             result.borrow_mut().extend(system.functions().map(|f| FoundFunction { port, ..f.found }));
         }
-        Ok::<(), DriverError>(())
+        Ok::<(), String>(())
     });
     let (pool, mut now) = (PayloadPool::new(), Time::ZERO);
     loop {
@@ -76,7 +76,7 @@ fn run(bus: &mut Bus, ports: &[HostMap]) -> (Result<Vec<FoundFunction>, DriverEr
             program.handle(now, input);
         }
         if let Some(outcome) = program.outcome() {
-            return (outcome.map(|()| found.take()), now);
+            return (outcome.map(|()| found.take()).map_err(|e| e.to_string()), now);
         }
         now = program.poll_timeout().expect("firmware waits for an answer or for time");
         program.handle(now, HostInput::Timer);

@@ -3,7 +3,7 @@
 //! changes are
 //! recorded inputs.
 
-use super::error::{CABLE_FORM, VmCommandError};
+use super::error::VmCommandError;
 use devices::ethernet::{Cable, FrameFromWire, LinkInput, MAX_FRAMES_TO_WIRE, NetInterface};
 use session::external::{Driver, Handle};
 use std::io;
@@ -107,7 +107,7 @@ fn tell_link(lab: &mut Driver, from: &Handle<Cable>, to: &Handle<Cable>) {
     }
 }
 
-/// Carries out [`CABLE_FORM`] with the arguments `words`.
+/// Carries out the command `cable` with the arguments `words`.
 ///
 /// # Errors
 /// The command is invalid.

@@ -410,10 +410,10 @@ pub(super) trait Serve {
 }
 
 /// Runs a program on this host to its end. Also returns the simulated time that this took.
-pub(super) fn run<T: 'static, E: Into<DriverError>, F>(
+pub(super) fn run<T: 'static, E: Into<String>, F>(
     host: &mut impl Serve,
     program: impl FnOnce(Cpu) -> F,
-) -> (Result<T, DriverError>, Time)
+) -> (Result<T, String>, Time)
 where
     F: Future<Output = Result<T, E>> + 'static,
 {
@@ -423,7 +423,7 @@ where
         let future = program(cpu);
         async move {
             *kept.borrow_mut() = Some(future.await.map_err(Into::into)?);
-            Ok::<(), DriverError>(())
+            Ok::<(), String>(())
         }
     });
     let (pool, mut now) = (PayloadPool::new(), Time::ZERO);
@@ -434,7 +434,8 @@ where
             }
         }
         if let Some(outcome) = program.outcome() {
-            return (outcome.map(|()| result.take().expect("it has ended")), now);
+            let outcome = outcome.map(|()| result.take().expect("it has ended"));
+            return (outcome.map_err(|e| e.to_string()), now);
         }
         now = program.poll_timeout().expect("firmware waits for an answer or for time");
         program.handle(now, HostInput::Timer);

@@ -14,7 +14,7 @@ use mock::{Host, Node, run};
 use tlp::Time;
 
 /// Enumerates this host by this map.
-fn enumerate_on(host: &mut Host, map: &HostMap) -> (Result<System, DriverError>, Time) {
+fn enumerate_on(host: &mut Host, map: &HostMap) -> (Result<System, String>, Time) {
     let map = map.clone();
     run(host, |cpu| async move { enumerate_host(&cpu, &map).await })
 }

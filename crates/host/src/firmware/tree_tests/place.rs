@@ -235,7 +235,7 @@ pub(super) fn rescanned(
     host: &mut Host,
     mut system: System,
     bridge: &str,
-) -> Result<(System, Rescan), DriverError> {
+) -> Result<(System, Rescan), String> {
     let bridge = bdf(bridge);
     run(host, move |cpu| async move {
         let change = rescan(&cpu, &mut system, bridge).await?;
