@@ -95,6 +95,7 @@ fn debian_packages_have_files_and_dependencies() {
                 "./usr/share/doc/riser/examples/labs/ping.toml",
                 "./usr/share/doc/riser/examples/native/scrambler.c",
                 "./usr/share/doc/riser/examples/rtl/scratch-lab.toml",
+                "./usr/share/doc/riser/examples/drivers/linux/Kbuild",
             ][..],
             "libc6 (>= 2.",
         ),
@@ -181,7 +182,9 @@ fn release_test_runs_commands_of_installation_page() {
     let page = fs::read_to_string(root().join("docs/start/install.md")).unwrap();
     let script = fs::read_to_string(root().join("scripts/release/test.sh")).unwrap();
     for command in [
+        "python3 -m venv ~/venv",
         "pip install riser-*.whl",
+        "$VIRTUAL_ENV/share/doc/riser/examples",
         "apt install ./riser_*.deb",
         "tar xzf riser-*-linux.tar.gz -C ~/.local --strip-components=1",
     ] {
