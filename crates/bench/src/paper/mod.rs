@@ -132,7 +132,7 @@ pub struct Experiment {
     run: Run,
 }
 
-/// Where a figure comes from.
+/// Origin of a figure.
 enum Run {
     /// A simulation.
     Here(fn(&Effort) -> Result<Report, PaperError>),

@@ -90,11 +90,16 @@ fn params() -> Result<Params, PaperError> {
     Params::new(3, 8, 256, 512, 64).map_err(|e| PaperError::Lab(e.to_string()))
 }
 
-/// Returns the closed form of a NIC with interrupt addresses below 4 GiB, as on x86.
-fn description(nic: &Nic) -> Result<Description, PaperError> {
+/// Returns the closed form of a NIC.
+fn closed_form(nic: &Nic) -> Result<Description, PaperError> {
     let fail = |why: String| PaperError::Lab(format!("{}: {why}", nic.closed_form));
     let shipped = Shipped::find(nic.closed_form).ok_or_else(|| fail("no such closed form".into()))?;
-    let mut description = Description::parse(shipped.text).map_err(|e| fail(e.to_string()))?;
+    Description::parse(shipped.text).map_err(|e| fail(e.to_string()))
+}
+
+/// Returns the closed form of a NIC with interrupt addresses below 4 GiB, as on x86.
+fn description(nic: &Nic) -> Result<Description, PaperError> {
+    let mut description = closed_form(nic)?;
     for interrupt in description.transactions.iter_mut().filter(|t| t.kind == Kind::Interrupt) {
         interrupt.addressing = Some(Addressing::A32);
     }
@@ -130,7 +135,6 @@ pub(super) fn nics(effort: &Effort) -> Result<Report, PaperError> {
         format!("{} {percent:+.1} % at {size} B", nic.name)
     });
     let differences = differences.collect::<Vec<_>>().join(", ");
-    let verdict = verdict(&curves)?;
     let mut lines = Vec::new();
     for (nic, curve) in NICS.iter().zip(&curves) {
         lines.push(Line::riser(format!("{}, ideal host", nic.name), curve.ideal.clone()));
@@ -141,7 +145,7 @@ pub(super) fn nics(effort: &Effort) -> Result<Report, PaperError> {
     let table =
         |(nic, curve): (&Nic, Curve)| Table { title: nic.name.into(), columns: COLUMNS, rows: curve.rows };
     Ok(Report {
-        verdict,
+        verdict: verdict()?,
         labs: NICS.iter().map(|nic| nic.lab).collect(),
         tables: NICS.iter().zip(curves).map(table).collect(),
         notes: vec![
@@ -157,30 +161,31 @@ pub(super) fn nics(effort: &Effort) -> Result<Report, PaperError> {
     })
 }
 
-/// Compares the rates of the link, the order of the NICs, and the size from which the simple NIC keeps up with Ethernet.
-fn verdict(curves: &[Curve]) -> Result<Verdict, PaperError> {
-    let at = |points: &[(f64, f64)], size: f64| {
-        points.iter().find(|point| point.0 == size).map_or(f64::NAN, |point| point.1)
-    };
+/// Compares the rates of the link and of the NICs, by the paper's own model.
+fn verdict() -> Result<Verdict, PaperError> {
+    let failed = |e: model::ModelError| PaperError::Lab(e.to_string());
     let params = params()?;
-    let of = |size| model::published(&params, Transfer::of(size)).map_err(|e| PaperError::Lab(e.to_string()));
-    let (usable, last) = (of(1024)?, f64::from(SIZES[SIZES.len() - 1]));
+    let link = |size| model::published(&params, Transfer::of(size)).map_err(failed);
+    let rate = |nic: &Nic, size| -> Result<f64, PaperError> {
+        let throughput = closed_form(nic)?.throughput(&params, Form::Published, Packeting::Both, size);
+        Ok(throughput.map_err(failed)?.throughput_gbps)
+    };
+    let usable = link(1024)?;
     let numbers = published::pcie_bench("figure1")?.compare_all(&[
         ("raw", params.raw_gbps()),
         ("tlp", usable.tlp_gbps),
         ("usable", usable.read_write_gbps),
     ])?;
-    let closed: Vec<f64> = curves.iter().rev().map(|curve| at(&curve.closed, 512.0)).collect();
-    let order = [vec![of(512)?.read_write_gbps], closed].concat();
-    let mut shapes = vec![Shape::order("at 512 B: link > DPDK driver > kernel driver > simple NIC", &order)];
-    if let Some(simple) = curves.first() {
-        let pair = |points: &[(f64, f64)], size| (at(&simple.ethernet, size), at(points, size));
-        let (below, above) = (pair(&simple.ideal, 512.0), pair(&simple.ideal, last));
-        shapes.push(Shape::above(
-            "the simple NIC is below 40G Ethernet at 512 B, and above it for large frames",
-            &[below, (above.1, above.0)],
-        ));
-    }
+    let [simple, kernel, dpdk] = &NICS;
+    let order = [link(512)?.read_write_gbps, rate(dpdk, 512)?, rate(kernel, 512)?, rate(simple, 512)?];
+    let line = f64::from(ETHERNET_GBPS);
+    let shapes = vec![
+        Shape::order("at 512 B: link > DPDK driver > kernel driver > simple NIC", &order),
+        Shape::above(
+            "the simple NIC is below 40 Gb/s at 512 B and above it at 1024 B",
+            &[(line, rate(simple, 512)?), (rate(simple, 1024)?, line)],
+        ),
+    ];
     Ok(Verdict::of(shapes, numbers))
 }
 

@@ -193,7 +193,7 @@ fn bandwidth_drops_after_each_full_payload() {
     }
     // The lab turns ECRC on: 256 B have a header of 12 B, an ECRC, and 8 B of framing and LCRC, besides DLLPs.
     let share = at(256.0, "total_gbps") / at(256.0, "effective_gbps");
-    assert!(share > 280.0 / 256.0 && share < 282.0 / 256.0, "{share}");
+    assert!((280.0..282.0).contains(&(share * 256.0)), "{share}");
     assert_eq!(report.verdict.outcome, Outcome::Reproduced, "{:?}", report.verdict);
 }
 
@@ -219,7 +219,7 @@ fn distant_nic_waits_for_control() {
     assert_snapshot!(text(&report));
 }
 
-/// A figure that needs other tools is in the list, says what it needs, and does not count as reproduced.
+/// The list has figures of other tools. Their reports name these tools, and do not count as reproduced.
 #[test]
 fn figures_of_other_tools_name_what_they_need() {
     for (name, needs) in [
