@@ -12,7 +12,7 @@ CORES = {
     "one": {"DOWNSTREAM": 1},
     "two": {"DOWNSTREAM": 2, "MAX_PAYLOAD": 256},
     "four": {"DOWNSTREAM": 4, "DATA_WIDTH": 128, "MAX_PAYLOAD": 128},
-    "six": {"DOWNSTREAM": 6, "DATA_WIDTH": 512, "MAX_PAYLOAD": 512},
+    "wide": {"DOWNSTREAM": 3, "DATA_WIDTH": 512, "MAX_PAYLOAD": 512},
 }
 LINKS = {"links": {"DOWNSTREAM": 2, "DATA_WIDTH": 128}, "links_wide": {"DOWNSTREAM": 3, "DATA_WIDTH": 256, "RX_P_HEADERS": 32, "RX_P_DATA": 256}}
 EVENTS = "posted_ur request_ur unexpected config message marked".split()
