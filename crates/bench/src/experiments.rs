@@ -313,7 +313,13 @@ const DMA_OFFSETS: [u32; 15] = [0, 1, 2, 3, 4, 6, 8, 12, 16, 20, 25, 32, 41, 48,
 const OFFSET_SIZES: [u32; 7] = [64, 128, 256, 407, 416, 1024, 2048];
 
 /// A row without offsets.
-const fn row(test: Test, pattern: Pattern, cache: Cache, window_bytes: u64, size_bytes: u32) -> Key {
+pub(crate) const fn row(
+    test: Test,
+    pattern: Pattern,
+    cache: Cache,
+    window_bytes: u64,
+    size_bytes: u32,
+) -> Key {
     Key { test, pattern, cache, host_offset_bytes: 0, device_offset_bytes: 0, window_bytes, size_bytes }
 }
 

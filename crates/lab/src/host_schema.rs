@@ -6,6 +6,7 @@ use crate::read::{Checked, Wrong};
 use crate::schema::Host;
 use fabric::HostProfile;
 use fabric::profile::{HostSettings, PageSize};
+use host::firmware::EcrcPolicy;
 use plug::FunctionId;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -27,6 +28,29 @@ pub enum IommuPages {
     /// 1 GiB if the profile's IOMMU supports them, otherwise 4 KiB.
     #[serde(rename = "1g")]
     Gib1,
+}
+
+/// Functions whose TLPs have an ECRC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ecrc {
+    /// None.
+    Off,
+    /// Root ports.
+    RootPorts,
+    /// Functions of devices.
+    Devices,
+    /// Root ports and functions of devices.
+    All,
+}
+
+impl Ecrc {
+    const fn policy(self) -> EcrcPolicy {
+        EcrcPolicy {
+            root_ports: matches!(self, Ecrc::RootPorts | Ecrc::All),
+            devices: matches!(self, Ecrc::Devices | Ecrc::All),
+        }
+    }
 }
 
 /// Memory that a function may access by DMA. A request outside of its windows is completed with UR and counted as a
@@ -88,7 +112,8 @@ pub(crate) fn apply(host: &Host, profile: HostProfile) -> HostProfile {
         memory_socket: *host.memory_socket.get_ref(),
         program_socket: *host.program_socket.get_ref(),
     };
-    let mut profile = HostProfile { settings, ..profile };
+    let ecrc = host.ecrc.map_or(profile.ecrc, Ecrc::policy);
+    let mut profile = HostProfile { settings, ecrc, ..profile };
     if let (Some(iommu), Some(shared)) = (&mut profile.iommu, &host.iotlb_shared) {
         iommu.shared = *shared.get_ref();
     }

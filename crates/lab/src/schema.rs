@@ -4,7 +4,7 @@
 pub use crate::fault_schema::{
     Fault, FaultDirection, FaultFrames, FaultKind, FaultStatus, Outage, OutageKind,
 };
-pub use crate::host_schema::{IommuPages, IommuWindow};
+pub use crate::host_schema::{Ecrc, IommuPages, IommuWindow};
 pub use crate::link_schema::{
     Arbitration, FlowControl, LinkChange, ReplayCursor, ReplayTimer, VirtualChannel,
 };
@@ -186,6 +186,8 @@ pub struct Host {
     /// Whether all root ports share one IOTLB, or each root port has its own. Default: from the profile.
     #[schemars(with = "Option<bool>")]
     pub iotlb_shared: Option<Spanned<bool>>,
+    /// Functions whose TLPs have an ECRC. Default: from the profile.
+    pub ecrc: Option<Ecrc>,
     /// DMA windows of single functions.
     #[schemars(with = "Vec<IommuWindow>")]
     pub iommu_window: Vec<Spanned<IommuWindow>>,
@@ -211,6 +213,7 @@ impl Default for Host {
             peer_to_peer: PeerToPeer::default(),
             iommu: Spanned::new(0..0, IommuPages::default()),
             iotlb_shared: None,
+            ecrc: None,
             iommu_window: Vec::new(),
             device_socket: Spanned::new(0..0, 0),
             memory_socket: Spanned::new(0..0, 0),

@@ -29,6 +29,7 @@
 
 mod bandwidth;
 mod device;
+mod encapsulation;
 mod ethernet;
 mod exact;
 mod inflight;
@@ -44,6 +45,7 @@ pub use device::{
     Description, DescriptionError, Kind, Length, PacketLoad, Packeting, SHIPPED, Shipped, Side, Throughput,
     Transaction,
 };
+pub use encapsulation::encapsulated_gbps;
 pub use ethernet::{FCS_BYTES, FRAME_BYTES, ethernet_gbps, packet_ns};
 pub use exact::{Dllps, Measured, exact, exact_writing};
 pub use inflight::{IOMMU_MISS_NS, InFlight, QUOTED, Quoted, in_flight};

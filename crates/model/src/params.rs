@@ -47,6 +47,9 @@ pub enum ModelError {
     /// Invalid size of an Ethernet frame.
     #[error("frame of {0} B: expected {min} to {max}, FCS included", min = FRAME_BYTES.start(), max = FRAME_BYTES.end())]
     FrameSize(u32),
+    /// Invalid size of a TLP's data.
+    #[error("TLP data of {0} B: expected 1 to 4096")]
+    TlpData(u32),
     /// The offset is not within a page.
     #[error("offset of {0} bytes: expected 0 to {max}", max = PAGE_BYTES - 1)]
     Offset(u32),
@@ -84,7 +87,7 @@ impl Addressing {
         }
     }
 
-    const fn request_header_bytes(self) -> u32 {
+    pub(crate) const fn request_header_bytes(self) -> u32 {
         match self {
             Addressing::A32 => 12,
             Addressing::A64 => 16,

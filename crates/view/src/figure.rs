@@ -101,7 +101,35 @@ pub struct FigurePage {
     pub tables: Vec<PageTable>,
 }
 
-/// A table of a [`FigurePage`].
+/// A page with several sections, such as the figures of a paper.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Collection {
+    /// Title of the page.
+    pub title: String,
+    /// A paragraph above the sections.
+    pub lead: String,
+    /// The sections, with a list of them above the first.
+    pub sections: Vec<Section>,
+}
+
+/// A section of a [`Collection`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct Section {
+    /// Name in the list and in the heading; it is also the fragment of the address.
+    pub name: String,
+    /// Subject, in the heading.
+    pub title: String,
+    /// A paragraph above the chart, which is in the list too; `None` for no paragraph.
+    pub lead: Option<String>,
+    /// The chart, if there is one.
+    pub chart: Option<LineChart>,
+    /// Notes, one paragraph each.
+    pub notes: Vec<String>,
+    /// The tables, below the notes.
+    pub tables: Vec<PageTable>,
+}
+
+/// A table of a [`FigurePage`] or a [`Section`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct PageTable {
     /// Headings of the columns.
@@ -222,24 +250,66 @@ impl FigurePage {
     /// # Errors
     /// Those of [`LineChart::svg`].
     pub fn html(&self) -> Result<String, FigureError> {
-        let title = escaped(&self.chart.title);
-        let svg = self.chart.svg()?;
-        let mut html = format!(
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
-             <style>\n{PAGE_STYLE}\n</style>\n</head>\n<body>\n"
-        );
-        if let Some(lead) = &self.lead {
-            let _ = writeln!(html, "<p><strong>{}</strong></p>", escaped(lead));
-        }
-        let _ = writeln!(html, "{svg}");
-        for note in &self.notes {
-            let _ = writeln!(html, "<p>{}</p>", escaped(note));
-        }
-        for table in &self.tables {
-            html += &table.html();
-        }
-        Ok(html + "</body>\n</html>\n")
+        let mut html = start(&self.chart.title);
+        html += &body(self.lead.as_deref(), Some(&self.chart), &self.notes, &self.tables)?;
+        Ok(html + END)
     }
+}
+
+impl Collection {
+    /// Returns the page as one HTML document. Equal pages give equal bytes.
+    ///
+    /// # Errors
+    /// Those of [`LineChart::svg`].
+    pub fn html(&self) -> Result<String, FigureError> {
+        let mut html = start(&self.title);
+        let _ = writeln!(html, "<h1>{}</h1>\n<p>{}</p>\n<ul>", escaped(&self.title), escaped(&self.lead));
+        for Section { name, lead, .. } in &self.sections {
+            let (name, lead) = (escaped(name), escaped(lead.as_deref().unwrap_or_default()));
+            let _ = writeln!(html, "<li><a href=\"#{name}\">{name}</a> {lead}</li>");
+        }
+        html += "</ul>\n";
+        for Section { name, title, lead, chart, notes, tables } in &self.sections {
+            let (name, title) = (escaped(name), escaped(title));
+            let _ = writeln!(html, "<h2 id=\"{name}\">{name}: {title}</h2>");
+            html += &body(lead.as_deref(), chart.as_ref(), notes, tables)?;
+        }
+        Ok(html + END)
+    }
+}
+
+const END: &str = "</body>\n</html>\n";
+
+/// Returns the start of a document with this title.
+fn start(title: &str) -> String {
+    let title = escaped(title);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
+         <style>\n{PAGE_STYLE}\n</style>\n</head>\n<body>\n"
+    )
+}
+
+/// Returns a paragraph, a chart, notes and tables.
+fn body(
+    lead: Option<&str>,
+    chart: Option<&LineChart>,
+    notes: &[String],
+    tables: &[PageTable],
+) -> Result<String, FigureError> {
+    let mut html = String::new();
+    if let Some(lead) = lead {
+        let _ = writeln!(html, "<p><strong>{}</strong></p>", escaped(lead));
+    }
+    if let Some(chart) = chart {
+        let _ = writeln!(html, "{}", chart.svg()?);
+    }
+    for note in notes {
+        let _ = writeln!(html, "<p>{}</p>", escaped(note));
+    }
+    for table in tables {
+        html += &table.html();
+    }
+    Ok(html)
 }
 
 impl PageTable {
@@ -301,6 +371,28 @@ mod tests {
         }
         assert!(!svg.contains("<b>") && !svg.contains("<1>"), "{svg}");
         assert_eq!(svg, chart().svg().unwrap(), "the same chart is the same bytes");
+    }
+
+    #[test]
+    fn collection_lists_its_sections() {
+        let section = |name: &str, chart| Section {
+            name: name.to_owned(),
+            title: "A & B".to_owned(),
+            lead: Some(format!("verdict of {name}")),
+            chart,
+            notes: vec!["a note".to_owned()],
+            tables: vec![PageTable { columns: vec!["x".into()], rows: vec![vec!["1".into()]] }],
+        };
+        let (title, lead) = ("Figures".to_owned(), "2 of 2".to_owned());
+        let sections = vec![section("first", Some(chart())), section("second", None)];
+        let html = Collection { title, lead, sections }.html().unwrap();
+        for name in ["first", "second"] {
+            let item = format!("<li><a href=\"#{name}\">{name}</a> verdict of {name}</li>");
+            let heading = format!("<h2 id=\"{name}\">{name}: A &amp; B</h2>");
+            assert!(html.find(&item).unwrap() < html.find(&heading).unwrap(), "{html}");
+        }
+        assert_eq!([html.matches("<svg").count(), html.matches("<table>").count()], [1, 2]);
+        assert!(html.ends_with("</body>\n</html>\n"));
     }
 
     /// Every colour of the chart has a variant for the dark theme.

@@ -9,6 +9,7 @@ use super::figures;
 use super::report::Report;
 use super::setup::Setup;
 use super::table::{Cell, Chart, Column, Line, Table};
+use super::verdict::{Compared, Limit, Shape, Verdict};
 use super::{Effort, PaperError};
 use crate::Row;
 
@@ -25,6 +26,9 @@ const LANES: [u8; 5] = [1, 2, 4, 8, 16];
 const PAYLOADS: [u32; 10] = [1, 4, 8, 16, 32, 64, 128, 256, 384, 512];
 /// Sizes of Figure 7 in bytes: on both sides of each payload boundary.
 const SIZES: [u32; 14] = [64, 128, 192, 255, 256, 257, 320, 384, 511, 512, 513, 768, 1024, 1025];
+
+/// Sizes at which x16 is compared with x8.
+const COMPARED: [u32; 3] = [64, 256, 1024];
 
 const LATENCY: &[Column] = &[
     Column { key: "payload_bytes", head: "payload B" },
@@ -86,7 +90,9 @@ pub(super) fn latency(effort: &Effort) -> Result<Report, PaperError> {
         Line::paper("paper x8", points(&paper.study_ns)),
         Line::paper("hosts x8", points(&paper.measured_ns)),
     ];
+    let x8 = LANES.iter().position(|lanes| *lanes == 8).map_or(&[][..], |at| &lines[at][..]);
     Ok(Report {
+        verdict: latency_verdict(&paper, x8),
         labs: vec![LATENCY_LAB.0],
         tables: vec![Table { title: "Read latency, median".into(), columns: LATENCY, rows }],
         notes: vec![
@@ -100,10 +106,27 @@ pub(super) fn latency(effort: &Effort) -> Result<Report, PaperError> {
     })
 }
 
+/// Compares latencies at x8 with the study's. The limit is the study's own error to measured hosts.
+fn latency_verdict(paper: &figures::Latency, x8: &[(f64, f64)]) -> Verdict {
+    let at = |bytes: u32| x8.iter().find(|point| point.0 == f64::from(bytes)).map_or(f64::NAN, |p| p.1);
+    let errors =
+        paper.study_ns.iter().zip(&paper.measured_ns).map(|(study, hosts)| 100.0 * (study / hosts - 1.0));
+    let error = errors.fold(0.0, f64::max);
+    let numbers = paper.payload_bytes.iter().zip(&paper.study_ns).map(|(bytes, ns)| Compared {
+        limit: Limit::Percent(error),
+        ..Compared::usual(format!("read latency at x8, {bytes} B (§6.1)"), "ns", *ns, at(*bytes))
+    });
+    let falling: Vec<f64> = x8.iter().rev().map(|point| point.1).collect();
+    // 1 B and 4 B are one DW.
+    let shape =
+        Shape::order("latency at x8 rises with each payload above one DW", &falling[..falling.len() - 1]);
+    Verdict::of(vec![shape], numbers.collect())
+}
+
 /// Figure 7: bandwidth of writes by size.
 pub(super) fn bandwidth(effort: &Effort) -> Result<Report, PaperError> {
     let paper = figures::chipyard()?.bandwidth;
-    let (mut rows, mut effective, mut total) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut rows, mut effective, mut total, mut factors) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for size in SIZES {
         let measure = |lanes| varied(BANDWIDTH_LAB, lanes, size, effort.bandwidth_transfers).measure();
         let (row, half) = (measure(16)?, measure(8)?);
@@ -120,15 +143,30 @@ pub(super) fn bandwidth(effort: &Effort) -> Result<Report, PaperError> {
             Cell::Number(paper.lanes_factor * gbps(&half), 2),
             Cell::maybe(published, 2),
         ]);
+        factors.push((size, payload / gbps(&half)));
         effective.push((f64::from(size), payload));
         total.push((f64::from(size), whole));
     }
+    let at = |points: &[(f64, f64)], size: u32| {
+        points.iter().find(|point| point.0 == f64::from(size)).map_or(f64::NAN, |point| point.1)
+    };
+    let teeth = [256, 512, 1024].map(|size| (at(&effective, size), at(&effective, size + 1)));
+    let over: Vec<(f64, f64)> =
+        total.iter().zip(&effective).map(|(total, effective)| (total.1, effective.1)).collect();
+    let shapes = vec![
+        Shape::above("effective bandwidth drops after 256, 512 and 1024 B", &teeth),
+        Shape::above("total above effective bandwidth at each size", &over),
+    ];
+    let compared = factors.iter().filter(|(size, _)| COMPARED.contains(size)).map(|(size, factor)| {
+        Compared::usual(format!("x16 over x8, {size} B (§6.1)"), "", paper.lanes_factor, *factor)
+    });
     Ok(Report {
+        verdict: Verdict::of(shapes, compared.collect()),
         labs: vec![BANDWIDTH_LAB.0],
         tables: vec![Table { title: "DMA writes at Gen3 x16, MPS 256".into(), columns: BANDWIDTH, rows }],
         notes: vec![
             format!("Paper: {}. Its plot prints no numbers. Only the factor to x8 and the saw-tooth after each multiple of 256 B can be compared.", paper.source),
-            "Total counts headers, framing, LCRCs and the DLLPs of this direction. The study also counts an ECRC of 4 B for each TLP. riser's endpoints send no ECRC by default.".into(),
+            "Total counts headers, framing, ECRCs, LCRCs and the DLLPs of this direction. The lab turns ECRC on in devices, as in the study: 4 B for each TLP.".into(),
             "A write moves whole DWs, also if its size is not a multiple of 4 B.".into(),
         ],
         chart: Some(Chart {

@@ -123,6 +123,7 @@ pub(super) struct D2h {
     pub(super) native_gbps: Figure,
     pub(super) vf_of_native_percent: Figure,
     pub(super) good_above_bytes: Figure,
+    pub(super) wire_gbps: Figure,
 }
 
 /// Figure 7.
@@ -131,6 +132,7 @@ pub(super) struct D2h {
 pub(super) struct H2d {
     pub(super) native_gbps: Figure,
     pub(super) vf_gbps: Figure,
+    pub(super) vf_of_native_percent: Figure,
 }
 
 /// Figures of newer machines.

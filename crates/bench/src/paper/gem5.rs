@@ -10,7 +10,7 @@ use super::figures;
 use super::report::Report;
 use super::setup::Setup;
 use super::table::{Cell, Chart, Column, Line, Table, fit};
-use super::verdict::{Compared, Limit, Shape, Verdict};
+use super::verdict::{Compared, Shape, Verdict};
 use super::{Effort, PaperError};
 use tlp::Duration;
 
@@ -78,14 +78,12 @@ pub(super) fn mmio(effort: &Effort) -> Result<Report, PaperError> {
 
 /// Compares the latencies and the slopes of their straight lines. The paper states no error for Table II.
 fn verdict(theirs: &[(f64, f64)], riser: &[(f64, f64)]) -> Verdict {
-    let compared =
-        |what, unit, paper, riser| Compared { what, unit, paper, riser, limit: Limit::Percent(10.0) };
     let latency = |(theirs, riser): (&(f64, f64), &(f64, f64))| {
-        compared(format!("register read, root complex {} ns", theirs.0), "ns", theirs.1, riser.1)
+        Compared::usual(format!("register read, root complex {} ns", theirs.0), "ns", theirs.1, riser.1)
     };
     let slopes = fit(theirs).zip(fit(riser));
     let slope = slopes
-        .map(|(theirs, riser)| compared("traversals of the root complex".into(), "", theirs.0, riser.0));
+        .map(|(theirs, riser)| Compared::usual("traversals of the root complex", "", theirs.0, riser.0));
     let falling: Vec<f64> = riser.iter().rev().map(|(_, ns)| *ns).collect();
     let shape = Shape::order("latency rises with each step of the root complex", &falling);
     Verdict::of(vec![shape], slope.into_iter().chain(theirs.iter().zip(riser).map(latency)).collect())

@@ -5,10 +5,11 @@
 //! - [`gem5`]: IISWC'18: register reads, and a disk with non-posted writes over links without credits;
 //! - [`chipyard`]: Chipyard's PCIe study of 2022: read latency, bandwidth, and a NIC that waits for control;
 //! - [`pcie_bench`]: SIGCOMM'18: the three NICs of Figure 1, the round trip of Figure 2, and transfers in flight;
+//! - [`nettlp`]: NSDI'20: the cost of encapsulation, and reads between devices;
 //! - [`dma_engine`]: ReConFig'15: transfers of the DMA engine over their size;
 //! - [`beyond`]: figures of newer machines, which none of the papers could have;
 //! - [`nvme`]: without a paper: an NVMe controller over the depth of its queue;
-//! - [`figures`]: the papers' figures, from `data/papers`, each with its place in the paper;
+//! - [`figures`] and [`published`]: the papers' figures, from `data/papers`, each with its place in the paper;
 //! - [`setup`]: a lab with varied settings; [`table`]: the results; [`verdict`]: the comparison with the paper.
 //!
 //! If a paper's figure includes effects outside the interconnect, or does not follow from the paper's own mechanism,
@@ -19,8 +20,10 @@ mod chipyard;
 mod dma_engine;
 mod figures;
 mod gem5;
+mod nettlp;
 mod nvme;
 mod pcie_bench;
+mod published;
 mod report;
 mod setup;
 mod table;
@@ -33,6 +36,7 @@ pub use table::{Cell, Chart, Column, Line, Table};
 
 use crate::BenchError;
 use crate::basis;
+use crate::suite::Rule;
 
 /// Amount of work in each experiment. The simulation has no noise: more work repeats the same pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +57,8 @@ pub struct Effort {
     pub latency_transfers: u64,
     /// Transfers of a bandwidth test, and as many warm-up transfers before them.
     pub bandwidth_transfers: u64,
+    /// When a row of pcie-bench's measurements ends.
+    pub rule: Rule,
 }
 
 impl Default for Effort {
@@ -80,6 +86,7 @@ impl Default for Effort {
             ],
             latency_transfers: 200,
             bandwidth_transfers: 4_000,
+            rule: Rule::default(),
         }
     }
 }
@@ -96,6 +103,7 @@ impl Effort {
             dma_sizes: &[1 << 17, 1 << 18, 1 << 19, 1 << 20],
             latency_transfers: 8,
             bandwidth_transfers: 500,
+            rule: Rule::least(),
         }
     }
 }
@@ -250,11 +258,74 @@ pub const EXPERIMENTS: &[Experiment] = &[
         run: pcie_bench::round_trip,
     },
     Experiment {
+        name: "pcie-bench-figure4",
+        title: "bandwidth of two cards by transfer size",
+        source: "pcie-bench (SIGCOMM'18), Figure 4",
+        hosts: &["xeon-e5-2637v3"],
+        run: pcie_bench::bandwidth,
+    },
+    Experiment {
+        name: "pcie-bench-figure5",
+        title: "latency of two cards by transfer size",
+        source: "pcie-bench (SIGCOMM'18), Figure 5",
+        hosts: &["xeon-e5-2637v3"],
+        run: pcie_bench::latency,
+    },
+    Experiment {
+        name: "pcie-bench-figure6",
+        title: "distribution of latencies on two servers",
+        source: "pcie-bench (SIGCOMM'18), Figure 6",
+        hosts: &["xeon-e5-2620v3", "xeon-e3-1226v3"],
+        run: pcie_bench::distribution,
+    },
+    Experiment {
+        name: "pcie-bench-figure7",
+        title: "latency and bandwidth by window and state of the cache",
+        source: "pcie-bench (SIGCOMM'18), Figure 7",
+        hosts: &["xeon-e5-2630"],
+        run: pcie_bench::caches,
+    },
+    Experiment {
+        name: "pcie-bench-figure8",
+        title: "reads of remote memory by window and size",
+        source: "pcie-bench (SIGCOMM'18), Figure 8",
+        hosts: &["xeon-e5-2630v4"],
+        run: pcie_bench::remote,
+    },
+    Experiment {
+        name: "pcie-bench-figure9",
+        title: "cost of the IOMMU by window and size",
+        source: "pcie-bench (SIGCOMM'18), Figure 9",
+        hosts: &["xeon-e5-2630v4"],
+        run: pcie_bench::iommu,
+    },
+    Experiment {
+        name: "pcie-bench-table2",
+        title: "the paper's four findings, one comparison each",
+        source: "pcie-bench (SIGCOMM'18), Table 2",
+        hosts: &["xeon-e5-2630", "xeon-e5-2630v4"],
+        run: pcie_bench::findings,
+    },
+    Experiment {
         name: "pcie-bench-in-flight",
         title: "a NIC's rate by its outstanding transfers",
         source: "pcie-bench (SIGCOMM'18), §2 and §7",
         hosts: &["xeon-e5-2637v3"],
         run: pcie_bench::in_flight,
+    },
+    Experiment {
+        name: "nettlp-encapsulation",
+        title: "rate of writes in Ethernet packets",
+        source: "NetTLP (NSDI'20), §3.2",
+        hosts: &[],
+        run: nettlp::encapsulation,
+    },
+    Experiment {
+        name: "nettlp-figure13",
+        title: "a read between two devices, through a switch and through a root complex",
+        source: "NetTLP (NSDI'20), Figure 13",
+        hosts: &["ideal"],
+        run: nettlp::reads,
     },
     Experiment {
         name: "beyond",

@@ -1,20 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Claims of pcie-bench (SIGCOMM'18, §2 and §3) about NICs, tested with NICs: the three of Figure 1 as devices with their
-//! drivers, and the closed form of each.
+//! The figures of pcie-bench (SIGCOMM'18). Figure 1 has three NICs as devices with their drivers, and the closed form of each.
+//! Figures 4 to 9 are rows of the benchmark on the measured configurations.
 
+mod caches;
+mod cards;
+mod grid;
 mod in_flight;
+mod placement;
 mod round_trip;
 
+pub(super) use caches::{caches, findings};
+pub(super) use cards::{bandwidth, distribution, latency};
 pub(super) use in_flight::in_flight;
+pub(super) use placement::{iommu, remote};
 pub(super) use round_trip::round_trip;
 
-use super::figures;
 use super::report::Report;
 use super::setup::Setup;
 use super::table::{Cell, Chart, Column, Line, Table};
+use super::verdict::{Shape, Verdict};
 use super::{Effort, PaperError};
+use super::{figures, published};
 use devices::packet_nic;
-use model::{Addressing, Description, FCS_BYTES, Form, Kind, Packeting, Params, Shipped, ethernet_gbps};
+use model::{
+    Addressing, Description, FCS_BYTES, Form, Kind, Packeting, Params, Shipped, Transfer, ethernet_gbps,
+};
 
 /// A NIC: its name in a lab, its closed form, and the path and text of its lab.
 struct Nic {
@@ -120,6 +130,7 @@ pub(super) fn nics(effort: &Effort) -> Result<Report, PaperError> {
         format!("{} {percent:+.1} % at {size} B", nic.name)
     });
     let differences = differences.collect::<Vec<_>>().join(", ");
+    let verdict = verdict(&curves)?;
     let mut lines = Vec::new();
     for (nic, curve) in NICS.iter().zip(&curves) {
         lines.push(Line::riser(format!("{}, ideal host", nic.name), curve.ideal.clone()));
@@ -130,6 +141,7 @@ pub(super) fn nics(effort: &Effort) -> Result<Report, PaperError> {
     let table =
         |(nic, curve): (&Nic, Curve)| Table { title: nic.name.into(), columns: COLUMNS, rows: curve.rows };
     Ok(Report {
+        verdict,
         labs: NICS.iter().map(|nic| nic.lab).collect(),
         tables: NICS.iter().zip(curves).map(table).collect(),
         notes: vec![
@@ -143,6 +155,33 @@ pub(super) fn nics(effort: &Effort) -> Result<Report, PaperError> {
         chart: Some(Chart { x: "frame (B)", y: "frames per direction (Gb/s)", lines }),
         ..Report::default()
     })
+}
+
+/// Compares the rates of the link, the order of the NICs, and the size from which the simple NIC keeps up with Ethernet.
+fn verdict(curves: &[Curve]) -> Result<Verdict, PaperError> {
+    let at = |points: &[(f64, f64)], size: f64| {
+        points.iter().find(|point| point.0 == size).map_or(f64::NAN, |point| point.1)
+    };
+    let params = params()?;
+    let of = |size| model::published(&params, Transfer::of(size)).map_err(|e| PaperError::Lab(e.to_string()));
+    let (usable, last) = (of(1024)?, f64::from(SIZES[SIZES.len() - 1]));
+    let numbers = published::pcie_bench("figure1")?.compare_all(&[
+        ("raw", params.raw_gbps()),
+        ("tlp", usable.tlp_gbps),
+        ("usable", usable.read_write_gbps),
+    ])?;
+    let closed: Vec<f64> = curves.iter().rev().map(|curve| at(&curve.closed, 512.0)).collect();
+    let order = [vec![of(512)?.read_write_gbps], closed].concat();
+    let mut shapes = vec![Shape::order("at 512 B: link > DPDK driver > kernel driver > simple NIC", &order)];
+    if let Some(simple) = curves.first() {
+        let pair = |points: &[(f64, f64)], size| (at(&simple.ethernet, size), at(points, size));
+        let (below, above) = (pair(&simple.ideal, 512.0), pair(&simple.ideal, last));
+        shapes.push(Shape::above(
+            "the simple NIC is below 40G Ethernet at 512 B, and above it for large frames",
+            &[below, (above.1, above.0)],
+        ));
+    }
+    Ok(Verdict::of(shapes, numbers))
 }
 
 fn curve(nic: &Nic, effort: &Effort) -> Result<Curve, PaperError> {

@@ -74,13 +74,16 @@ pub enum Limit {
     Percent(f64),
 }
 
+/// Limit of a number whose paper states no error, in per cent of the number.
+const USUAL_PERCENT: f64 = 10.0;
+
 /// A number of the paper and riser's.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Compared {
     /// Name of the number.
     pub what: String,
     /// Its unit.
-    pub unit: &'static str,
+    pub unit: String,
     /// The paper's number.
     pub paper: f64,
     /// Riser's number.
@@ -204,6 +207,18 @@ impl Shape {
         }
     }
 
+    /// Returns the shape "`what`": in each pair, the first value is greater than the second.
+    pub(super) fn above(what: &str, pairs: &[(f64, f64)]) -> Shape {
+        let reproduced = pairs.iter().all(|(over, under)| over > under);
+        let riser: Vec<String> = pairs
+            .iter()
+            .map(|(over, under)| {
+                format!("{} {} {}", short(*over), if over > under { ">" } else { "<=" }, short(*under))
+            })
+            .collect();
+        Shape { kind: Kind::Order, paper: what.to_owned(), riser: riser.join(", "), reproduced }
+    }
+
     /// Returns the shape "`what`": each value is less than the one before it. The first value is the paper's greatest.
     pub(super) fn order(what: &str, values: &[f64]) -> Shape {
         let reproduced = values.windows(2).all(|pair| pair[0] > pair[1]);
@@ -232,6 +247,12 @@ fn short(value: f64) -> String {
 }
 
 impl Compared {
+    /// Returns the comparison of a number of a paper that states no error: within 10 %.
+    pub(super) fn usual(what: impl Into<String>, unit: &str, paper: f64, riser: f64) -> Compared {
+        let (what, unit, limit) = (what.into(), unit.to_owned(), Limit::Percent(USUAL_PERCENT));
+        Compared { what, unit, paper, riser, limit }
+    }
+
     /// Returns riser's number minus the paper's.
     fn difference(&self) -> f64 {
         self.riser - self.paper
@@ -246,10 +267,15 @@ impl Compared {
         self.difference().abs() <= most
     }
 
+    /// Returns the unit of differences in [`Limit::Points`]: percentage points for a percentage.
+    fn points_unit(&self) -> &str {
+        if self.unit == "%" { "points" } else { &self.unit }
+    }
+
     /// Returns the difference as text: in points if the limit is in points, otherwise in per cent of the paper's number.
     fn difference_text(&self) -> String {
         match self.limit {
-            Limit::Points(_) => format!("{:+.1} points", self.difference()),
+            Limit::Points(_) => format!("{:+.1} {}", self.difference(), self.points_unit()),
             Limit::Percent(_) => format!("{:+.1} %", 100.0 * self.difference() / self.paper),
         }
     }
@@ -257,7 +283,7 @@ impl Compared {
     /// Returns the limit as text.
     fn limit_text(&self) -> String {
         match self.limit {
-            Limit::Points(points) => format!("{} points", short(points)),
+            Limit::Points(points) => format!("{} {}", short(points), self.points_unit()),
             Limit::Percent(percent) => format!("{} %", short(percent)),
         }
     }
@@ -282,7 +308,7 @@ impl Serialize for Compared {
         }
         Keys {
             what: &self.what,
-            unit: self.unit,
+            unit: &self.unit,
             paper: self.paper,
             riser: self.riser,
             difference: self.difference(),
@@ -298,7 +324,7 @@ mod tests {
     use super::*;
 
     fn number(paper: f64, riser: f64, limit: Limit) -> Compared {
-        Compared { what: "timeouts".into(), unit: "%", paper, riser, limit }
+        Compared { what: "timeouts".into(), unit: "%".into(), paper, riser, limit }
     }
 
     #[test]
@@ -322,6 +348,13 @@ mod tests {
         let equal = Shape::order("a over b", &[3.0, 3.0]);
         assert!(!equal.reproduced);
         assert_eq!(equal.riser, "3, 3");
+    }
+
+    #[test]
+    fn pairs_compare_one_by_one() {
+        let shape = Shape::above("a over b", &[(3.0, 2.0), (1.0, 1.0)]);
+        assert_eq!((shape.reproduced, &*shape.riser), (false, "3 > 2, 1 <= 1"));
+        assert!(Shape::above("a over b", &[(3.0, 2.0), (1.0, 0.5)]).reproduced);
     }
 
     /// The knee is after the last value above the threshold, not before the first value below it.

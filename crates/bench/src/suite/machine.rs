@@ -142,6 +142,7 @@ impl Machine {
             seen_by_caches: seen,
             carry: false,
             memory: MemoryKind::High,
+            address: None,
         };
         let (host, link, slot) = (self.host(), self.link()?, vec![Slot::new("card", bench)]);
         Ok(Lab { seed, host, link, slot, ..Lab::default() })

@@ -22,7 +22,7 @@ pub use run::{Extra, Outcome, Progress, Suite};
 
 use crate::BenchError;
 use crate::experiments::Key;
-use crate::results::ResultRow;
+use crate::results::{CdfPoint, ResultRow};
 use std::sync::atomic::AtomicBool;
 
 /// Measures one row on `machine`, without a suite.
@@ -30,7 +30,24 @@ use std::sync::atomic::AtomicBool;
 /// # Errors
 /// The lab cannot be built, or its run failed.
 pub fn measure_row(machine: &Machine, key: Key, rule: &Rule, seed: u64) -> Result<ResultRow, BenchError> {
-    let task = measure::Task { machine, key, rule, detail: false, seed };
-    let measured = task.measure(&AtomicBool::new(false))?;
-    measured.map(|m| m.row).ok_or_else(|| BenchError::Cancelled.at(key))
+    measure(&measure::Task { machine, key, rule, detail: false, seed }).map(|m| m.row)
+}
+
+/// Measures one row of latencies on `machine` with its distribution and [`Rule::detail_factor`] times as many samples, without a suite.
+///
+/// # Errors
+/// The lab cannot be built, or its run failed.
+pub(crate) fn measure_distribution(
+    machine: &Machine,
+    key: Key,
+    rule: &Rule,
+    seed: u64,
+) -> Result<(ResultRow, Vec<CdfPoint>), BenchError> {
+    let measured = measure(&measure::Task { machine, key, rule, detail: true, seed })?;
+    let distribution = measured.histogram.distribution();
+    Ok((measured.row, distribution))
+}
+
+fn measure(task: &measure::Task<'_>) -> Result<measure::Measured, BenchError> {
+    task.measure(&AtomicBool::new(false))?.ok_or_else(|| BenchError::Cancelled.at(task.key))
 }

@@ -58,6 +58,20 @@ impl Rule {
         }
     }
 
+    /// Returns the rule with the fewest samples, for tests of what does not depend on precision.
+    pub const fn least() -> Rule {
+        Rule {
+            latency_batch: 32,
+            latency_batches: 2,
+            detail_factor: 4,
+            bandwidth_batch_bytes: 16 << 10,
+            bandwidth_batches: 2,
+            stable_batches: 1,
+            tolerance_ppm: 10_000,
+            seen_lines: 49_152,
+        }
+    }
+
     /// Fewest and most transfers in a batch of bandwidths.
     pub const BATCH_TRANSFERS: (u64, u64) = (352, 2048);
 

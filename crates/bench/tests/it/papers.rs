@@ -191,6 +191,10 @@ fn bandwidth_drops_after_each_full_payload() {
         assert!((own / twice - 1.0).abs() < 0.01, "{size}: {own} {twice}");
         assert!(at(size, "total_gbps") > own);
     }
+    // The lab turns ECRC on: 256 B have a header of 12 B, an ECRC, and 8 B of framing and LCRC, besides DLLPs.
+    let share = at(256.0, "total_gbps") / at(256.0, "effective_gbps");
+    assert!(share > 280.0 / 256.0 && share < 282.0 / 256.0, "{share}");
+    assert_eq!(report.verdict.outcome, Outcome::Reproduced, "{:?}", report.verdict);
 }
 
 /// Figures 9 and 10: a distant NIC waits for control almost half of the time, on links of four or more lanes of any width. Batches and more
@@ -198,13 +202,17 @@ fn bandwidth_drops_after_each_full_payload() {
 #[test]
 fn distant_nic_waits_for_control() {
     let report = run("chipyard-nic");
-    let [delay, width, recovered] = &report.tables[..] else { panic!("{}", text(&report)) };
+    let [delay, width, small, recovered] = &report.tables[..] else { panic!("{}", text(&report)) };
     let ns = column(delay, "frame_ns");
     assert!(ns.is_sorted(), "{ns:?}");
     let waiting = column(width, "waiting_percent");
     assert!((45.0..50.0).contains(&waiting[4]), "{waiting:?}");
     let (narrow, wide) = (number(width, 2, "frame_ns"), number(width, 4, "frame_ns"));
     assert!(narrow / wide < 1.1, "x4 {narrow}, x16 {wide}");
+    // With frames of 64 B, the width has no effect, as in the study.
+    let ns = column(small, "frame_ns");
+    assert!(ns[0] / ns[4] < 1.1, "x1 {}, x16 {}", ns[0], ns[4]);
+    assert_eq!(missed(&report), [""; 0]);
     let last = recovered.rows.len() - 1;
     assert!(number(recovered, last, "received_gbps") > 4.0 * number(recovered, 1, "received_gbps"));
     assert!(number(recovered, last, "waiting_percent") < 10.0);
@@ -243,8 +251,10 @@ fn wire_and_credits_are_close_to_newer_machines() {
     for (difference, (least, most)) in differences.iter().zip(ranges) {
         assert!((least..=most).contains(difference), "{difference}: {}", text(&report));
     }
-    let verdicts = text(&report).lines().filter(|line| line.contains("| predicted |")).count();
-    assert_eq!(verdicts, differences.iter().filter(|percent| percent.abs() <= 2.0).count());
+    let json = serde_json::to_value(&report.verdict).unwrap();
+    let within = json["numbers"].as_array().unwrap().iter().filter(|number| number["within"] == true);
+    assert_eq!(within.count(), differences.iter().filter(|percent| percent.abs() <= 2.0).count());
+    assert_eq!(report.verdict.outcome, Outcome::ShapeReproduced);
 }
 
 /// Figure 1: with a host that takes no time, only the wire is left, which the closed form counts. A real host is never faster, and an Ethernet
@@ -270,6 +280,7 @@ fn nics_reach_the_closed_form_if_the_wire_is_the_limit() {
     let [simple, kernel, dpdk] = &report.tables[..] else { unreachable!() };
     assert!(at_512(simple, "ideal_gbps") < at_512(kernel, "ideal_gbps"));
     assert!(at_512(kernel, "ideal_gbps") < at_512(dpdk, "ideal_gbps"));
+    assert_eq!(report.verdict.outcome, Outcome::Reproduced, "{:?}", report.verdict);
     // Only the ideal host is in the snapshot: profiles of other hosts are refitted now and then.
     assert_snapshot!(text(&first_columns(&report, 4)));
 }
@@ -300,7 +311,8 @@ fn pci_express_share_falls_with_frame_size() {
         // 70 ns, and 128 + 24 B at 40 Gb/s.
         assert!((number(table, 1, "network_ns") - 100.4).abs() < 1e-9);
     }
-    // The paper: 77 % at 1500 B to more than 90 %; 900 of 1000 ns at 128 B.
+    // The paper: more than 90 % for small packets. The way without descriptors does not reach it here.
+    assert_eq!(missed(&report), ["its share is more than 90 % for small packets (64 B)"]);
     assert!(number(&report.tables[1], 0, "pcie_percent") > 90.0);
     // Every way to hand over a frame has its transactions: lines and a length, or a tail pointer, or both tails.
     let (stages, per_frame) = (&report.tables[3], column(&report.tables[3], "requests_per_frame"));
@@ -333,16 +345,70 @@ fn nic_needs_latency_divided_by_packet_time_reads() {
     }
 }
 
+/// SIGCOMM'18, Figures 4, 7, 8 and 9 and Table 2, with the fewest samples: every shape that does not need precision.
+#[test]
+fn rows_of_pcie_bench_have_the_shapes_of_its_figures() {
+    let rows = [
+        ("pcie-bench-figure4", 5, 19),
+        ("pcie-bench-figure5", 2, 5),
+        ("pcie-bench-table2", 5, 2),
+        ("pcie-bench-figure8", 3, 14),
+        ("pcie-bench-figure9", 2, 9),
+    ];
+    let reports = rows.map(|(name, ..)| run(name));
+    for ((name, shapes, numbers), report) in rows.iter().zip(&reports) {
+        let verdict = &report.verdict;
+        assert_eq!((verdict.shapes.len(), verdict.numbers.len()), (*shapes, *numbers), "{name}");
+        assert_eq!(missed(report), [""; 0], "{name}: {}", text(report));
+        assert!(report.tables.iter().all(|t| t.rows.iter().all(|r| r.len() == t.columns.len())), "{name}");
+    }
+    // 64 B lose a fifth of their rate to remote memory, and two thirds to the IOMMU.
+    let [.., remote, iommu] = &reports;
+    let change = |report: &Report, row| number(&report.tables[0], row, "change_64_percent");
+    assert!((change(remote, 0) + 20.0).abs() < 5.0, "{}", text(remote));
+    assert!(change(iommu, 0).abs() < 2.0 && (change(iommu, 6) + 70.0).abs() < 5.0, "{}", text(iommu));
+}
+
+/// Figure 6: the E3 is faster at its best, and much slower in the median.
+#[test]
+fn distribution_of_the_e3_is_wide() {
+    let report = run("pcie-bench-figure6");
+    assert_eq!(missed(&report), [""; 0], "{}", text(&report));
+    let [e5, e3] = [0, 1].map(|row| number(&report.tables[0], row, "p90_ns"));
+    assert!(e3 > 3.0 * e5, "{}", text(&report));
+}
+
+/// NSDI'20: 7.53 Gb/s at 256 B, and the TLPs of a read through a switch and through a root complex.
+#[test]
+fn nettlp_counts_match_the_paper() {
+    for name in ["nettlp-encapsulation", "nettlp-figure13"] {
+        let report = run(name);
+        assert_eq!(report.verdict.outcome, Outcome::Reproduced, "{name}: {:?}", report.verdict);
+    }
+    let report = run("nettlp-figure13");
+    let row =
+        |at| ["sent", "received", "returned", "delivered"].map(|key| number(&report.tables[0], at, key));
+    assert_eq!((row(0), row(1)), ([1.0, 1.0, 2.0, 2.0], [1.0, 8.0, 8.0, 2.0]));
+}
+
 /// ReConFig'15, §V: two settings are fitted. The resulting figures are close to the paper's.
 #[test]
 fn dma_engine_predicts_unfitted_figures() {
     let [d2h, h2d] = ["dma-engine-figure6", "dma-engine-figure7"].map(run);
-    let off = |report: &Report, row| number(&report.tables[1], row, "miss_percent").abs();
+    let off = |report: &Report, at: usize| {
+        let number = &report.verdict.numbers[at];
+        100.0 * (number.riser / number.paper - 1.0).abs()
+    };
     assert!(off(&d2h, 0) < 0.1, "fitted: {}", text(&d2h));
-    assert!(number(&d2h.tables[1], 1, "riser") >= 90.0, "{}", text(&d2h));
-    assert!((131_072.0..=524_288.0).contains(&number(&d2h.tables[1], 2, "riser")), "{}", text(&d2h));
+    assert!(off(&d2h, 2) < 1.0, "57 Gb/s by formula: {:?}", d2h.verdict);
     assert!(off(&h2d, 0) < 2.0, "predicted: {}", text(&h2d));
     assert!(off(&h2d, 1) < 2.5, "a window is a whole number: {}", text(&h2d));
+    for report in [&d2h, &h2d] {
+        assert_eq!(report.verdict.outcome, Outcome::Reproduced, "{:?}", report.verdict);
+        // The physical function at 128 B and the virtual one on the host have the same link.
+        let [physical, host] = ["pf_128_gbps", "vf_gbps"].map(|key| column(&report.tables[0], key));
+        assert!(physical.iter().zip(&host).all(|(pf, vf)| (pf / vf - 1.0).abs() < 0.01), "{}", text(report));
+    }
     assert_snapshot!(text(&d2h) + &text(&h2d));
 }
 

@@ -27,6 +27,17 @@ fn first_line_says_that_a_shape_is_not_reproduced() {
 }
 
 #[test]
+fn all_experiments_have_no_common_chart() {
+    let outcome = riser(&["paper", "all", "--svg", "all.svg"]);
+    assert_eq!(outcome.code, 2);
+    assert!(
+        outcome.stderr.contains("--svg draws one experiment: name it instead of `all`"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
 fn unknown_experiment_lists_the_known_ones_by_paper() {
     let outcome = riser(&["paper", "gem5-figure-10"]);
     assert_eq!(outcome.code, 2);

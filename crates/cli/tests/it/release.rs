@@ -45,6 +45,7 @@ fn pack(folder: &Path) -> Result<(), String> {
         return Err(errors.into_owned());
     }
     assert!(output.status.success(), "{errors}");
+    fs::remove_dir_all(&built).unwrap();
     Ok(())
 }
 
@@ -161,7 +162,9 @@ fn bill_of_materials_names_all_components_and_licences() {
 #[test]
 fn same_binaries_give_same_packages() {
     let Some(first) = packages() else { return };
-    let second = once("release-again", pack).unwrap().join("out");
+    let again = tempfile::tempdir().unwrap();
+    pack(again.path()).unwrap();
+    let second = again.path().join("out");
     let read = |folder: &Path| -> BTreeMap<_, _> {
         let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
         entries.map(|entry| (entry.file_name(), fs::read(entry.path()).unwrap())).collect()

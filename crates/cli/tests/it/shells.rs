@@ -90,7 +90,7 @@ fn man_displays_page_of_every_command() {
     assert!(again.code == 1 && again.stderr.contains("--force overwrites it"), "{}", again.stderr);
     assert_eq!(riser_ok(&["man", "-o", path, "--force"]), "");
     let unknown = riser(&["man", "model", "bandwidth"]);
-    let legal = "`riser model` has no command `bandwidth`: there are bw, nic, inflight";
+    let legal = "`riser model` has no command `bandwidth`: there are bw, nic, inflight, nettlp";
     assert!(unknown.code == 2 && unknown.stderr.contains(legal), "{}", unknown.stderr);
     for page in &pages {
         let file = folder.join(page);

@@ -7,7 +7,7 @@ use super::{
     BAR, Behind, Completion, DESCRIPTOR_BYTES, Direction, Interrupts, Report, RingOf, Settings, Stream,
 };
 use crate::group::Group;
-use config::register::put;
+use config::register::{get, put};
 use host::DriverError;
 use host::cpu::Cpu;
 use host::firmware::BarError;
@@ -79,6 +79,19 @@ async fn set_weights(cpu: &Cpu, physical: &FoundFunction, load: &Settings) -> Re
     Ok(())
 }
 
+/// Returns the number of descriptors of each engine in the device's memory.
+///
+/// # Errors
+/// They are fewer than the ring has.
+async fn device_entries(cpu: &Cpu, function: &FoundFunction, load: &Settings) -> Result<u32, DriverError> {
+    let engines = cpu.read_u32(function.address(BAR, r::ENGINES)?).await?;
+    let there = get(engines, r::engines::DEVICE_ENTRIES);
+    match load.ring_entries {
+        wanted if wanted <= there => Ok(there),
+        wanted => Err(format!("ring_entries {wanted}: the device has {there} descriptors per engine").into()),
+    }
+}
+
 /// One function from its driver's view.
 struct Function {
     number: usize,
@@ -97,9 +110,13 @@ impl Function {
         if id != r::ID_VALUE {
             return Err(format!("not a DMA engine: its ID register is {id:#010x}").into());
         }
+        let device_entries = match load.ring {
+            RingOf::Host => 0,
+            RingOf::Device => device_entries(cpu, &function, load).await?,
+        };
         let mut engines = Vec::new();
         for engine in 0..load.engines() {
-            let engine = Engine::new(cpu, number, engine, function, load)?;
+            let engine = Engine { device_entries, ..Engine::new(cpu, number, engine, function, load)? };
             engine.set_up().await?;
             engines.push(engine);
         }
@@ -132,6 +149,8 @@ struct Engine {
     transfers: u32,
     /// Address of the ring in host memory.
     ring: u64,
+    /// Descriptors of each engine in the device's memory, for a ring there.
+    device_entries: u32,
     buffers: u64,
     write_back: u64,
     stream: Stream,
@@ -168,6 +187,7 @@ impl Engine {
                 RingOf::Host => alloc(u64::from(load.ring_entries) * DESCRIPTOR_BYTES)?,
                 RingOf::Device => 0,
             },
+            device_entries: 0,
             buffers: alloc(u64::from(load.buffers()) * load.buffer_bytes())?,
             write_back: alloc(8)?,
             stream: Stream::new(seed),
@@ -288,7 +308,7 @@ impl Engine {
             let at = self.ring + place * DESCRIPTOR_BYTES;
             return Ok(self.cpu.memory().write(at, words.map(u64::to_le_bytes).as_flattened())?);
         }
-        let first = u64::from(self.load.device_entries()) * self.number as u64;
+        let first = u64::from(self.device_entries) * self.number as u64;
         let at = self.function.address(BAR, r::DESCRIPTOR + (first + place) * r::DESCRIPTOR_STRIDE)?;
         for (n, word) in (0..).zip(words) {
             self.cpu.write_u64(at + 8 * n, word).await?;

@@ -20,7 +20,7 @@ const CHUNK_BYTES: u64 = 4 << 20;
 /// Number of passes of the device over a window that it warms.
 const WARMING_PASSES: u32 = 2;
 
-/// The window of a benchmark in host memory.
+/// The window of a benchmark.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Window {
     /// Size in bytes.
@@ -33,6 +33,8 @@ pub struct Window {
     pub seed: u64,
     /// Size of a transfer in bytes.
     pub size_bytes: u32,
+    /// Its address, if it is not in host memory.
+    pub address: Option<u64>,
     /// Offsets of earlier transfers that the caches have seen, and whether they were writes.
     pub seen: Vec<(u64, bool)>,
 }
@@ -45,7 +47,7 @@ impl Window {
         // The last of them directly precedes transfer 0, so reads and writes alternate backwards from there.
         let before = (1..=offsets.len() as u64).rev();
         let seen = offsets.into_iter().zip(before).map(|(offset, n)| (offset, settings.nth(n).0)).collect();
-        Window { bytes, memory, cache, seed, size_bytes, seen }
+        Window { bytes, memory, cache, seed, size_bytes, address: None, seen }
     }
 
     /// Returns the bytes of host memory for the window; the whole buffer if the device thrashes the caches.
@@ -68,16 +70,18 @@ impl Window {
     }
 }
 
-/// Allocates host memory for `window`, prepares the caches, starts the test and waits for its end.
+/// Allocates host memory for `window` and prepares the caches, unless the window has an address. Then starts the test and waits for its end.
 ///
 /// # Errors
 /// Why there is no window, or why the test failed.
 pub async fn driver(cpu: Cpu, function: FoundFunction, window: Window) -> Result<(), DriverError> {
     let said = |e: HostError| DriverError::from(e).at(function);
-    let address = window.alloc(&cpu, &function)?;
+    let address = window.address.map_or_else(|| window.alloc(&cpu, &function), Ok)?;
     cpu.write_u64(function.address(BAR, WINDOW)?, address).await.map_err(said)?;
-    prepare(&cpu, &function, &window, address).await;
-    show_transfers(&cpu, &function, window, address).await;
+    if window.address.is_none() {
+        prepare(&cpu, &function, &window, address).await;
+        show_transfers(&cpu, &function, window, address).await;
+    }
     match control::run(&cpu, &function, LAYOUT, DONE_VECTOR).await? {
         control::DONE => Ok(()),
         control::FAILED => {

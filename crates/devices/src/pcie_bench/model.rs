@@ -55,6 +55,9 @@ pub struct Bench {
     pub carry: bool,
     /// Memory for the window.
     pub memory: MemoryKind,
+    /// Address of the window outside host memory, such as that of the BAR of another function, which `riser lspci` shows: a multiple of
+    /// 4096. Caches are not prepared then. Default: the driver allocates the window in host memory.
+    pub address: Option<u64>,
 }
 
 impl Default for Bench {
@@ -76,6 +79,7 @@ impl Default for Bench {
             seen_by_caches: of_card.seen,
             carry: of_card.carry,
             memory: MemoryKind::High,
+            address: None,
         }
     }
 }
@@ -118,6 +122,9 @@ impl Model for Bench {
     }
 
     fn needs(&self) -> Needs {
+        if self.address.is_some() {
+            return Needs::default();
+        }
         let window = self.window();
         let (bytes, alignment) = (window.memory_bytes(), window.alignment());
         Needs { window: Some(plug::Window { memory: self.memory, bytes, alignment }), ..Needs::default() }
@@ -128,7 +135,7 @@ impl Model for Bench {
         let results = Shared::default();
         let function =
             function(settings.clone(), site.pcie, site.payloads, &results).map_err(|e| e.to_string())?;
-        let window = Window::of(&settings, self.memory);
+        let window = Window { address: self.address, ..Window::of(&settings, self.memory) };
         let plugged = Plugged::new(function, move |cpu, found| driver(cpu, found, window.clone()));
         let extrapolated = CARDS.extrapolated(&self.profile, site.folder, [site.pcie.rate]);
         let basis = card_basis(&self.profile, site.folder, self.test, self.path);
@@ -141,6 +148,14 @@ impl Model for Bench {
             let message =
                 format!("size_bytes {bytes} at host_offset_bytes {start}, expected at most 4096 together");
             return Err(Fault::at("size_bytes", message));
+        }
+        let Some(address) = self.address else { return Ok(()) };
+        if !address.is_multiple_of(4096) {
+            return Err(Fault::at("address", format!("{address:#x}, expected a multiple of 4096")));
+        }
+        if (self.cache, self.seen_by_caches) != (CacheState::Cold, 0) {
+            let message = "cache and seen_by_caches: no effect outside host memory (address), expected \"cold\" and 0";
+            return Err(Fault::at("cache", message));
         }
         Ok(())
     }

@@ -31,6 +31,28 @@ fn run(file: &LabFile) -> (devices::pcie_bench::Transfers, riser_session::Sessio
     (results.take(), session)
 }
 
+/// A benchmark with an address reads the BAR of another slot: its data comes from there, through the root complex.
+#[test]
+fn benchmark_reads_the_bar_of_another_slot() {
+    let lab = |address: &str| {
+        format!(
+            "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"pcie-bench\"\n[slot.pcie-bench]\ntest = \"BW_RD\"\n\
+             size_bytes = 256\nwindow_bytes = 65536\ntransfers = 500\nwarm_up = 100\ncache = \"cold\"\naddress = {address}\n\
+             [[slot]]\nname = \"target\"\ndevice = \"memory\"\n[slot.memory]\nprefetchable = true\nexercise_bytes = 0\n"
+        )
+    };
+    let parsed = |text: &str| parse(&devices::models(), Path::new("lab.toml"), text);
+    let file = LabFile { lab: parsed(&lab("0x40_0000_0000")).unwrap(), base: ".".into() };
+    let (results, session) = run(&file);
+    assert!(results.failure.is_none() && results.bytes_read >= 500 * 256, "{results:?}");
+    let report = session.report("lab.toml", &Stop::Finished, 0.0);
+    let target = report.links.iter().find(|link| link.slot == "target").unwrap();
+    let up = target.directions.iter().find(|way| way.direction == "upstream").unwrap();
+    assert!(up.payload_bytes >= results.bytes_read, "{} of {}", up.payload_bytes, results.bytes_read);
+    let error = parsed(&lab("0x40_0000_0800")).unwrap_err().to_string();
+    assert!(error.contains("0x4000000800, expected a multiple of 4096"), "{error}");
+}
+
 /// Median latency in picoseconds.
 fn median(host: &str, keys: &str) -> u64 {
     let keys = format!("{keys}\ntransfers = 400\nwarm_up = 200");

@@ -219,7 +219,7 @@ impl Sweep<'_> {
         let compared = known.filter_map(|((value, paper), shown)| {
             Some(Compared {
                 what: format!("timeouts, {x} {value}"),
-                unit: "%",
+                unit: "%".into(),
                 paper: (*paper)?,
                 riser: shown.timeout_percent,
                 limit: TIMEOUT_LIMIT,
@@ -295,9 +295,9 @@ pub(in super::super) fn switch_latency(effort: &Effort) -> Result<Report, PaperE
     let direct = Run::new(Place::RootPort, Link::Dropping, 1).measure(effort)?;
     let slowest = swept.shown.last().map_or(direct, |shown| shown[0]);
     let error = Limit::Percent(paper.error_percent.value);
-    let number = |what: &str, unit, paper: &Figure, riser| Compared {
+    let number = |what: &str, unit: &str, paper: &Figure, riser| Compared {
         what: what.into(),
-        unit,
+        unit: unit.into(),
         paper: paper.value,
         riser,
         limit: error,
@@ -387,7 +387,7 @@ pub(in super::super) fn width(effort: &Effort) -> Result<Report, PaperError> {
         ];
         let limit = Limit::Percent(paper.disk.error_percent.value);
         let (what, riser) = ("throughput at x2 over x1".into(), x2_rate / x1);
-        let gain = Compared { what, unit: "", paper: x2.value, riser, limit };
+        let gain = Compared { what, unit: String::new(), paper: x2.value, riser, limit };
         let numbers = std::iter::once(gain).chain(sweep.timeouts("lanes", shown)).collect();
         Verdict::of(shapes, numbers)
     };
@@ -484,7 +484,7 @@ pub(in super::super) fn port_buffer(effort: &Effort) -> Result<Report, PaperErro
             Shape::knee("timeouts in per cent", 0.0, 24.0, &timeouts),
         ];
         let (what, limit) = ("throughput at 28, by dd".into(), Limit::Percent(error.value));
-        let level = Compared { what, unit: "Gb/s", paper: saturated.value, riser: b28, limit };
+        let level = Compared { what, unit: "Gb/s".into(), paper: saturated.value, riser: b28, limit };
         let numbers = sweep.timeouts("port buffer", shown).into_iter().chain([level]).collect();
         Verdict::of(shapes, numbers)
     };

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Figure 2: one frame from a program to the cable and back, and the share of PCI Express in it.
 
-use super::super::figures;
 use super::super::report::Report;
 use super::super::setup::Setup;
 use super::super::table::{Cell, Chart, Column, Line, Table};
+use super::super::verdict::{Shape, Verdict};
 use super::super::{Effort, PaperError};
+use super::super::{figures, published};
 use devices::packet_nic::{self, Trip};
 use session::TransactionReport;
 use session::transactions::transactions;
@@ -63,6 +64,7 @@ pub(in super::super) fn round_trip(effort: &Effort) -> Result<Report, PaperError
     let paper = figures::pcie_bench()?.round_trip;
     let measure = |(name, kind, send)| measure(name, kind, send, effort, &paper);
     let ways = WAYS.into_iter().map(measure).collect::<Result<Vec<_>, _>>()?;
+    let verdict = ways.first().map(|way| verdict(way, &paper)).transpose()?.unwrap_or_default();
     let at = f64::from(paper.bytes);
     let mut lines = vec![
         Line::paper("paper, total", vec![(at, paper.total_ns)]),
@@ -82,6 +84,7 @@ pub(in super::super) fn round_trip(effort: &Effort) -> Result<Report, PaperError
         rows: stages,
     });
     Ok(Report {
+        verdict,
         labs: vec![LAB],
         tables,
         notes: vec![
@@ -94,6 +97,27 @@ pub(in super::super) fn round_trip(effort: &Effort) -> Result<Report, PaperError
         chart: Some(Chart { x: "frame (B)", y: "round trip (ns)", lines }),
         ..Report::default()
     })
+}
+
+/// Compares the paper's own way to hand over a frame.
+fn verdict(way: &Way, paper: &figures::RoundTrip) -> Result<Verdict, PaperError> {
+    let at = |points: &[(f64, f64)], size: u32| {
+        points.iter().find(|point| point.0 == f64::from(size)).map_or(f64::NAN, |point| point.1)
+    };
+    let share = |size| 100.0 * at(&way.pcie, size) / at(&way.totals, size);
+    let numbers = published::pcie_bench("figure2")?.compare_all(&[
+        ("total", at(&way.totals, paper.bytes)),
+        ("pcie", at(&way.pcie, paper.bytes)),
+        ("large_percent", share(paper.large_bytes)),
+    ])?;
+    let shapes = vec![
+        Shape::order(
+            "the share of PCI Express falls from 64 to 1500 B",
+            &SIZES[..6].iter().map(|size| share(*size)).collect::<Vec<_>>(),
+        ),
+        Shape::above("its share is more than 90 % for small packets (64 B)", &[(share(64), 90.0)]),
+    ];
+    Ok(Verdict::of(shapes, numbers))
 }
 
 fn measure(

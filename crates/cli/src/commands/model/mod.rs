@@ -5,6 +5,7 @@ mod bw;
 mod chart;
 mod inflight;
 mod link;
+mod nettlp;
 mod nic;
 
 use super::sizes::Sizes;
@@ -27,13 +28,15 @@ Examples:
   riser model bw --size 256 --gen 3 --lanes 8 --json
   riser model nic --form published --svg figure1.svg
   riser model nic --device my-nic.toml --gen 5 --lanes 16 --ethernet 400
-  riser model inflight --size 128 --ethernet 40";
+  riser model inflight --size 128 --ethernet 40
+  riser model nettlp --size 256";
 
 #[derive(Subcommand)]
 enum Model {
     Bw(bw::Args),
     Nic(nic::Args),
     Inflight(inflight::Args),
+    Nettlp(nettlp::Args),
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
@@ -41,6 +44,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Model::Bw(args) => bw::run(&args),
         Model::Nic(args) => nic::run(&args),
         Model::Inflight(args) => inflight::run(&args),
+        Model::Nettlp(args) => nettlp::run(&args),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use bench::paper::{Cell, Line, Report, Table};
-use view::figure::{Axis, FigurePage, LineChart, PageTable, Series, Stroke};
+use view::figure::{Axis, Collection, FigurePage, LineChart, PageTable, Section, Series, Stroke};
 
 /// Chart of an experiment. The paper's lines are dashed.
 pub(super) fn chart(report: &Report) -> Result<LineChart, Failure> {
@@ -38,12 +38,34 @@ fn series(line: &Line) -> Series {
 
 /// Page with the verdict, the chart, the notes, the first table, and the comparison with the paper.
 pub(super) fn page(report: &Report) -> Result<FigurePage, Failure> {
+    let tables = report.tables.first().into_iter().map(table).chain(compared(report)).collect();
+    Ok(FigurePage { lead: report.verdict.line(), chart: chart(report)?, notes: notes(report), tables })
+}
+
+/// Page with all reports. Each has its verdict, chart, notes, comparison with the paper, and tables.
+pub(super) fn collection(reports: &[Report], summary: String) -> Result<Collection, Failure> {
+    let section = |report: &Report| {
+        Ok(Section {
+            name: report.experiment.to_owned(),
+            title: format!("{} ({})", report.title, report.source),
+            lead: report.verdict.line(),
+            chart: report.chart.as_ref().map(|_| chart(report)).transpose()?,
+            notes: notes(report),
+            tables: compared(report).chain(report.tables.iter().map(table)).collect(),
+        })
+    };
+    let sections = reports.iter().map(section).collect::<Result<_, Failure>>()?;
+    Ok(Collection { title: "Published figures, repeated by riser".to_owned(), lead: summary, sections })
+}
+
+fn notes(report: &Report) -> Vec<String> {
     let basis = report.basis.map(|basis| format!("Basis of the hosts' figures: {}.", basis.name()));
-    let notes = basis.into_iter().chain(report.notes.clone()).collect();
-    let tables = report.tables.first().into_iter().map(table);
-    let compared = report.verdict.tables();
-    let tables = tables.chain(compared.iter().map(table)).collect();
-    Ok(FigurePage { lead: report.verdict.line(), chart: chart(report)?, notes, tables })
+    basis.into_iter().chain(report.notes.clone()).collect()
+}
+
+/// Comparison with the paper, as tables.
+fn compared(report: &Report) -> impl Iterator<Item = PageTable> {
+    report.verdict.tables().into_iter().map(|of| table(&of))
 }
 
 fn table(of: &Table) -> PageTable {

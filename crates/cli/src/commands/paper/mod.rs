@@ -15,7 +15,7 @@ Examples:
   riser paper
   riser paper gem5-mmio
   riser paper gem5-width --html width.html
-  riser paper all --json
+  riser paper all --html papers.html
 
 Each experiment is a lab of labs/papers in which one thing is varied. The output has the paper's own figures next to riser's, with \
 notes about both below. Where the paper's shapes and numbers are compared, the first line has the verdict. `all` also reports \
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 
-    /// Write an HTML page to this file: chart, tables and notes
+    /// Write an HTML page to this file: chart, tables and notes; for `all`, of each experiment
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
@@ -63,16 +63,17 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let (svg, html) = (svg.map(Place::prepare).transpose()?, html.map(Place::prepare).transpose()?);
     let pictures = args.svg.is_some() || args.html.is_some();
     let reports = match args.name.as_deref() {
-        None if pictures => return Err(Failure::usage("--svg and --html draw one experiment: name it")),
+        None if pictures => return Err(Failure::usage("--svg and --html draw experiments: name one")),
         None => return list(args.json),
-        Some("all") if pictures => {
-            return Err(Failure::usage("--svg and --html draw one experiment: name it instead of `all`"));
+        Some("all") if args.svg.is_some() => {
+            return Err(Failure::usage("--svg draws one experiment: name it instead of `all`"));
         }
         Some("all") => EXPERIMENTS.iter().map(measure_or_report).collect(),
         Some(name) => vec![measure(name)?],
     };
-    if let [report] = &reports[..] {
-        draw(svg, html, report)?;
+    match &reports[..] {
+        [report] => draw(svg, html, report)?,
+        reports => draw_all(html, reports)?,
     }
     if args.json {
         return output::json_of("experiments", &reports);
@@ -126,6 +127,12 @@ fn draw(svg: Option<Place>, html: Option<Place>, report: &Report) -> Result<(), 
         place.write(&chart::page(report)?.html().map_err(failed)?)?;
     }
     Ok(())
+}
+
+fn draw_all(html: Option<Place>, reports: &[Report]) -> Result<(), Failure> {
+    let Some(place) = html else { return Ok(()) };
+    let page = chart::collection(reports, summary(reports))?;
+    place.write(&page.html().map_err(|e| Failure::Run(e.to_string()))?)
 }
 
 fn show(n: usize, report: &Report) -> Result<(), Failure> {

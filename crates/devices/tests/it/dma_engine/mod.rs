@@ -168,6 +168,22 @@ fn every_byte_of_every_function_arrives() {
     }
 }
 
+/// The number of descriptors in the device is the device's. A driver that uses two engines of four finds its descriptors by the
+/// register, and a ring that does not fit is an error.
+#[test]
+fn driver_asks_the_device_for_its_descriptors() {
+    let device = Settings { d2h_engines: 3, ..Settings::default() };
+    let load = Settings { ring: RingOf::Device, ring_entries: 256, transfers: 300, ..Settings::default() };
+    let mut bench = Bench::new(&device);
+    assert_eq!(bench.run(&load), Ok(()));
+    for ring in &bench.report.get().functions[0].rings[..2] {
+        let bytes = u64::from(load.transfers) * u64::from(load.size_bytes);
+        assert_eq!((ring.bytes, ring.failed, ring.refused), (bytes, 0, 0));
+    }
+    let error = Bench::new(&device).run(&Settings { ring_entries: 512, ..load }).unwrap_err();
+    assert!(error.contains("ring_entries 512: the device has 256 descriptors per engine"), "{error}");
+}
+
 /// All settings of a driver. Every byte is checked by the device or the driver.
 #[test]
 fn every_setting_moves_every_byte() {
