@@ -2,7 +2,7 @@
 //! A design with frames, in time: its library, its clock and its reset. It runs ahead of the fabric while no input can arrive.
 
 use crate::clocks::Clocks;
-use crate::loader::{Edges, Instance};
+use crate::loader::{Edges, Instance, RunError};
 use link::symbol_times;
 use tlp::{Duration, Rate, Time};
 
@@ -24,7 +24,7 @@ pub(crate) struct Engine {
     is_ahead: bool,
     /// Whether the block has new inputs since then.
     is_fresh: bool,
-    failure: Option<String>,
+    failure: Option<RunError>,
 }
 
 impl Engine {
