@@ -2,9 +2,9 @@
 //! Checks of a host whose root complex is not riser's: such a root complex has one root port, and the keys of riser's own have no effect.
 
 use crate::host_schema::IommuPages;
-use crate::wrong::{Checked, Wrong};
 use crate::schema::{FlowControl, Lab};
 use crate::tree::Tree;
+use crate::wrong::{Checked, Wrong};
 use fabric::{HostId, PeerToPeer};
 use toml::Spanned;
 

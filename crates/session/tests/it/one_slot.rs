@@ -86,7 +86,7 @@ fn accepts_lowest_and_highest_vendor_id() {
         );
     }
     for (vendor, device) in [(0xffff, 1), (0x0001, 0xffff)] {
-        let error = plug(vendor, device).err().unwrap();
+        let error = plug(vendor, device).err().unwrap().to_string();
         assert!(
             error.starts_with(&format!("vendor {vendor:#06x}, device {device:#06x}, expected")),
             "{error}"

@@ -34,7 +34,9 @@ pub enum VmError {
     #[error("no place `{0}`")]
     NoPlace(String),
     /// Single functions are below a root complex that is not riser's.
-    #[error("--direct: only riser's own root complex gives single functions to a machine; expected no root_complex in [host], or no --direct")]
+    #[error(
+        "--direct: only riser's own root complex gives single functions to a machine; expected no root_complex in [host], or no --direct"
+    )]
     NotDirect,
     /// The topology below the host is invalid.
     #[error(transparent)]

@@ -466,7 +466,7 @@ fn reports_differences_from_record() {
 fn rejects_record_of_another_lab() {
     let (record, _) = live(u64::MAX);
     let lab = Replay::new(&record, &models()).unwrap().lab().clone();
-    assert_eq!(lab.check_same(&recorded()), Ok(()));
+    lab.check_same(&recorded()).unwrap();
     let other = RecordedLab { seed: 1, path: "other.toml".into(), ..recorded() };
     let why = lab.check_same(&other).unwrap_err().to_string();
     assert_eq!(why, "the record was made with another lab: its seed differs from other.toml");
