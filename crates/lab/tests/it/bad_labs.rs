@@ -636,7 +636,8 @@ fn non_posted_credits_match_the_receiver() {
         };
         assert_eq!(
             build(&LabFile { lab, base: ".".into() }, BuildOptions::default(), &mut |_, _| unreachable!())
-                .err(),
+                .err()
+                .map(|e| e.to_string()),
             None,
             "{keys}"
         );
