@@ -18,25 +18,17 @@ case $machine in
 esac
 [ -z "$(git status --porcelain)" ] || say "warning: uncommitted changes are built, but the version names the commit"
 
-triple=$machine-unknown-linux-gnu
-dist=target/dist built=target/release-built notices=crates/python/python/riser/licences
-unset CARGO_BUILD_TARGET
-export CARGO_TARGET_DIR=$PWD/target
-# Without symbols, as users install it.
-export CARGO_PROFILE_RELEASE_STRIP=symbols CARGO_PROFILE_RELEASE_DEBUG=false
+dist=target/dist built=target/release-built release=target/$machine-unknown-linux-gnu/release
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
-crates=${CARGO_HOME:-$HOME/.cargo}/registry/src
-RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$crates=/crates --remap-path-prefix=$PWD=/riser"
-export SOURCE_DATE_EPOCH RUSTFLAGS
-rm -rf "$dist" "$built" "$notices"
+export SOURCE_DATE_EPOCH
+rm -rf "$dist" "$built"
 mkdir -p "$dist" "$built"
 
-say "building riser and libtlp"
-scripts/python.sh --with crates/python/requirements.txt -c ''
-# With zig's linker, as for the wheel: the programs run on every Linux with glibc 2.17, which is of 2012, or later.
-PATH="$PWD/target/python/crates-python/bin:$PATH" cargo zigbuild --locked --release --target "$triple.2.17" -p riser-cli -p riser-libtlp
-cp "target/$triple/release/riser" "target/$triple/release/libtlp.so" "$built/"
-strip --strip-debug --enable-deterministic-archives -o "$built/libtlp.a" "target/$triple/release/libtlp.a"
+# One command for all, so that cargo compiles each dependency once.
+say "building riser, libtlp and the library for Python"
+scripts/release/build.sh "$machine" -p riser-cli -p riser-libtlp -p riser-python
+cp "$release/riser" "$release/libtlp.so" "$built/"
+strip --strip-debug --enable-deterministic-archives -o "$built/libtlp.a" "$release/libtlp.a"
 
 say "packing"
 scripts/release/package.py --built "$built" --out "$dist"
@@ -46,12 +38,12 @@ else
     say "warning: the bill of materials is not validated, because scripts/release/requirements.txt cannot be installed"
 fi
 
-say "building the wheel"
-# Deleted at the end, because only a release has it.
-trap 'rm -rf "$notices"' EXIT
-mkdir "$notices"
-tar --extract --gzip --file "$dist"/riser-*.tar.gz --directory "$notices" --strip-components=4 --wildcards '*/third-party-licences.txt' '*/rust-library.html'
-scripts/wheel.sh "$machine" "$dist"
+say "packing the wheel"
+# With the examples, manual pages, completions and licences of the tarball.
+rm -rf target/release-tarball
+mkdir target/release-tarball
+tar --extract --gzip --file "$dist"/riser-*.tar.gz --directory target/release-tarball --strip-components=1
+scripts/release/wheel.sh "$release/lib_riser.so" "$machine" "$dist" target/release-tarball/share
 
 (cd "$dist" && sha256sum -- * >SHA256SUMS)
 say "$dist has"

@@ -16,9 +16,10 @@ case $target in
         exit 2
         ;;
 esac
-if ! rustup target list --installed 2>/dev/null | grep -q "^$target-unknown-linux-gnu$"; then
-    rustup target add "$target-unknown-linux-gnu"
+triple=$target-unknown-linux-gnu
+if ! rustup target list --installed 2>/dev/null | grep -q "^$triple$"; then
+    rustup target add "$triple"
 fi
-scripts/python.sh --with crates/python/requirements.txt -m maturin build --locked --release --strip --zig \
-    --target "$target-unknown-linux-gnu" --compatibility manylinux_2_17 --out "$folder"
+scripts/release/build.sh "$target" -p riser-python
+scripts/release/wheel.sh "target/$triple/release/lib_riser.so" "$target" "$folder"
 ls -l "$folder"

@@ -3,9 +3,10 @@
 // Handshake: none. Double-words after the end of a frame are zero; users correct for them, or compare with a constant that does.
 //
 // The LCRC begins with the two bytes of the sequence number, which are bytes 2 and 3 of the first double-word. Bytes 0 and 1 are
-// zero, and the seed is the one that 16 zero bits turn into FFFF_FFFFh.
+// zero, and the seed is the one that 16 zero bits turn into FFFF_FFFFh. An ECRC begins with byte 0: SKIPPED is 0.
 module pcie_dll_lcrc #(
-    parameter int DATA_WIDTH = 256
+    parameter int DATA_WIDTH = 256,
+    parameter int SKIPPED = 16  // bits before those that count
 ) (
     input logic clk,
     input logic valid,
@@ -15,7 +16,7 @@ module pcie_dll_lcrc #(
 );
     `include "pcie_crc.svh"
     localparam int LANES = DATA_WIDTH / 32;
-    localparam logic [31:0] SEED = lcrc_shift(32'hffff_ffff, 16, 1'b1);
+    localparam logic [31:0] SEED = lcrc_shift(32'hffff_ffff, SKIPPED, 1'b1);
 
     // Bit i of the next state is the parity of `mixed` under mask i. Mask i is bits DATA_WIDTH * i and up of MASKS.
     function automatic logic [32*DATA_WIDTH-1:0] make_masks();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // One port from the user to the frames: pcie_tl above pcie_dll. Ports and parameters are theirs; events and counters of the transaction layer have the prefix tl_.
+// With ECRC, TLPs get digests on their way to pcie_dll while `ecrc_generate` is set, and those of received TLPs are checked while `ecrc_check` is set.
 module pcie_port #(
     parameter int DATA_WIDTH = 256,
     parameter int NUM_VCS = 1,
@@ -16,6 +17,7 @@ module pcie_port #(
     parameter int INFINITE_COMPLETIONS = 1,
     parameter int BLOCK_RAM = 1,
     parameter int VC_PHASES = 32,
+    parameter int ECRC = 0,
     parameter int REPLAY_BYTES = 8192,
     parameter int REPLAY_TLPS = 128,
     parameter int CUT_THROUGH = 1,
@@ -77,6 +79,10 @@ module pcie_port #(
     output logic [127:0] error_header,
     output logic [14:0] tl_events,
     output logic [15*COUNTER_WIDTH-1:0] tl_counts,
+    input logic ecrc_generate,
+    input logic ecrc_check,
+    output logic ecrc_error,            // a pulse: the digest of a received TLP is wrong; that TLP's header
+    output logic [127:0] ecrc_header,
     input logic [15:0] replay_timer_limit,
     input logic [15:0] ack_latency_limit,
     input logic [7:0] ack_count_limit,
@@ -112,6 +118,9 @@ module pcie_port #(
     output logic [15:0] events,
     output logic [16*COUNTER_WIDTH-1:0] counts
 );
+    logic bare_valid, bare_sop, bare_eop, bare_nullify, bare_ready;  // TLPs before they get a digest
+    logic [LANE-1:0] bare_end;
+    logic [DATA_WIDTH-1:0] bare_data;
     logic tx_tlp_valid;
     logic tx_tlp_sop;
     logic tx_tlp_eop;
@@ -203,13 +212,13 @@ module pcie_port #(
         .rx_cpl_end(rx_cpl_end),
         .rx_cpl_data(rx_cpl_data),
         .rx_cpl_ready(rx_cpl_ready),
-        .tx_tlp_valid(tx_tlp_valid),
-        .tx_tlp_sop(tx_tlp_sop),
-        .tx_tlp_eop(tx_tlp_eop),
-        .tx_tlp_nullify(tx_tlp_nullify),
-        .tx_tlp_end(tx_tlp_end),
-        .tx_tlp_data(tx_tlp_data),
-        .tx_tlp_ready(tx_tlp_ready),
+        .tx_tlp_valid(bare_valid),
+        .tx_tlp_sop(bare_sop),
+        .tx_tlp_eop(bare_eop),
+        .tx_tlp_nullify(bare_nullify),
+        .tx_tlp_end(bare_end),
+        .tx_tlp_data(bare_data),
+        .tx_tlp_ready(bare_ready),
         .rx_tlp_valid(rx_tlp_valid),
         .rx_tlp_sop(rx_tlp_sop),
         .rx_tlp_eop(rx_tlp_eop),
@@ -241,6 +250,55 @@ module pcie_port #(
         .events(tl_events),
         .counts(tl_counts)
     );
+
+    if (ECRC != 0) begin : digests
+        logic clear;
+        always_ff @(posedge clk) clear <= rst || !dl_state[1];  // DL_Inactive or DL_Feature
+        pcie_tl_ecrc_generate #(
+            .DATA_WIDTH(DATA_WIDTH)
+        ) generator (
+            .clk(clk),
+            .rst(rst),
+            .clear(clear),
+            .enable(ecrc_generate),
+            .in_valid(bare_valid),
+            .in_sop(bare_sop),
+            .in_eop(bare_eop),
+            .in_nullify(bare_nullify),
+            .in_end(bare_end),
+            .in_data(bare_data),
+            .in_ready(bare_ready),
+            .out_valid(tx_tlp_valid),
+            .out_sop(tx_tlp_sop),
+            .out_eop(tx_tlp_eop),
+            .out_nullify(tx_tlp_nullify),
+            .out_end(tx_tlp_end),
+            .out_data(tx_tlp_data),
+            .out_ready(tx_tlp_ready)
+        );
+        pcie_tl_ecrc_check #(
+            .DATA_WIDTH(DATA_WIDTH)
+        ) checker_ (
+            .clk(clk),
+            .rst(rst),
+            .enable(ecrc_check),
+            .tlp_valid(rx_tlp_valid),
+            .tlp_sop(rx_tlp_sop),
+            .tlp_eop(rx_tlp_eop),
+            .tlp_good(rx_tlp_good),
+            .tlp_end(rx_tlp_end),
+            .tlp_data(rx_tlp_data),
+            .error(ecrc_error),
+            .header(ecrc_header)
+        );
+    end else begin : no_digests
+        assign {tx_tlp_valid, tx_tlp_sop, tx_tlp_eop, tx_tlp_nullify} = {bare_valid, bare_sop, bare_eop, bare_nullify};
+        assign {tx_tlp_end, tx_tlp_data, bare_ready} = {bare_end, bare_data, tx_tlp_ready};
+        assign ecrc_error = 1'b0;
+        assign ecrc_header = '0;
+        logic unused;
+        assign unused = ecrc_generate || ecrc_check;
+    end
 
     pcie_dll #(
         .DATA_WIDTH(DATA_WIDTH),

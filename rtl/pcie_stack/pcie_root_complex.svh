@@ -58,4 +58,8 @@
     localparam int EVENT_MSI_BAD = 21;        // write to the MSI address that is no MSI of this complex
     localparam int EVENT_MESSAGE = 22;        // error message taken
     localparam int EVENT_IGNORED = 23;        // message that has no effect here
+    // Offsets within a beat of 2^size bytes.
+    function automatic logic [6:0] beat_mask(input logic [2:0] size);
+        for (int n = 0; n < 7; n++) beat_mask[n] = size > 3'(n);
+    endfunction
 // verilator lint_on UNUSEDPARAM

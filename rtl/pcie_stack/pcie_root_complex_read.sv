@@ -89,14 +89,15 @@ module pcie_root_complex_read #(
     assign queue_push = state == DECODE;
 
     // ---- its requests ----
-    logic [15:0] page_end, span;  // of bytes
+    logic [15:0] page_end;  // last byte of the burst, from the begin of its page
+    logic [6:0] mask;
     logic [9:0] word_at, last_word, block_last;  // within the page
     logic [6:0] piece_last, to_end;
     logic [6:0] new_mask, block_mask;
     logic first, last, one, ends_here;
     logic [1:0] last_offset;
-    assign span = ((16'(len) + 16'd1) << size) - 16'd1;
-    assign page_end = ({4'd0, address[11:0]} & ~((16'd1 << size) - 16'd1)) + span;
+    assign mask = beat_mask(size);
+    assign page_end = (({4'd0, address[11:0]} & ~{9'd0, mask}) + (16'(len) << size)) | {9'd0, mask};
     // The smaller of READ_BYTES and Max_Read_Request_Size, in double-words, less one.
     assign new_mask = 7'(READ_BYTES / 4 - 1) & (max_read_request == 3'd0 ? 7'h1f : max_read_request == 3'd1 ? 7'h3f : 7'h7f);
     assign block_last = word_at | {3'd0, block_mask};
@@ -196,8 +197,8 @@ module pcie_root_complex_read #(
     logic begins;           // no double-word of this beat is filled
 
     assign queue_pop = !answering && queue_valid;
-    assign beat_end = at | ((28'd1 << beat_size) - 28'd1);
-    assign same_word = at[27:2] == beat_end[27:2];
+    assign beat_end = at | {21'd0, beat_mask(beat_size)};
+    assign same_word = at[6:2] == beat_end[6:2];
     assign lane = at[2+:LANE];
     assign slot = head[SLOT-1:0];
     assign slot_word = at[2+:WORD];
@@ -251,7 +252,7 @@ module pcie_root_complex_read #(
             begins <= 1'b1;
         end else if (filled) begin
             // The next double-word of the beat, or the next beat.
-            at <= answer_region == REGION_NONE ? at : !same_word ? {at[27:2] + 26'd1, 2'd0} : beat_end + 28'd1;
+            at <= answer_region == REGION_NONE ? at : (same_word ? beat_end : {at[27:2], 2'b11}) + 28'd1;
             if (beat_done) beats_left <= beats_left - 1'b1;
             begins <= beat_done;
         end

@@ -74,12 +74,14 @@ module pcie_root_complex_write #(
     // verilator lint_off UNUSEDSIGNAL
     logic [15:0] page_end;  // only the carry counts
     // verilator lint_on UNUSEDSIGNAL
+    logic [6:0] mask;
 
     assign awready = state == IDLE;
     assign wready = state == BEAT;
     // A burst that leaves its page is illegal in AXI.
     logic leaves_page;
-    assign page_end = ({4'd0, address[11:0]} & ~((16'd1 << size) - 16'd1)) + ((16'(len) + 16'd1) << size) - 16'd1;
+    assign mask = beat_mask(size);
+    assign page_end = (({4'd0, address[11:0]} & ~{9'd0, mask}) + (16'(len) << size)) | {9'd0, mask};
     assign wrong = size > SIZE || (burst != 2'b01 && len != '0) || burst == 2'b11 || (state == DECODE ? page_end[15:12] != '0 : leaves_page);
     assign new_region = wrong ? REGION_NONE : in_registers || in_config ? REGION_SLOW : in_memory ? REGION_MEMORY : REGION_NONE;
     assign bad_burst = (state == DECODE && wrong) || (state == BEAT && wvalid && wlast != (beats_left == '0));
@@ -147,7 +149,7 @@ module pcie_root_complex_write #(
             end
             WALK: begin
                 if (walks) lane <= lane + 1'b1;
-                if (beat_done) address[11:0] <= (address[11:0] & ~((12'd1 << size) - 12'd1)) + (12'd1 << size);
+                if (beat_done) address[11:0] <= (address[11:0] | {5'd0, mask}) + 12'd1;
             end
             default: ;
         endcase

@@ -185,7 +185,10 @@ module pcie_tl_tx #(
                 .count(count)
             );
             // TLPs that are not in `used`: one in the slot, one that is read, and up to three that have just come, of which two are of one row.
-            always_ff @(posedge clk) tx_room[Q] <= !clears && used < ROW'(ROWS - 4 * MAX_ROWS - 2) && count < ($clog2(TLPS) + 1)'(TLPS - 3);
+            // TLPs that are not in `entered`: one that comes now, and one that may begin before `tx_room` falls.
+            logic [$clog2(TLPS):0] entered;
+            assign entered = count + ($clog2(TLPS) + 1)'(pushed[t]);
+            always_ff @(posedge clk) tx_room[Q] <= !clears && used < ROW'(ROWS - 4 * MAX_ROWS - 2) && entered < ($clog2(TLPS) + 1)'(TLPS - 1);
 
             pcie_tl_tx_credits #(
                 .IS_POSTED(t == 0 ? 1 : 0)

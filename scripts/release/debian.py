@@ -35,7 +35,7 @@ PACKAGES = [
         name="riser",
         section="electronics",
         summary="PCI Express slot in software",
-        description="""Write a PCI Express device in Rust, C or Python and run it below a
+        description="""Write a PCI Express device in Rust or C and run it below a
 simulated host or a real Linux kernel. Watch each transaction layer packet
 (TLP), and measure latency and bandwidth on a timed model of the links.
 .
@@ -43,7 +43,7 @@ This package has the command riser, its manual pages and completions, the
 header riser_device.h for devices in C and C++, and examples.""",
         files=["bin/*", "share/man/man1/*", "share/bash-completion/**/*", "share/fish/**/*", "share/zsh/**/*", "share/doc/riser/**/*",
                "include/riser_device.h", "lib/pkgconfig/riser-device.pc"],
-        suggests="qemu-system-x86, verilator, wireshark",
+        suggests="debian-archive-keyring, verilator, wireshark",
     ),
     Package(
         name="libtlp0",

@@ -31,7 +31,7 @@ SHELLS = {
 }
 
 #: Folders of examples, by their place below share/doc/riser/examples.
-EXAMPLES = {"labs": "labs", "native": "crates/native/examples", "rtl": "crates/rtl/examples"}
+EXAMPLES = {"labs": "labs", "native": "crates/native/examples", "rtl": "crates/rtl/examples", "drivers/linux": "drivers/linux"}
 
 
 def run(*command, **options):
@@ -73,8 +73,11 @@ def install(built, prefix):
     run("crates/native/install.sh", "/usr", env=environment, stderr=subprocess.DEVNULL)
     run("crates/libtlp/install.sh", "--no-build", built, "/usr", env=environment, stderr=subprocess.DEVNULL)
     for place, folder in EXAMPLES.items():
-        for file in run("git", "ls-files", folder, text=True).splitlines():
-            write(prefix / "share/doc/riser/examples" / place / Path(file).relative_to(folder), (ROOT / file).read_bytes())
+        for file in map(Path, run("git", "ls-files", folder, text=True).splitlines()):
+            if file.name != ".gitignore":
+                copy = prefix / "share/doc/riser/examples" / place / file.relative_to(folder)
+                write(copy, (ROOT / file).read_bytes())
+                copy.chmod((ROOT / file).stat().st_mode)
 
 
 def documents(found, version, target, epoch):

@@ -45,8 +45,9 @@ as_user 'python3 -m venv ~/venv
     . ~/venv/bin/activate
     cd /dist
     pip install riser-*.whl >~/pip.log
-    labs=~/.local/share/doc/riser/examples/labs
+    labs=$VIRTUAL_ENV/share/doc/riser/examples/labs
     /dist/check-installed.sh ~/venv/bin/riser $labs
+    [ -s $VIRTUAL_ENV/share/man/man1/riser.1 ] || { echo "the wheel has no manual page" >&2; exit 1; }
     python -c "import riser; riser.Lab.from_toml(\"$labs/ping.toml\").run()"
     tar tzf riser-*-linux.tar.gz | sed -n "s|^[^/]*/\(.*[^/]\)\$|\1|p" | (cd ~/.local && xargs rm)
     left=$(find ~/.local ! -type d)

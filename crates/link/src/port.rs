@@ -442,6 +442,7 @@ impl Port {
 
     /// The deadlines of initializations may have changed.
     fn note_init(&mut self) {
+        self.deadline_moved = true;
         let channels = self.channels.iter().map(|channel| channel.init.deadline()).min();
         self.init_at = self.feature.deadline().min(channels.unwrap_or(Time::MAX));
     }

@@ -7,12 +7,13 @@ set -eu
 cd "$(dirname "$0")/.."
 top=$1 name=$2
 shift 2
-width=256 longest=544 vcs=1
+width=256 longest=544 vcs=1 ecrc=0
 for parameter; do
     case $parameter in
         DATA_WIDTH=*) width=${parameter#*=} ;;
         MAX_TLP_BYTES=*) longest=${parameter#*=} ;;
         NUM_VCS=*) vcs=${parameter#*=} ;;
+        ECRC=*) ecrc=${parameter#*=} ;;
     esac
 done
 out=build/tests/$name
@@ -22,7 +23,7 @@ if [ -e "$out/done" ] && [ -z "$(find ./*.sv ./*.svh tests/*.cpp tests/*.hpp tes
 rm -rf "$out" && mkdir -p "$out"
 verilator --cc -O3 --x-assign unique --x-initial unique --noassert -y . -I. $(printf ' -G%s' "$@") --Mdir "$out" --top-module "$top" "$top.sv"
 root=$(verilator --getenv VERILATOR_ROOT)/include
-flags="-O${OPTIMIZE:-2} -std=c++17 -fPIC -w -I$out -I$root -I$root/vltstd -DDATA_WIDTH=$width -DMAX_TLP=$longest -DNUM_VCS=$vcs -DVM_TRACE=0"
+flags="-O${OPTIMIZE:-2} -std=c++17 -fPIC -w -I$out -I$root -I$root/vltstd -DDATA_WIDTH=$width -DMAX_TLP=$longest -DNUM_VCS=$vcs -DECRC=$ecrc -DVM_TRACE=0"
 g++ $flags -c "$root/verilated.cpp" -o "$out/verilated.o"
 g++ $flags -c "$root/verilated_threads.cpp" -o "$out/verilated_threads.o"
 for source in "$out"/*.cpp; do g++ $flags -c "$source" -o "${source%.cpp}.o"; done

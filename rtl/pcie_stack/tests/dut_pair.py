@@ -11,14 +11,17 @@ BUILDS = {
     "pair_gen1": {"DATA_WIDTH": 128, "LANES": 4, "SYMBOLS": 2, "GENERATION": 1},
     "pair_x8_wide": {"DATA_WIDTH": 512, "LANES": 8, "SYMBOLS": 4, "GENERATION": 3},
     "pair_x16": {"DATA_WIDTH": 512, "LANES": 16, "SYMBOLS": 2, "GENERATION": 3},
+    "figures_x8": {"DATA_WIDTH": 256, "LANES": 8, "SYMBOLS": 4},
+    "figures_x16": {"DATA_WIDTH": 512, "LANES": 16, "SYMBOLS": 2},
 }
 
 
 def program(name):
     """Returns the path of a build, and builds it first if a source is newer."""
     parameters = [f"{key}={value}" for key, value in BUILDS[name].items()]
-    subprocess.run([HERE / "build_pair.sh", name, *parameters], check=True)
-    return HERE.parent / "build" / "tests" / name / "pair"
+    top = name.split("_")[0]
+    subprocess.run([HERE / "build_pair.sh", top, name, *parameters], check=True)
+    return HERE.parent / "build" / "tests" / name / top
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ class Port : public FrameEdge<Vpcie_port> {
         top->update_fc_latency_limit = 64;
         top->update_fc_period = 5000;
         top->tx_dllp_valid = 0;
+        top->ecrc_generate = top->ecrc_check = ECRC;
         top->tx_valid = 0;
         idle_frames(*top);
         for (int n = 0; n < 4; n++) top->eval(), edge();
@@ -155,6 +156,7 @@ class Port : public FrameEdge<Vpcie_port> {
             }
         }
         for (unsigned n = 0; n < 3; n++) sample_stream(n);
+        if (top->ecrc_error) fail("a wrong ECRC");
         for (unsigned bits = top->events; bits; bits &= bits - 1) dll_events[__builtin_ctz(bits)]++;
         for (unsigned bits = top->tl_events; bits; bits &= bits - 1) tl_events[__builtin_ctz(bits)]++;
     }
@@ -175,6 +177,11 @@ class Port : public FrameEdge<Vpcie_port> {
         receiving[n].insert(receiving[n].end(), data, data + (*stream.eop ? (*stream.end + 1) * 4 : BEAT));
         if (!*stream.eop) return;
         if (expected.empty()) return fail("a TLP arrives that was never sent");
+        if (ECRC) {
+            if (!(receiving[n][2] & 0x80)) return fail("a TLP without ECRC");
+            receiving[n][2] &= 0x7f;
+            receiving[n].resize(receiving[n].size() - 4);
+        }
         if (expected.front().bytes != receiving[n]) return fail("a TLP arrives that is not the oldest of its class");
         if (n == 0) posted_taken[vc]++;
         expected.pop_front();

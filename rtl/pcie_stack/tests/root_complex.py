@@ -2,15 +2,10 @@
 """The root complex from Python, cycle by cycle: a CPU and a memory on AXI4, streams of TLPs, and a checker of all AXI channels."""
 
 import collections
-import ctypes
-import pathlib
 import random
-import re
-import struct
-import subprocess
 
-HERE = pathlib.Path(__file__).resolve().parent
-RTL = HERE.parent
+from model import Model
+
 BUILDS = {
     "plain": {"COMPLETION_TIMEOUT": 400, "BUS_TIMEOUT": 600},
     "small": {
@@ -31,75 +26,10 @@ EVENTS = (
 OKAY, SLVERR, DECERR = 0, 2, 3
 
 
-def ports(header):
-    """(direction, name, bits, bytes) of the ports of a model, from its C++ header."""
-    for kind, wide, name, msb in re.findall(r"VL_(IN|OUT)(8|16|64|W|)\(&(\w+),(\d+),", header):
-        bits = int(msb) + 1
-        size = {"8": 1, "16": 2, "": 4, "64": 8}.get(wide) or (bits + 31) // 32 * 4
-        yield kind, name, bits, size
-
-
-def build(name):
-    """Builds a model, if a source is newer, and returns its library and ports."""
-    out = RTL / "build" / "root_complex" / name
-    library = out / "librc.so"
-    sources = [*RTL.glob("pcie_root_complex*.sv*"), *RTL.glob("pcie_packetizer*.sv*")]
-    if not library.exists() or any(source.stat().st_mtime > library.stat().st_mtime for source in sources):
-        out.mkdir(parents=True, exist_ok=True)
-        parameters = [f"-G{key}={value}" for key, value in BUILDS[name].items()]
-        subprocess.run(
-            ["verilator", "--cc", "-O3", "--x-assign", "unique", "--x-initial", "unique", "--noassert", "-y", ".", "-I.", *parameters, "--Mdir", out,
-             "--top-module", "pcie_root_complex", "pcie_root_complex.sv"], cwd=RTL, check=True)
-        copies = {"IN": "", "OUT": ""}
-        offsets = {"IN": 0, "OUT": 0}
-        for kind, port, _, size in ports((out / "Vpcie_root_complex.h").read_text()):
-            source, target = (f"in + {offsets[kind]}", f"&top->{port}") if kind == "IN" else (f"&top->{port}", f"out + {offsets[kind]}")
-            if port != "clk":
-                copies[kind] += f"    memcpy({target}, {source}, {size});\n"
-                offsets[kind] += size
-        (out / "shim.cpp").write_text(
-            '#include <cstring>\n#include <verilated.h>\n#include "Vpcie_root_complex.h"\ndouble sc_time_stamp() { return 0; }\n'
-            "struct Model { VerilatedContext context; Vpcie_root_complex *top; };\n"
-            'extern "C" Model *rc_new(int seed) {\n    auto *model = new Model;\n    model->context.randReset(2);\n    model->context.randSeed(seed);\n'
-            "    model->top = new Vpcie_root_complex(&model->context);\n    return model;\n}\n"
-            'extern "C" void rc_free(Model *model) { delete model->top; delete model; }\n'
-            'extern "C" void rc_tick(Model *model, const char *in, char *out) {\n    auto *top = model->top;\n    top->clk = 0;\n' + copies["IN"]
-            + "    top->eval();\n" + copies["OUT"] + "    top->clk = 1;\n    top->eval();\n}\n")
-        include = subprocess.run(["verilator", "--getenv", "VERILATOR_ROOT"], capture_output=True, text=True, check=True).stdout.strip() + "/include"
-        flags = ["-O1", "-std=c++17", "-fPIC", "-w", f"-I{out}", f"-I{include}", f"-I{include}/vltstd", "-DVM_TRACE=0"]
-        runtime = []
-        for file in ("verilated", "verilated_threads"):
-            runtime.append(out.parent / f"{file}.o")
-            if not runtime[-1].exists():
-                subprocess.run(["g++", *flags, "-c", f"{include}/{file}.cpp", "-o", runtime[-1]], check=True)
-        subprocess.run(["g++", *flags, "-shared", *out.glob("*.cpp"), *runtime, "-o", library, "-lpthread"], check=True)
-    return library, list(ports((out / "Vpcie_root_complex.h").read_text()))
-
-
-class Model:
-    """The compiled design. `tick` gives inputs by name and returns the outputs before the clock edge."""
-
-    def __init__(self, name, seed=1):
-        library, found = build(name)
-        self.library = ctypes.CDLL(str(library))
-        self.library.rc_new.restype = ctypes.c_void_p
-        self.handle = ctypes.c_void_p(self.library.rc_new(seed))
-        letter = {1: "B", 2: "H", 4: "I", 8: "Q"}
-        self.inputs = [(port, bits, size) for kind, port, bits, size in found if kind == "IN" and port != "clk"]
-        outputs = [(port, bits, size) for kind, port, bits, size in found if kind == "OUT"]
-        self.pack = struct.Struct("<" + "".join(f"{size}s" if bits > 64 else letter[size] for _, bits, size in self.inputs))
-        unpack = struct.Struct("<" + "".join(f"{size}s" if bits > 64 else letter[size] for _, bits, size in outputs))
-        self.unpack, self.names = unpack.unpack, [port for port, _, _ in outputs]
-        self.values = {port: bytes(size) if bits > 64 else 0 for port, bits, size in self.inputs}
-        self.sizes = {port: (bits, size) for _, port, bits, size in found}
-        self.out = (ctypes.c_char * unpack.size)()
-
-    def tick(self):
-        self.library.rc_tick(self.handle, self.pack.pack(*self.values.values()), self.out)
-        return dict(zip(self.names, self.unpack(self.out.raw)))
-
-    def close(self):
-        self.library.rc_free(self.handle)
+def model(name, seed):
+    """A root complex of a build."""
+    sources = ["pcie_root_complex*.sv*", "pcie_packetizer*.sv*"]
+    return Model("pcie_root_complex", f"root_complex/{name}", BUILDS[name], sources, seed)
 
 
 class AxiChecker:
@@ -214,7 +144,7 @@ class Bench:
         self.cpu_bytes = self.parameters["CPU_WIDTH"] // 8
         self.dice = random.Random(seed)
         self.stalls = stalls
-        self.model = Model(name, seed)
+        self.model = model(name, seed)
         self.values = self.model.values
         self.memory = Memory(random.Random(seed + 1))
         self.checkers = [AxiChecker("s_axi_", False), AxiChecker("m_axi_", True)]

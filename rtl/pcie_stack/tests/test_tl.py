@@ -331,8 +331,6 @@ def test_completions_and_non_posted_pass_each_other(tl):
 
 
 def test_older_non_posted_requests_pass_a_younger_stalled_posted_request(tl):
-    if tl.parameters["TX_TLPS"] < 8:
-        pytest.skip("the harness hands over read 3 before write 3, which waits for room")
     link_up(tl, (2, 100))
     tl.learn(UPDATE, P, 0, value(2, 100))
     for n in range(4):

@@ -28,6 +28,7 @@ PORT_BUILDS = {
         "DATA_WIDTH": 128, "NUM_VCS": 3, "MAX_TLP_BYTES": 160, "MAX_PAYLOAD": 128, "TX_BYTES": 2048, "TX_TLPS": 8, "REPLAY_BYTES": 2048, "REPLAY_TLPS": 16,
         "INFINITE_COMPLETIONS": 0, "CUT_THROUGH": 0, "INIT_FC_CYCLES": 64, "FEATURE_EXCHANGE": 0,
     } | SMALL,
+    "port_ecrc": {"DATA_WIDTH": 128, "MAX_TLP_BYTES": 160, "MAX_PAYLOAD": 128, "TX_BYTES": 2048, "INFINITE_COMPLETIONS": 0, "INIT_FC_CYCLES": 64, "ECRC": 1} | SMALL,
 }
 EVENTS = (
     "format length payload byte_enables traffic_class boundary operand overflow poisoned bad_update bad_init refused update_sent sent received".split()

@@ -12,7 +12,9 @@ use config::{Side, Uncorrectable};
 use endpoint::CreditReturn;
 use host::{HostInput, HostInterrupt};
 use tlp::rules::reasons::{poisoned, unsupported_prefixes};
-use tlp::{Body, Flaw, Limits, MemoryOp, MemoryRequest, Prefixes, TcSet, Time, Tlp, TrafficClass, rules};
+use tlp::{
+    Body, Data, Flaw, Limits, MemoryOp, MemoryRequest, Prefixes, TcSet, Time, Tlp, TrafficClass, rules,
+};
 
 impl RootComplex {
     /// A TLP has arrived at root port `port`.
@@ -186,33 +188,39 @@ pub(crate) struct PlannedWrite {
     pub(crate) turn: WriteTurn,
 }
 
-/// Returns the memory request in `tlp` if it has no rare feature, and carries as much data as its header says.
-#[inline(always)]
-fn usual_request(tlp: &Tlp) -> Option<&MemoryRequest> {
-    let repr = &tlp.repr;
-    let Body::Memory(m) = &repr.body else { return None };
-    let is_usual = !(repr.td | repr.ep)
-        && repr.tc == TrafficClass::default()
-        && tlp.flaw == Flaw::None
-        && tlp.prefixes.is_empty()
-        && tlp.is_whole()
-        && !m.span.is_zero_length();
-    is_usual.then_some(m)
-}
-
 impl RootComplex {
-    /// Plans the time of a write in memory, at root port `port`. `None` unless memory has fixed latencies and accepts
-    /// the write immediately, the port has no TLP to send, and the write has no rare feature.
+    /// Returns the memory request in `tlp`, which has arrived at root port `port`, if neither has a rare feature. The
+    /// next step is [`plan_write`](Self::plan_write) or [`plan_read`](Self::plan_read).
     #[inline(always)]
-    pub(crate) fn plan_write(&self, port: usize, now: Time, tlp: &Tlp) -> Option<PlannedWrite> {
+    pub(crate) fn usual_request<'a>(&self, port: usize, tlp: &'a Tlp) -> Option<&'a MemoryRequest> {
+        let (p, repr) = (self.base.ports.get(port)?, &tlp.repr);
+        let Body::Memory(m) = &repr.body else { return None };
+        let is_usual = !(repr.td | repr.ep)
+            && repr.tc == TrafficClass::default()
+            && tlp.flaw == Flaw::None
+            && tlp.prefixes.is_empty()
+            && !m.span.is_zero_length()
+            && p.watch != Watch::Everything
+            && p.credits.is_empty();
+        is_usual.then_some(m)
+    }
+
+    /// Plans the time of a [usual](Self::usual_request) write in memory, at root port `port`. `None` unless memory has
+    /// fixed latencies and accepts the write immediately, the port has no TLP to send, and the write carries as much
+    /// data as its header says.
+    #[inline(always)]
+    pub(crate) fn plan_write(
+        &self,
+        port: usize,
+        now: Time,
+        m: &MemoryRequest,
+        data: &Data,
+    ) -> Option<PlannedWrite> {
         let base = &self.base;
         let p = base.ports.get(port)?;
-        let m = usual_request(tlp)?;
         let (address, len, length_dw) = (m.span.first_byte(), m.span.byte_count(), m.span.length_dw());
-        if m.op != MemoryOp::Write
-            || p.watch == Watch::Everything
+        if data.len() != len as usize
             || p.outputs() != 0
-            || !p.credits.is_empty()
             || length_dw * 4 > p.config.mps.bytes()
             || MSI_WINDOW.contains(address, len.into())
         {
@@ -222,20 +230,14 @@ impl RootComplex {
         (turn.taken <= now).then_some(PlannedWrite { data_credits: length_dw.div_ceil(4), turn })
     }
 
-    /// Plans the turn of a read at root port `port`. `None` unless memory has fixed latencies and room for it, its completions have
-    /// the usual size, and it has no rare feature.
+    /// Plans the turn of a [usual](Self::usual_request) read at root port `port`. `None` unless memory has fixed
+    /// latencies and room for it, and its completions have the usual size.
     #[inline(always)]
-    pub(crate) fn plan_read(&self, port: usize, now: Time, tlp: &Tlp) -> Option<ReadTurn> {
+    pub(crate) fn plan_read(&self, port: usize, now: Time, m: &MemoryRequest) -> Option<ReadTurn> {
         let Base { ports, profile, memory, .. } = &self.base;
         let p = ports.get(port)?;
-        let m = usual_request(tlp)?;
-        let room = p.waiting.is_empty() && p.reads_under_way[0] < profile.max_reads_per_port;
-        if m.op != MemoryOp::Read
-            || p.watch == Watch::Everything
-            || !room
-            || !p.credits.is_empty()
-            || profile.completions.unit_bytes.is_some()
-        {
+        let has_room = p.waiting.is_empty() && p.reads_under_way[0] < profile.max_reads_per_port;
+        if !has_room || profile.completions.unit_bytes.is_some() {
             return None;
         }
         memory.read_turn(profile, m.span.first_byte(), m.span.byte_count(), now)
@@ -244,25 +246,27 @@ impl RootComplex {
     /// Takes a read at root port `port` that was planned at this time; returns its job. Unless the data is there already, call
     /// `read_ready` when it is.
     #[inline(always)]
-    pub(crate) fn take_read(&mut self, port: usize, now: Time, turn: &ReadTurn, tlp: &Tlp) -> Option<u32> {
-        let Body::Memory(m) = &tlp.repr.body else { return None };
+    pub(crate) fn take_read(
+        &mut self,
+        port: usize,
+        now: Time,
+        turn: &ReadTurn,
+        m: &MemoryRequest,
+        tlp: &Tlp,
+    ) -> u32 {
         self.base.memory.take_read_turn(turn);
         let job = self.completer.start_read(&mut self.base, Job::read(port, tlp, m));
         if turn.ready <= now {
             self.completer.read_ready(&mut self.base, job, now);
         }
-        Some(job)
+        job
     }
 
     /// Takes a write that was planned at this time.
     #[inline(always)]
-    pub(crate) fn take_write(&mut self, write: &PlannedWrite, tlp: &Tlp) {
+    pub(crate) fn take_write(&mut self, write: &PlannedWrite, m: &MemoryRequest, data: &Data) {
         self.base.counters.memory_writes += 1;
-        if tlp.data.bytes().is_some()
-            && let Body::Memory(m) = &tlp.repr.body
-        {
-            self.base.memory.store(m.requester, m.span, &tlp.data);
-        }
+        self.base.memory.store(m.requester, m.span, data);
         self.base.memory.take_turn(&write.turn);
     }
 }

@@ -156,19 +156,25 @@ impl Port {
         }
     }
 
-    /// Stores the times of a sent TLP, if its account is [deferred](Account::DEFERRED).
+    /// Finishes the transmission of a new TLP: stores its times if its account is [deferred](Account::DEFERRED), and
+    /// lets the wire rest after it. Returns the TLP.
     #[inline(always)]
-    pub(super) fn note_times(
+    pub(super) fn finish_new(
         &mut self,
         sequence: u16,
         queued: &Queued,
         credit_wait: Duration,
         [start, end]: [Time; 2],
-    ) {
-        if self.store.get(queued.handle).is_some_and(|tlp| tlp.account == Account::DEFERRED) {
+    ) -> Option<&Tlp> {
+        let tlp = self.store.get(queued.handle)?;
+        if tlp.account == Account::DEFERRED {
             let times = TransmitTimes { queued_at: queued.at, credit_wait, start, end };
             self.replay.note_times(sequence, times);
         }
+        if tlp.rest_ps != 0 {
+            self.wire.rest(Duration::from_ps(tlp.rest_ps.into()));
+        }
+        Some(tlp)
     }
 
     /// Sends the next new TLP. Call this only if [`may_transmit_fast`](Self::may_transmit_fast) returns true.
@@ -183,18 +189,13 @@ impl Port {
         let credit_wait = self.stalls.take_wait(0, class);
         let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
         let sequence = self.replay.push(lengths, queued.handle);
-        self.note_times(sequence, &queued, credit_wait, [start, end]);
         self.deadline_moved |= self.replay.sent(end);
         self.count_new(0, lengths);
-        if class == Class::Completion && lengths.data > 0 {
-            let rest_ps = self.store.get(queued.handle).map_or(0, |tlp| tlp.rest_ps);
-            self.wire.rest(Duration::from_ps(rest_ps.into()));
-        }
         if !self.select_fast() {
             self.select(0);
             self.stalls.note(end, &mut self.counters);
         }
-        let tlp = self.store.get(queued.handle)?;
+        let tlp = self.finish_new(sequence, &queued, credit_wait, [start, end])?;
         let data_bytes = lengths.data.into();
         Some(SentTlp { sequence, start, end, credit_wait, data_bytes, tlp })
     }

@@ -287,7 +287,6 @@ impl Port {
     }
 
     pub(super) fn receive_dllp(&mut self, now: Time, dllp: Dllp) {
-        self.deadline_moved = true;
         match dllp {
             Dllp::Ack { sequence } => self.receive_ack(now, sequence),
             Dllp::Nak { sequence } => self.receive_nak(now, sequence),
@@ -299,12 +298,13 @@ impl Port {
     }
 
     fn receive_ack(&mut self, now: Time, sequence: u16) {
-        let up_to = Sequence::from_bits(sequence);
+        let (up_to, deadline) = (Sequence::from_bits(sequence), self.replay.deadline());
         let acknowledged = if self.rare.intersects(Rare::INACTIVE | Rare::NO_CREDITS) {
             self.acknowledge_rarely(now, up_to)
         } else {
             self.replay.acknowledge(now, up_to, &mut self.store)
         };
+        self.deadline_moved |= self.replay.deadline() < deadline;
         match acknowledged {
             Acknowledged::ProtocolError => {
                 self.counters.data_link_protocol_errors += 1;
@@ -334,6 +334,7 @@ impl Port {
     }
 
     fn receive_nak(&mut self, now: Time, sequence: u16) {
+        self.deadline_moved = true;
         self.counters.nak_received += 1;
         let errors = self.counters.data_link_protocol_errors;
         self.receive_ack(now, sequence);

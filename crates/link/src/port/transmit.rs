@@ -5,7 +5,7 @@ use super::{Port, pending};
 use crate::frame::{DLLP_WIRE_BYTES, Frame, QueueWait, Sent, TLP_FRAMING_BYTES};
 use crate::notice::Notice;
 use crate::tx::Lengths;
-use tlp::{Class, Dllp, Duration, FlowControlKind, Time};
+use tlp::{Class, Dllp, FlowControlKind, Time};
 
 impl Port {
     /// Selects the next TLP of `channel`. Called whenever its queues' heads, its credits or its state have changed.
@@ -40,7 +40,6 @@ impl Port {
 
     #[inline(never)]
     pub(super) fn transmit_new(&mut self, now: Time) -> Option<Sent> {
-        self.deadline_moved = true;
         if self.sendable == 0 {
             return None;
         }
@@ -55,12 +54,8 @@ impl Port {
         let wait = Some(QueueWait { queued_at: queued.at, credit_wait });
         let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
         let sequence = self.replay.push(lengths, queued.handle);
-        self.note_times(sequence, &queued, credit_wait, [start, end]);
-        if class == Class::Completion && lengths.data > 0 {
-            let rest_ps = self.store.get(queued.handle).map_or(0, |tlp| tlp.rest_ps);
-            self.wire.rest(Duration::from_ps(rest_ps.into()));
-        }
-        self.replay.sent(end);
+        self.finish_new(sequence, &queued, credit_wait, [start, end]);
+        self.deadline_moved |= self.replay.sent(end);
         self.count_new(index, lengths);
         self.select(index);
         // The TLP that was just sent takes room in the replay buffer, which all channels share.
@@ -84,7 +79,6 @@ impl Port {
 
     #[inline(never)]
     pub(super) fn transmit_pending(&mut self, now: Time) -> Option<Sent> {
-        self.deadline_moved = true;
         let first = self.pending.trailing_zeros() as usize;
         match 1_u64 << first {
             pending::NAK => self.transmit_nak(now),
@@ -162,7 +156,7 @@ impl Port {
         };
         self.note_replay();
         let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
-        self.replay.sent(end);
+        self.deadline_moved |= self.replay.sent(end);
         self.counters.replayed_tlps += 1;
         self.counters.replay_bytes += u64::from(lengths.wire());
         Some(Sent { frame: Frame::Tlp { sequence, tlp: () }, start, end, wait: None })

@@ -42,6 +42,7 @@ fn copy(from: &Path, to: &Path) {
 
 const OF_TESTS: &str = "crates/python/tests/requirements.txt";
 const OF_CLUSTERS: &str = "crates/python/tests/cluster/requirements.txt";
+const OF_TYPES: &str = "crates/python/tests/types/requirements.txt";
 const OF_BENCHES: &str = "crates/python/bench/requirements.txt";
 
 /// Runs Python with the package, the wheels of this file and these arguments.
@@ -62,13 +63,13 @@ fn python(wheels: &str, args: &[&str]) {
 }
 
 const STUDIES: &str = "crates/python/tests/test_studies.py";
-const MYPY: &str = "crates/python/tests/test_types.py::test_mypy_passes";
+const TYPES: &str = "crates/python/tests/types";
 
 const PYTEST: [&str; 7] = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "riser.testing"];
 
 #[test]
 fn package_passes_its_tests() {
-    let others = ["--ignore=crates/python/tests/cluster", "--ignore", STUDIES, "--deselect", MYPY];
+    let others = ["--ignore=crates/python/tests/cluster", "--ignore", STUDIES, "--ignore", TYPES];
     python(OF_TESTS, &[&PYTEST[..], &others, &["crates/python/tests"]].concat());
 }
 
@@ -80,8 +81,8 @@ fn study_notebooks_run_without_error() {
 
 #[test]
 #[ignore = "of .ci/long python"]
-fn mypy_passes() {
-    python(OF_TESTS, &[&PYTEST[..], &[MYPY]].concat());
+fn types_are_correct() {
+    python(OF_TYPES, &[&PYTEST[..], &[TYPES]].concat());
 }
 
 #[test]
