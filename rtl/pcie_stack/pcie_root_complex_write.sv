@@ -201,7 +201,7 @@ module pcie_root_complex_write #(
             end
             run_length <= run_empty ? 10'd1 : run_length + 1'b1;
             run_last_be <= be;
-            run_next <= word_at + 1'b1;
+            run_next <= {word_at[61:7], word_at[6:0] + 7'd1};  // a run stays in its block
             open <= ends_high;
         end
         if (close) begin
