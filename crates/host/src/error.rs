@@ -82,6 +82,13 @@ impl From<String> for DriverError {
     }
 }
 
+/// Drivers may use errors of any type.
+impl From<Box<dyn std::error::Error>> for DriverError {
+    fn from(error: Box<dyn std::error::Error>) -> DriverError {
+        DriverError::Unexpected(error.to_string())
+    }
+}
+
 impl From<&str> for DriverError {
     fn from(text: &str) -> DriverError {
         DriverError::Unexpected(text.to_owned())

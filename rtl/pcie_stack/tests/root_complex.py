@@ -16,6 +16,9 @@ BUILDS = {
         "DATA_WIDTH": 512, "CPU_WIDTH": 512, "MAX_PAYLOAD": 512, "READ_SLOTS": 16, "READ_BYTES": 512, "DMA_SLOTS": 16, "MAX_BURST": 64, "CPU_ID": 8,
         "COMPLETION_TIMEOUT": 400, "BUS_TIMEOUT": 600,
     },
+}
+# Builds that are joined with transaction layer and data link layer.
+STACKS = {
     "stack": {"COMPLETION_TIMEOUT": 20000, "BUS_TIMEOUT": 600, "INIT_FC_CYCLES": 256},
     "narrow_stack": {"DATA_WIDTH": 128, "CPU_WIDTH": 128, "MAX_PAYLOAD": 128, "READ_SLOTS": 2, "DMA_SLOTS": 2, "MAX_BURST": 2, "COMPLETION_TIMEOUT": 20000, "BUS_TIMEOUT": 600},
 }
@@ -30,8 +33,8 @@ OKAY, SLVERR, DECERR = 0, 2, 3
 
 def model(name, seed):
     """A root complex of a build, or one joined with the layers below it."""
-    if name.endswith("stack"):
-        return Model("pcie_root_stack", f"root_complex/{name}", BUILDS[name], ["pcie_*.sv*"], seed)
+    if name in STACKS:
+        return Model("pcie_root_stack", f"root_complex/{name}", STACKS[name], ["pcie_*.sv*"], seed)
     sources = ["pcie_root_complex*.sv*", "pcie_packetizer*.sv*"]
     return Model("pcie_root_complex", f"root_complex/{name}", BUILDS[name], sources, seed)
 
@@ -143,7 +146,7 @@ class Bench:
 
     def __init__(self, name, seed=1, stalls=0.0):
         self.name = name
-        self.parameters = DEFAULTS | BUILDS[name]
+        self.parameters = DEFAULTS | (BUILDS | STACKS)[name]
         self.beat = self.parameters["DATA_WIDTH"] // 8
         self.cpu_bytes = self.parameters["CPU_WIDTH"] // 8
         self.dice = random.Random(seed)

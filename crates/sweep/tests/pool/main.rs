@@ -237,8 +237,8 @@ fn rejects_commands_that_are_not_workers() {
         let command = command.iter().map(OsString::from).collect();
         let mut run = Run::begin(&sweep, None).unwrap();
         match pool::run(&mut run, &Workers { command, count: 2 }, || false, |_| {}) {
-            Err(RunError::Worker(why)) => why,
-            other => panic!("{other:?}"),
+            Err(error) => error.to_string(),
+            Ok(progress) => panic!("{progress:?}"),
         }
     };
     assert!(error(&["/no/such/program"]).starts_with("worker /no/such/program: No such file"));
