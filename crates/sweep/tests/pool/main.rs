@@ -11,7 +11,7 @@ use common::{GRID, LAB, finish, parquet, sweep_of};
 use libtest_mimic::{Arguments, Trial};
 use plug::{Fault, Model, Models, Plugged, Site};
 use riser_sweep::pool::{self, Done, Workers};
-use riser_sweep::{Outcome, Progress, Run, RunError, Start, Sweep, journal, worker};
+use riser_sweep::{Outcome, Progress, Run, Start, Sweep, journal, worker};
 use rustix::process::{Pid, Signal, kill_process};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
