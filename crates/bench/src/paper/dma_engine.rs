@@ -134,7 +134,7 @@ impl Curves {
     }
 }
 
-/// Returns the comparison of a figure with riser's; `how` is the origin of riser's.
+/// Returns the comparison of a figure with riser's number. `how` is how riser found its number.
 fn said(what: &str, unit: &str, paper: &Figure, riser: f64, how: &str) -> Compared {
     Compared::usual(format!("{what}, {how} ({})", paper.source), unit, paper.value, riser)
 }

@@ -13,7 +13,7 @@ struct Published {
     what: String,
     unit: String,
     value: f64,
-    /// Largest difference in the unit of the number; `None`: that of [`Compared::usual`].
+    /// Largest difference in the unit of the number; `None`: the limit of [`Compared::usual`].
     points: Option<f64>,
     source: String,
 }

@@ -58,7 +58,7 @@ impl Rule {
         }
     }
 
-    /// Returns the rule with the fewest samples, for tests of what does not depend on precision.
+    /// Returns the rule with the fewest samples, for tests of properties that do not depend on precision.
     pub const fn least() -> Rule {
         Rule {
             latency_batch: 32,

@@ -121,7 +121,7 @@ pub(in crate::paper) fn latency(effort: &Effort) -> Result<Report, PaperError> {
         tables: vec![Table { title: "Read latency in the RTL".into(), columns: LATENCY, rows: cells }],
         notes: vec![
             format!("Paper: {}.", paper.source),
-            "The latency of the line is set so that one DW takes 1 us at x8, as in the study; it is the same time at x16. The simulation's host is set to the same latency. So the difference shows what the RTL's pipeline adds for each further byte.".into(),
+            "The latency of the line is set so that one DW takes 1 us at x8, as in the study; it is the same time at x16. The simulation's host is set to the same latency. So a difference is the time that the RTL's pipeline adds for each further byte.".into(),
             "Payloads of up to 32 B, a beat of the RTL's data path, take the same time.".into(),
             "A cycle is 4.0625 ns at x8 and 2.03125 ns at x16: 32 symbols of 8 GT/s and 128b/130b.".into(),
         ],

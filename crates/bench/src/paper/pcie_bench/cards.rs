@@ -17,7 +17,7 @@ use model::{Addressing, Transfer, ethernet_gbps, published as closed_form};
 const HSW: &str = "hsw-Xeon-E5-2637v3_supermicro";
 const NETFPGA: &str = "netfpga-sume";
 const SIZES: &[u64] = &[64, 128, 256, 257, 512, 513, 1024, 2048];
-/// Sizes at which the cards are compared with the model: without those that the model rounds up to another TLP.
+/// Sizes at which the cards are compared with the model. For other sizes the model adds a TLP.
 const COMPARED: [u64; 6] = [64, 128, 256, 512, 1024, 2048];
 const WINDOW: u64 = 8 * KIB;
 

@@ -31,7 +31,7 @@ pub(super) const fn key(test: Test, cache: Cache, window_bytes: u64, size_bytes:
     row(test, Pattern::Random, cache, window_bytes, size_bytes)
 }
 
-/// What varies along the axis.
+/// The quantity on the axis.
 #[derive(Clone, Copy)]
 pub(super) enum Axis {
     /// Bytes of a transfer.
