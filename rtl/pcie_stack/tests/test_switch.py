@@ -289,7 +289,7 @@ def test_completions_are_routed_by_the_bus_of_the_requester(two):
 
 
 @pytest.mark.parametrize("port, bus", [(0, 2), (0, 0), (0, 0x80), (1, 2), (1, secondary(1)), (1, secondary(1) + 2)])
-def test_completions_for_nobody_are_dropped_and_counted(two, port, bus):
+def test_unexpected_completions_are_dropped_and_counted(two, port, bus):
     assert sends(two, port, completion(SC, bytes(200), 1, 200, requester=bus << 8)) == only(two, 0)
     assert two.events[port]["unexpected"] == 1
     assert two.read(port_target(port), 0x48, type1=port != 0) >> 16 == 1  # Correctable Error Detected: advisory
