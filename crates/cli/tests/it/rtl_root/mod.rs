@@ -38,7 +38,7 @@ fn kernel_enumerates_rtl_root_port_and_does_dma_through_it() {
         dd if=/dev/nvme0n1 of=/tmp/back bs=4096 count=64 iflag=direct\n\
         cmp /tmp/data /tmp/back && echo equal\n\
         echo == end";
-    let guest = Guest::run(&lab, script, &["--allow-native", "--module", "nvme", "--time-limit", "900"]);
+    let guest = Guest::run(&lab, script, &["--allow-native", "--module", "nvme"]);
     assert_eq!(guest.said("functions"), "10000:00:00.0\n10000:01:00.0\n");
     assert_eq!(guest.said("data"), "equal\n");
     assert_eq!(masked(guest.said("lspci")), masked(LSPCI));
