@@ -5,7 +5,7 @@ use crate::memory::HostMemory;
 use crate::{HostInput, HostOutput};
 use tlp::Time;
 
-/// What the root complex asks of the link below its root port, by its registers.
+/// States in which registers of the root port hold the link below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LinkHolds {
     /// Secondary Bus Reset of Bridge Control (`PCIe 5.0 §7.5.1.3.13`).

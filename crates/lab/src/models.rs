@@ -193,7 +193,7 @@ impl<'a> Sites<'a> {
         Some(plan.plug(&mut Site { pcie, ..self.site(context) }))
     }
 
-    /// What the sites of all models have in common; the rest are defaults.
+    /// Returns a site with the settings that all models share, and defaults for the others.
     fn site<'s>(&'s self, context: &'s mut RunContext) -> Site<'s> {
         let lab = &self.file.lab;
         Site {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of a host whose root complex is not riser's: such a root complex has one root port, and the keys of riser's own have no effect.
+//! Checks of a host with a foreign root complex. It has one root port, and keys of riser's root complex have no effect on it.
 
 use crate::host_schema::IommuPages;
 use crate::schema::{FlowControl, Lab};

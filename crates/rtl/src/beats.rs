@@ -31,7 +31,8 @@ pub(crate) fn split(bytes: &[u8], lanes: usize) -> Vec<Beat> {
     words.chunks(lanes).enumerate().map(beat).collect()
 }
 
-fn word(bytes: &[u8]) -> u32 {
+/// Returns at most four bytes as a number, the least significant first.
+pub(crate) fn word(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte))
 }
 

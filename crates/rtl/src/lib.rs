@@ -33,6 +33,7 @@ mod design;
 mod design_record;
 mod divergence;
 mod engine;
+mod events;
 mod findings;
 mod kept;
 mod loader;

@@ -81,6 +81,11 @@ impl<'a> Inputs<'a> {
         value & mask(bits)
     }
 
+    /// Returns a port of at most 64 bits; bits beyond its end are zero.
+    pub(crate) fn wide(&self, port: impl Named) -> u64 {
+        u64::from(self.field(port, 0, 32)) | u64::from(self.field(port, 32, 32)) << 32
+    }
+
     /// Returns true if any of these ports is not zero.
     pub(crate) fn any(&self, ports: &Ports) -> bool {
         ports.0.iter().any(|(word, mask)| self.words[*word] & mask != 0)

@@ -191,7 +191,7 @@ fn bandwidth_drops_after_each_full_payload() {
         assert!((own / twice - 1.0).abs() < 0.01, "{size}: {own} {twice}");
         assert!(at(size, "total_gbps") > own);
     }
-    // The lab turns ECRC on: 256 B have a header of 12 B, an ECRC, and 8 B of framing and LCRC, besides DLLPs.
+    // The lab turns ECRC on. So a TLP of 256 B also has a header of 12 B, an ECRC of 4 B, and 8 B of framing and LCRC.
     let share = at(256.0, "total_gbps") / at(256.0, "effective_gbps");
     assert!((280.0..282.0).contains(&(share * 256.0)), "{share}");
     assert_eq!(report.verdict.outcome, Outcome::Reproduced, "{:?}", report.verdict);

@@ -73,7 +73,7 @@ fn is_inline(name: &str, of: &Value) -> bool {
     is_figure(name) || !is_table
 }
 
-/// The types of a schema. Tables among them have a place of their own.
+/// The types of a schema. Types that are tables are definitions of the schema.
 struct Types<'a> {
     all: &'a Map<String, Value>,
     root: &'a str,

@@ -5,6 +5,7 @@
 use crate::beats::{Beat, FrameBeat, FrameSide, Gather, split};
 use crate::block::Shape;
 use crate::block::link_frames::{Driven, Read};
+use crate::events::{self, EventCounts};
 use crate::signals::{Inputs, Layout, Outputs};
 use endpoint::Credits;
 use link::{Ending, PortConfig, WireFrame};
@@ -13,26 +14,6 @@ use tlp::{Class, FlowControl, FlowControlKind, PayloadPool, Scale, Tlp, Vc};
 
 /// Bits of a class in `init_fc`.
 const FC_BITS: u16 = 24;
-/// Names of the bits of `events`.
-const EVENTS: [&str; 16] = [
-    "rtl_bad_lcrc",
-    "rtl_sequence_gaps",
-    "rtl_duplicates",
-    "rtl_nullified",
-    "rtl_receiver_errors",
-    "rtl_bad_dllps",
-    "rtl_unknown_dllps",
-    "rtl_protocol_errors",
-    "rtl_replay_timeouts",
-    "rtl_replay_rollovers",
-    "rtl_naks_received",
-    "rtl_replays",
-    "rtl_acks_sent",
-    "rtl_naks_sent",
-    "rtl_tx_nullified",
-    "rtl_tx_overlong",
-];
-
 /// The module.
 pub(super) struct FrameBlock {
     layout: Layout,
@@ -54,7 +35,7 @@ pub(super) struct FrameBlock {
     tlp_seen: u32,
     update: Option<FlowControl>,
     driven: Vec<u32>,
-    events: [u64; EVENTS.len()],
+    events: EventCounts,
     pub(super) overflows: u64,
     pub(super) cycle: u64,
 }
@@ -80,7 +61,7 @@ impl FrameBlock {
             tlp_seen: 0,
             update: None,
             driven: Vec::new(),
-            events: [0; EVENTS.len()],
+            events: EventCounts::new(events::DATA_LINK),
             overflows: 0,
             cycle: 0,
         }
@@ -118,8 +99,7 @@ impl FrameBlock {
 
     /// Counted events, and TLPs that arrived without credits.
     pub(super) fn counts(&self) -> Vec<(&'static str, u64)> {
-        let counts = EVENTS.into_iter().zip(self.events);
-        counts.chain([("rtl_overflows", self.overflows)]).filter(|(_, n)| *n > 0).collect()
+        self.events.named().chain([("rtl_overflows", self.overflows)]).filter(|(_, n)| *n > 0).collect()
     }
 
     /// Handles an edge: takes the values that the RTL drives, and sets those that it sees until the next edge.
@@ -195,11 +175,7 @@ impl FrameBlock {
     }
 
     fn take_events(&mut self, inputs: Inputs<'_>) {
-        let mut events = inputs.get(Read::Events);
-        while events != 0 {
-            self.events[events.trailing_zeros() as usize] += 1;
-            events &= events - 1;
-        }
+        self.events.add(inputs.get(Read::Events));
         let retrain = inputs.is(Read::Retrain);
         self.retrain |= retrain && !self.retrain_before;
         self.retrain_before = retrain;

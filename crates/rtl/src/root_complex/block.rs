@@ -4,77 +4,59 @@
 
 use super::cpu::{Cpu, Seen};
 use super::memory::{Burst, MemoryBus, REQUESTER};
-use crate::beats::{Beat, FrameBeat, FrameSide};
+use crate::beats::{Beat, FrameBeat, FrameSide, word};
 use crate::block::Shape;
 use crate::block::root_complex::{Driven, Read};
+use crate::events::{self, EventCounts};
 use crate::signals::{Inputs, Layout, Outputs};
 use host::{HostInput, HostInterrupt, LinkHolds, Wire};
 use link::Ending;
 use std::collections::VecDeque;
 
-/// Names of the bits of `events`, `dll_events` and `tl_events`.
-const EVENTS: [&[&str]; 3] = [
-    &[
-        "rtl_unexpected_completions",
-        "rtl_completion_timeouts",
-        "rtl_ur_received",
-        "rtl_ca_received",
-        "rtl_rrs_received",
-        "rtl_poisoned_completions",
-        "rtl_bad_completions",
-        "rtl_bus_decode_errors",
-        "rtl_bus_burst_errors",
-        "rtl_absent_functions",
-        "rtl_retry_limits",
-        "rtl_posted_ur",
-        "rtl_read_ur",
-        "rtl_poisoned_writes",
-        "rtl_malformed_requests",
-        "rtl_memory_write_errors",
-        "rtl_memory_read_errors",
-        "rtl_memory_stalls",
-        "rtl_stalled_writes",
-        "rtl_stalled_reads",
-        "rtl_msis",
-        "rtl_bad_msis",
-        "rtl_error_messages",
-        "rtl_ignored_messages",
-    ],
-    &[
-        "rtl_bad_lcrc",
-        "rtl_sequence_gaps",
-        "rtl_duplicates",
-        "rtl_nullified",
-        "rtl_receiver_errors",
-        "rtl_bad_dllps",
-        "rtl_unknown_dllps",
-        "rtl_protocol_errors",
-        "rtl_replay_timeouts",
-        "rtl_replay_rollovers",
-        "rtl_naks_received",
-        "rtl_replays",
-        "rtl_acks_sent",
-        "rtl_naks_sent",
-        "rtl_tx_nullified",
-        "rtl_tx_overlong",
-    ],
-    &[
-        "rtl_malformed_format",
-        "rtl_malformed_length",
-        "rtl_malformed_payload",
-        "rtl_malformed_byte_enables",
-        "rtl_malformed_traffic_class",
-        "rtl_malformed_boundary",
-        "rtl_malformed_operand",
-        "rtl_receiver_overflows",
-        "rtl_poisoned_tlps",
-        "rtl_bad_update_fc",
-        "rtl_bad_init_fc",
-        "rtl_tlps_refused",
-        "rtl_updates_sent",
-        "rtl_tlps_sent",
-        "rtl_tlps_received",
-    ],
+/// Names of the events of the root complex, by bit.
+const EVENTS: &[&str] = &[
+    "rtl_unexpected_completions",
+    "rtl_completion_timeouts",
+    "rtl_ur_received",
+    "rtl_ca_received",
+    "rtl_rrs_received",
+    "rtl_poisoned_completions",
+    "rtl_bad_completions",
+    "rtl_bus_decode_errors",
+    "rtl_bus_burst_errors",
+    "rtl_absent_functions",
+    "rtl_retry_limits",
+    "rtl_posted_ur",
+    "rtl_read_ur",
+    "rtl_poisoned_writes",
+    "rtl_malformed_requests",
+    "rtl_memory_write_errors",
+    "rtl_memory_read_errors",
+    "rtl_memory_stalls",
+    "rtl_stalled_writes",
+    "rtl_stalled_reads",
+    "rtl_msis",
+    "rtl_bad_msis",
+    "rtl_error_messages",
+    "rtl_ignored_messages",
+];
+/// Names of the events of the transaction layer, by bit.
+const TRANSACTION_EVENTS: &[&str] = &[
+    "rtl_malformed_format",
+    "rtl_malformed_length",
+    "rtl_malformed_payload",
+    "rtl_malformed_byte_enables",
+    "rtl_malformed_traffic_class",
+    "rtl_malformed_boundary",
+    "rtl_malformed_operand",
+    "rtl_receiver_overflows",
+    "rtl_poisoned_tlps",
+    "rtl_bad_update_fc",
+    "rtl_bad_init_fc",
+    "rtl_tlps_refused",
+    "rtl_updates_sent",
+    "rtl_tlps_sent",
+    "rtl_tlps_received",
 ];
 
 /// The module.
@@ -94,13 +76,14 @@ pub(super) struct RootBlock {
     /// REPLAY_NUM has rolled over, and the fabric does not know it yet.
     pub(super) retrain: bool,
     retrain_before: bool,
-    /// What the root complex asks of its link.
+    /// The states in which the root complex wants to hold its link.
     pub(super) holds: LinkHolds,
     /// Levels of INTA to INTD.
     intx: u32,
     /// Whether the beats that riser has offered to the RTL since the last edge are of these kinds.
     offers: [bool; 2],
-    events: [[u64; 24]; 3],
+    /// Events of the root complex, the data link layer and the transaction layer.
+    events: [EventCounts; 3],
     pub(super) cycle: u64,
 }
 
@@ -123,7 +106,7 @@ impl RootBlock {
             holds: LinkHolds::default(),
             intx: 0,
             offers: [false; 2],
-            events: [[0; 24]; 3],
+            events: [EVENTS, events::DATA_LINK, TRANSACTION_EVENTS].map(EventCounts::new),
             cycle: 0,
         };
         block.cpu.enable();
@@ -167,12 +150,10 @@ impl RootBlock {
             ("rtl_bus_given_up", self.cpu.dead().is_some().into()),
             ("rtl_memory_errors", self.memory.errors),
         ];
-        let named =
-            EVENTS.iter().zip(&self.events).flat_map(|(names, counts)| names.iter().copied().zip(*counts));
-        named.chain(own).filter(|(_, n)| *n > 0).collect()
+        self.events.iter().flat_map(EventCounts::named).chain(own).filter(|(_, n)| *n > 0).collect()
     }
 
-    /// Handles an edge: takes the values that the RTL drives, and sets those that it sees until the next edge.
+    /// Handles an edge. `read` has the outputs of the RTL; `driven` gets its inputs until the next edge.
     pub(super) fn edge(&mut self, read: &[u32], driven: &mut [u32], in_reset: bool) {
         let layout = std::mem::take(&mut self.layout);
         let inputs = Inputs { layout: &layout, words: read };
@@ -237,7 +218,7 @@ impl RootBlock {
             w_ready: inputs.is(Read::CpuWReady),
             b: response(Read::CpuBValid, Read::CpuBResp),
             ar_ready: inputs.is(Read::CpuArReady),
-            r: response(Read::CpuRValid, Read::CpuRResp).map(|bits| (wide(inputs, Read::CpuRData), bits)),
+            r: response(Read::CpuRValid, Read::CpuRResp).map(|bits| (inputs.wide(Read::CpuRData), bits)),
         };
         let shown = self.cpu.edge(&seen);
         outputs.set(Driven::CpuBReady, 1);
@@ -266,7 +247,7 @@ impl RootBlock {
     fn take_memory(&mut self, inputs: Inputs<'_>) {
         let burst = |id: Read, address: Read, len: Read| Burst {
             id: inputs.get(id) as u8,
-            address: wide(inputs, address),
+            address: inputs.wide(address),
             beats: inputs.get(len) as u16 + 1,
         };
         if inputs.is(Read::MemAwValid) {
@@ -275,7 +256,7 @@ impl RootBlock {
         if inputs.is(Read::MemWValid) {
             let lanes = inputs.lanes(Read::MemWData);
             let data = lanes.iter().flat_map(|lane| lane.to_le_bytes()).collect();
-            self.memory.push_beat((data, wide(inputs, Read::MemWStrb), inputs.is(Read::MemWLast)));
+            self.memory.push_beat((data, inputs.wide(Read::MemWStrb)));
         }
         if inputs.is(Read::MemArValid) {
             let burst = burst(Read::MemArId, Read::MemArAddr, Read::MemArLen);
@@ -325,27 +306,11 @@ impl RootBlock {
         let retrain = inputs.is(Read::Retrain);
         self.retrain |= retrain && !self.retrain_before;
         self.retrain_before = retrain;
-        for (port, counts) in
-            [Read::Events, Read::DllEvents, Read::TlEvents].into_iter().zip(&mut self.events)
-        {
-            let mut events = inputs.get(port);
-            while events != 0 {
-                counts[events.trailing_zeros() as usize] += 1;
-                events &= events - 1;
-            }
-        }
+        let ports = [Read::Events, Read::DllEvents, Read::TlEvents];
+        ports.into_iter().zip(&mut self.events).for_each(|(port, events)| events.add(inputs.get(port)));
     }
-}
-
-/// A port of 64 bits, or less.
-fn wide(inputs: Inputs<'_>, port: Read) -> u64 {
-    u64::from(inputs.field(port, 0, 32)) | u64::from(inputs.field(port, 32, 32)) << 32
 }
 
 fn halves(value: u64) -> [u32; 2] {
     [value as u32, (value >> 32) as u32]
-}
-
-fn word(bytes: &[u8]) -> u32 {
-    bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte))
 }

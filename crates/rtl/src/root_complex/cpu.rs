@@ -4,6 +4,7 @@
 
 use device::seam::CompletionError;
 use host::{HostError, HostInput, HostOutput, HostReadId};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use tlp::{Data, PayloadPool};
 
@@ -19,7 +20,7 @@ const DECERR: u8 = 3;
 pub(super) const REGISTERS: u64 = 0xffff_ffff_0000_0000;
 /// Register CONTROL, and its bit that enables the root complex.
 const CONTROL: u64 = REGISTERS + 4;
-const ENABLE: u64 = 1;
+const ENABLE: u32 = 1;
 /// Configuration space: 4 KiB for each function.
 pub(super) const ECAM: u64 = 0xffff_fffe_0000_0000;
 
@@ -58,7 +59,7 @@ struct OpenRead {
     id: HostReadId,
     address: u64,
     data: Vec<u8>,
-    /// Where the next bytes go.
+    /// Index of the next byte in `data`.
     at: usize,
     /// First lane and number of bytes of each beat to come.
     beats: VecDeque<(u8, u8)>,
@@ -117,7 +118,7 @@ impl Cpu {
 
     /// Enables the root complex, as its first access.
     pub(super) fn enable(&mut self) {
-        self.write(None, CONTROL, &(ENABLE as u32).to_le_bytes(), 0b1111);
+        self.write(None, CONTROL, &ENABLE.to_le_bytes(), |_| true);
     }
 
     /// Whether no request is under way.
@@ -144,20 +145,19 @@ impl Cpu {
             }
             HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value } => {
                 let address = config_address(function.bits(), register_dw);
-                self.write(Some(id), address, &value.to_le_bytes(), byte_enables.into());
+                self.write(Some(id), address, &value.to_le_bytes(), |n| byte_enables >> n & 1 == 1);
             }
             HostOutput::MmioRead { id, address, len, locked: false } => {
                 self.read(id, address, len as usize, len as usize, 0);
             }
             HostOutput::MmioWrite { address, data } => {
-                let zeros = vec![0; data.len()];
-                let bytes = data.bytes().unwrap_or(&zeros);
+                let bytes = data.bytes().map_or_else(|| vec![0; data.len()].into(), Cow::from);
                 let mut at = 0;
                 while at < bytes.len() {
                     let start = address + at as u64;
                     let room = (MOST_BEATS * WORD - start % WORD) as usize;
                     let part = &bytes[at..bytes.len().min(at + room)];
-                    self.write(None, start, part, u128::MAX);
+                    self.write(None, start, part, |_| true);
                     at += part.len();
                 }
             }
@@ -183,12 +183,18 @@ impl Cpu {
         self.queue.push_back(Op::Read { open: Some(open), bursts });
     }
 
-    /// Queues a write of bytes of which those with a bit of `enables` count, in one burst of whole words.
-    fn write(&mut self, id: Option<HostReadId>, address: u64, bytes: &[u8], enables: u128) {
+    /// Queues a write of the bytes whose index is enabled, in one burst of whole words.
+    fn write(
+        &mut self,
+        id: Option<HostReadId>,
+        address: u64,
+        bytes: &[u8],
+        is_enabled: impl Fn(usize) -> bool,
+    ) {
         let first = address / WORD * WORD;
         let count = (address + bytes.len() as u64 - first).div_ceil(WORD);
         let mut beats: VecDeque<(u64, u8)> = (0..count).map(|_| (0, 0)).collect();
-        for (n, byte) in bytes.iter().enumerate().filter(|(n, _)| *n > 127 || enables >> n & 1 == 1) {
+        for (n, byte) in bytes.iter().enumerate().filter(|(n, _)| is_enabled(*n)) {
             let at = address + n as u64 - first;
             let (data, strobes) = &mut beats[(at / WORD) as usize];
             *data |= u64::from(*byte) << (8 * (at % WORD));
@@ -199,7 +205,7 @@ impl Cpu {
         self.queue.push_back(Op::Write { id, address, burst, beats });
     }
 
-    /// Handles an edge: takes what the RTL has shown, and returns what it sees until the next edge.
+    /// Handles an edge: takes the outputs of the RTL, and returns its inputs until the next edge.
     pub(super) fn edge(&mut self, seen: &Seen) -> Shown {
         let moved = self.take(seen);
         self.idle_cycles = if moved || self.is_idle() { 0 } else { self.idle_cycles + 1 };

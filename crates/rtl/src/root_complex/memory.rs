@@ -2,6 +2,7 @@
 //! The memory's side of the bus: AXI4 bursts of the root complex as accesses to the host's memory. Writes to the interrupt addresses of
 //! x86 are interrupts. Independent of ports and of time.
 
+use crate::beats::word;
 use host::memory::DmaAccess;
 use host::{HostInput, HostInterrupt, HostMemory};
 use std::collections::VecDeque;
@@ -26,8 +27,8 @@ pub(super) struct Burst {
     pub(super) beats: u16,
 }
 
-/// Data, strobes and WLAST of a beat.
-pub(super) type WriteBeat = (Vec<u8>, u64, bool);
+/// Data and strobes of a beat.
+pub(super) type WriteBeat = (Vec<u8>, u64);
 
 /// A beat of an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -160,7 +161,7 @@ impl MemoryBus {
     fn write(&mut self, burst: Burst) -> u8 {
         let mut at = burst.address / self.width as u64 * self.width as u64;
         let (mut runs, mut response): (Vec<(u64, Vec<u8>)>, u8) = (Vec::new(), OKAY);
-        for (data, strobes, _) in self.beats.drain(..usize::from(burst.beats)) {
+        for (data, strobes) in self.beats.drain(..usize::from(burst.beats)) {
             for (lane, byte) in data.iter().enumerate().filter(|(lane, _)| strobes >> lane & 1 == 1) {
                 let address = at + lane as u64;
                 match runs.last_mut() {
@@ -178,7 +179,7 @@ impl MemoryBus {
 
     fn write_run(&mut self, address: u64, bytes: &[u8]) -> u8 {
         if INTERRUPTS.contains(&address) {
-            let data = bytes.iter().take(4).rev().fold(0, |data, byte| data << 8 | u32::from(*byte));
+            let data = word(&bytes[..bytes.len().min(4)]);
             let interrupt = HostInterrupt::Message { requester: REQUESTER, address, data };
             self.interrupts.push_back(HostInput::Interrupt(interrupt));
             return OKAY;
@@ -225,7 +226,7 @@ mod tests {
     fn write(bus: &mut MemoryBus, address: u64, strobes: &[u64]) -> u8 {
         bus.push_write(Burst { id: 3, address, beats: strobes.len() as u16 });
         for (n, strobes) in strobes.iter().enumerate() {
-            bus.push_beat(((0..16).map(|lane| (16 * n + lane) as u8 + 1).collect(), *strobes, false));
+            bus.push_beat(((0..16).map(|lane| (16 * n + lane) as u8 + 1).collect(), *strobes));
         }
         bus.work(100);
         assert_eq!(bus.response(109), None);

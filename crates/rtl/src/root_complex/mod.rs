@@ -24,7 +24,7 @@ struct RootRtl {
     engine: Engine,
     block: RootBlock,
     recovery_until: Time,
-    /// What the fabric knows of [`RootBlock::holds`].
+    /// The value of [`RootBlock::holds`] that the fabric has seen.
     holds: LinkHolds,
 }
 

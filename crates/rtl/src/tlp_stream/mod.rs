@@ -77,7 +77,7 @@ impl TlpStream {
     }
 
     fn transmit(&mut self, inputs: Inputs<'_>) {
-        let keep = u64::from(inputs.get(Read::TxKeep)) | u64::from(inputs.field(Read::TxKeep, 32, 32)) << 32;
+        let keep = inputs.wide(Read::TxKeep);
         let (lanes, is_last) = (inputs.lanes(Read::TxData), inputs.is(Read::TxLast));
         let beat = Beat { lanes, keep, is_last, is_poisoned: false, is_given_up: false };
         if !self.transmit.is_kept(&beat, inputs.is(Read::TxValid), self.is_ready) {

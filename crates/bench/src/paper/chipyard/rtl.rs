@@ -215,7 +215,7 @@ pub(in crate::paper) fn table2(_: &Effort) -> Result<Report, PaperError> {
     let ResourceTable { source, cells: paper } = figures::chipyard()?.resources;
     let cells = |name: &str, of: &Resources, path: Cell| {
         let numbers = [of.logic_luts, of.memory_luts, of.flip_flops, of.block_rams];
-        let numbers = numbers.map(|number| Cell::Number(number, 0));
+        let numbers = numbers.map(Cell::whole);
         [Cell::Text(name.to_owned())].into_iter().chain(numbers).chain([path]).collect::<Vec<_>>()
     };
     let mut sum = Resources::default();
@@ -223,7 +223,7 @@ pub(in crate::paper) fn table2(_: &Effort) -> Result<Report, PaperError> {
     for layer in LAYERS {
         let report = make(&["synth", &format!("TOP={layer}")])?;
         let (of, path) = resources(&report, layer)?;
-        table.push(cells(layer, &of, Cell::Number(path, 0)));
+        table.push(cells(layer, &of, Cell::whole(path)));
         sum += of;
     }
     let share = 200.0 * sum.luts() / paper.luts();

@@ -125,7 +125,7 @@ pub(in super::super) fn bandwidth(effort: &Effort) -> Result<Report, PaperError>
         notes: vec![
             "Gen3 x8, MPS 256, MRRS 512, window of 8 KiB, warmed by the host. The model is the paper's: `riser model bw --form published`.".into(),
             "The paper says of both cards that they cannot read small packets at 40 Gb/s. Its model needs 30.5 Gb/s for 64 B and reaches 44.1, so this does not hold for a card that closely follows the model. It is compared for the NFP-6000 only.".into(),
-            "NetFPGA's reads of up to 256 B stay below the model because of the server. Its gaps between completions are fitted to the NFP-6000's rates on the same server, so they cannot be told from gaps of that card. On the host profile `ideal`, the same card reaches the model (`riser bench --suite BW_RD --device netfpga-sume --host ideal`). The authors published no measurements of this card.".into(),
+            "NetFPGA's reads of up to 256 B stay below the model because of the server. The gaps between completions in its profile are fitted to rates of the NFP-6000 on this server. So they may be gaps of that card. On the host profile `ideal`, the same card reaches the model (`riser bench --suite BW_RD --device netfpga-sume --host ideal`). The authors published no measurements of this card.".into(),
         ],
         chart: Some(Chart { x: "transfer (B)", y: "bandwidth of one direction (Gb/s)", lines }),
         ..Report::default()
@@ -179,7 +179,7 @@ pub(in super::super) fn latency(effort: &Effort) -> Result<Report, PaperError> {
         notes: vec![
             "Gen3 x8, MPS 256, MRRS 512, window of 8 KiB, warmed by the host.".into(),
             "§7 gives 560 to 666 ns for 128 B without a percentile. Here they are compared with the minimum and the 99.9th percentile.".into(),
-            "The offset at 64 B is that of the NFP-6000's DMA engine over its command interface: the NetFPGA's profile follows the paper's sentence that both have the same latency. In the authors' published data of this server the same difference is 120 ns (600 and 480 ns, `lat_dma_sizes.csv` and `lat_cmd_sizes.csv`), which the paper rounds to \"about 100\".".into(),
+            "At 64 B, the NFP-6000's DMA engine is slower than its command interface. The NetFPGA's profile has the latency of the command interface, because the paper says that both are equal. In the authors' published data of this server the same difference is 120 ns (600 and 480 ns, `lat_dma_sizes.csv` and `lat_cmd_sizes.csv`), which the paper rounds to \"about 100\".".into(),
         ],
         chart: Some(Chart { x: "transfer (B)", y: "median latency (ns)", lines: grid.lines(LATENCY) }),
         ..Report::default()
@@ -253,7 +253,7 @@ pub(in super::super) fn distribution(effort: &Effort) -> Result<Report, PaperErr
         notes: vec![
             "The paper names the server of Figures 4 and 5. Its median of 547 ns and minimum of 520 ns are those of the other Haswell server in the authors' published data, the E5-2620 v3; the E5-2637 v3 has 600 and 547. So the E5-2620 v3 is used here.".into(),
             "The paper's maxima are of 2 million transfers. riser takes fewer, and its model of the E5 has no event as rare as one in a million. The chart ends at 99.9 %.".into(),
-            format!("E3: {:.2} % of riser's reads meet a link that retrains for 2 ms or more, and in the paper less than 0.1 %. This share differs from run to run. If it is above 0.1 %, the 99.9th percentile is one of them.", 100.0 * above(e3_cdf, 1e6)),
+            format!("E3: {:.2} % of riser's reads wait 2 ms or more for a link that retrains. In the paper, less than 0.1 % do. This share differs from run to run. If it is above 0.1 %, the 99.9th percentile is one of them.", 100.0 * above(e3_cdf, 1e6)),
         ],
         ..Report::default()
     })

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The root complex of `rtl/pcie_stack` under Verilator below a stock kernel, with an NVMe controller of riser's at its link.
+//! The root complex of `rtl/pcie_stack` under Verilator: a stock kernel uses it, and riser's NVMe controller is below it.
 
 use crate::common::riser_ok;
 use crate::guest::rig::Guest;
