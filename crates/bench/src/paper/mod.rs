@@ -422,12 +422,6 @@ pub const EXPERIMENTS: &[Experiment] = &[
         "DMA engine (ReConFig'15), Table I",
         "Needs Yosys: `make -C rtl/dma_engine synth`, before place and route. The paper's DMA logic: 5,141 LUTs, 5,320 FFs, 8 block RAMs. Its share of an SR-IOV design (9,171 and 9,238 LUTs without and with SR-IOV) includes a block of the vendor, whose resources riser does not have.",
     ),
-    elsewhere(
-        "chipyard-table2",
-        "resources of the PCI Express model in an FPGA",
-        "Chipyard PCIe (2022), Table 2",
-        "Needs Yosys: `make -C rtl/pcie_stack synth`, before place and route. The paper: 3.39 % of the LUTs of an xcvu9p.",
-    ),
     Experiment {
         name: "beyond",
         title: "published figures of newer machines: peer-to-peer over Gen5, and lines in flight",

@@ -6,6 +6,7 @@ mod chart;
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Outputs, Place};
+use crate::progress;
 use bench::paper::{EXPERIMENTS, Effort, Outcome, Report, Table, by_paper, experiment};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -68,7 +69,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Some("all") if args.svg.is_some() => {
             return Err(Failure::usage("--svg draws one experiment: name it instead of `all`"));
         }
-        Some("all") => EXPERIMENTS.iter().map(measure_or_report).collect(),
+        Some("all") => measure_all(),
         Some(name) => vec![measure(name)?],
     };
     match &reports[..] {
@@ -108,9 +109,17 @@ fn list(json: bool) -> Result<(), Failure> {
     })
 }
 
-/// Runs an experiment of several. If it has no result, the report gives the reason.
-fn measure_or_report(experiment: &bench::paper::Experiment) -> Report {
-    experiment.run(&Effort::default()).unwrap_or_else(|why| experiment.not_run(&why))
+/// Runs all experiments. If one has no result, its report gives the reason.
+fn measure_all() -> Vec<Report> {
+    let bar = progress::bar("{pos}/{len}, {elapsed}: {msg}");
+    bar.set_length(EXPERIMENTS.len() as u64);
+    let measure = |experiment: &bench::paper::Experiment| {
+        bar.set_message(experiment.name);
+        let report = experiment.run(&Effort::default()).unwrap_or_else(|why| experiment.not_run(&why));
+        bar.inc(1);
+        report
+    };
+    EXPERIMENTS.iter().map(measure).collect()
 }
 
 fn measure(name: &str) -> Result<Report, Failure> {
