@@ -10,7 +10,7 @@ use crate::models::{OfHost, Sites, limits};
 use crate::profile::{Basis, HostBasis};
 use crate::schema::{ExternalHost, Hanging, Lab, Slot};
 use crate::tree::Tree;
-use crate::{channels, faults, host_schema, profile};
+use crate::{faults, host_schema, links, profile};
 use capture::OwnRegisters;
 use endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits, Gate, TlpPort};
 use fabric::{
@@ -295,7 +295,7 @@ fn configure(fabric: &mut Fabric, lab: &Lab) {
     }
     fabric.root_mut().set_peer_to_peer(lab.host.peer_to_peer);
     fabric.set_lenient_completions(lab.lenient_completions);
-    channels::changes(lab).into_iter().for_each(|change| fabric.schedule(change));
+    links::changes(lab).into_iter().for_each(|change| fabric.schedule(change));
     faults::outages(lab).into_iter().for_each(|outage| fabric.schedule(outage));
 }
 
