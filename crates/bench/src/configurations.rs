@@ -3,7 +3,6 @@
 //! every figure: `hosts.json` of the published data, which was derived from the hosts' own records. The costs of a server are in its host profile.
 
 use crate::BenchError;
-use crate::results::sheet::SheetLink;
 use lab::schema::IommuPages;
 use serde::Serialize;
 use std::fmt;
@@ -101,6 +100,19 @@ pub struct Sockets {
     pub memory: u8,
     /// Socket of the program that warms and thrashes the caches.
     pub program: u8,
+}
+
+/// The link that results were measured over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SheetLink {
+    /// Its generation.
+    pub generation: u8,
+    /// Its lanes.
+    pub lanes: u8,
+    /// Max_Payload_Size in bytes.
+    pub mps_bytes: u32,
+    /// Max_Read_Request_Size in bytes.
+    pub mrrs_bytes: u32,
 }
 
 /// A measured configuration.

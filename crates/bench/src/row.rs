@@ -3,9 +3,8 @@
 
 use crate::BenchError;
 use crate::plan::{DEFAULT_WARM_UP, MAX_WARM_UP, Plan};
-use crate::results::sheet::Settings;
 use crate::stats::Latencies;
-use devices::pcie_bench::{Bench, CardPath};
+use devices::pcie_bench::Bench;
 use fabric::{LinkId, PortId, Side, Stop};
 use lab::profile::{Basis, HostBasis};
 use lab::schema::{self, Host, Lab, Slot};
@@ -20,7 +19,7 @@ use session::transactions::{TransactionReport, transactions};
 use session::{Session, Slices};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tlp::{Class, Mrrs, Time};
+use tlp::{Mrrs, Time};
 
 /// Results of one test with one size.
 #[derive(Clone, Debug, Serialize)]
@@ -237,41 +236,6 @@ impl Plan {
     fn host_of_lab(&self) -> Host {
         let (profile, iommu) = (self.host.clone(), self.iommu.pages());
         Host { profile: Spanned::new(0..0, profile), iommu: Spanned::new(0..0, iommu), ..Host::default() }
-    }
-
-    /// Returns the settings of a row of `test`.
-    ///
-    /// # Errors
-    /// A part of the workload that the model cannot do.
-    pub fn settings(&self, test: Test, size: u32) -> Result<Settings, BenchError> {
-        let offer = self.offer(test, size, 0).map_err(|fault| fault.message)?;
-        let link = lab::links::config(&self.link, &schema::Link::default());
-        let [posted, non_posted] = [Class::Posted, Class::NonPosted].map(|c| link.root.rx_buffer[c.index()]);
-        Ok(Settings {
-            host: self.host.clone(),
-            iommu: self.iommu,
-            device: offer.device,
-            generation: link.root.rate.generation(),
-            lanes: link.root.width.lanes(),
-            mps_bytes: link.root.mps.bytes(),
-            mrrs_bytes: self.link.mrrs_bytes.map_or_else(Mrrs::default, |m| m.0).bytes(),
-            rcb_bytes: self.rcb()?.bytes(),
-            // Zero is infinite, as on the wire.
-            posted_header_credits: posted.header.unwrap_or(0),
-            posted_data_credits: posted.data.unwrap_or(0),
-            non_posted_header_credits: non_posted.header.unwrap_or(0),
-            non_posted_data_credits: non_posted.data.unwrap_or(0),
-            addr_bits: if offer.memory == MemoryKind::Low { 32 } else { 64 },
-            outstanding: if test.is_latency() { 1 } else { offer.outstanding },
-            transfers: if test.is_latency() { self.latency_transfers } else { self.bandwidth_transfers },
-            seed: self.seed,
-            path: CardPath::Dma,
-            cache: offer.cache,
-            pattern: offer.pattern,
-            host_offset_bytes: offer.host_offset_bytes,
-            device_offset_bytes: 0,
-            window_bytes: offer.window_bytes,
-        })
     }
 
     /// Returns the lab of a row.

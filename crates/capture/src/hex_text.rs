@@ -7,9 +7,6 @@ use crate::render::append_hex;
 use std::fmt::Write;
 use tlp::Header;
 
-/// First line of a file, which gives the reader the byte order.
-pub const HEADING: &str = "# TLPs, byte order big\n";
-
 /// Appends the line of a record with a line end. Returns false if the record is not a TLP.
 pub fn append_line(record: &Record<'_>, out: &mut String) -> bool {
     let bytes = record.tlp_bytes;

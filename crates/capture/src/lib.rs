@@ -43,6 +43,7 @@
 //! nothing.
 
 pub mod check;
+mod count;
 pub mod credits;
 pub mod decode;
 pub mod diagram;
@@ -59,6 +60,7 @@ pub mod registers;
 pub mod render;
 pub mod sequence;
 pub mod series;
+mod settings;
 pub mod stats;
 pub mod superpacket;
 pub mod time;

@@ -4,14 +4,14 @@
 //! effect if the process was started with it ignored (`nohup`).
 
 use crate::failure::Failure;
-use crate::outputs;
 use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Exit status of a process killed by a signal, minus the signal number, as in a shell.
 const SIGNALLED: i32 = 128;
@@ -71,6 +71,26 @@ pub(crate) fn watch() -> io::Result<()> {
     Ok(())
 }
 
+/// Files to remove if a signal ends the process.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Locks the list of the files to remove if a signal ends the process.
+pub(crate) fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes a file from this list.
+pub(crate) fn forget(path: &Path) {
+    unfinished().retain(|other| other != path);
+}
+
+/// Removes all unfinished files, because the process ends.
+fn take_away() {
+    for path in unfinished().drain(..) {
+        let _ = fs::remove_file(path);
+    }
+}
+
 fn wait(mut signals: Signals) {
     let mut heard = false;
     for signal in signals.forever() {
@@ -79,7 +99,7 @@ fn wait(mut signals: Signals) {
             flag.store(true, Ordering::Relaxed);
             continue;
         }
-        outputs::take_away();
+        take_away();
         std::process::exit(SIGNALLED + signal);
     }
 }

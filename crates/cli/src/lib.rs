@@ -7,9 +7,11 @@
 //! - [`mod@interrupt`]: Ctrl-C. - [`open_files`]: the limit of open files.
 //! - [`input`]: files that are read. - [`outputs`]: files that are written. - [`output`]: tables and JSON on standard output.
 //! - [`progress`]: progress bars.
-//! - [`failure`]: messages on standard error, and exit statuses. - [`help`]: layout of the help, and the overview that `riser` alone prints.
+//! - [`failure`]: reasons why a command does not complete. - [`exit`]: messages on standard error, and exit statuses.
+//! - [`help`]: layout of the help, and the overview that `riser` alone prints.
 
 mod commands;
+mod exit;
 mod failure;
 mod help;
 mod input;
@@ -70,11 +72,11 @@ pub fn run_with<A: Into<OsString> + Clone>(
     open_files::raise_limit();
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     if args.len() <= 1 {
-        return failure::status(output::text(help::OVERVIEW));
+        return exit::status(output::text(help::OVERVIEW));
     }
     match parse(&args) {
-        Ok(cli) => failure::status(cli.command.run(&models, itself)),
-        Err(error) => failure::refuse_arguments(&error, &args),
+        Ok(cli) => exit::status(cli.command.run(&models, itself)),
+        Err(error) => exit::refuse_arguments(&error, &args),
     }
 }
 

@@ -13,7 +13,7 @@ mod part;
 mod pipe;
 mod place;
 
-pub(crate) use part::{WorkFile, take_away};
+pub(crate) use part::WorkFile;
 
 use crate::failure::Failure;
 use crate::output;

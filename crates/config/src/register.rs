@@ -266,6 +266,13 @@ pub(crate) fn without<const N: usize>(mut all: Vec<Register>, rows: [(u16, u32);
     all
 }
 
+/// First DW of every extended capability (`PCIe 5.0 §7.6.3`).
+pub const EXTENDED_HEADER: &[Field] = &[
+    Field::ro(0xffff, "PCI Express Extended Capability ID"),
+    Field::ro(0xf << 16, "Capability Version"),
+    Field::ro(0xfff << 20, "Next Capability Offset"),
+];
+
 /// Declares a structure like the specification does: its ID, name and source, then the DWs. Each DW has its byte offset,
 /// the constant of its DW number, the module of its fields' constants (without it, they are in the enclosing module), the
 /// names of its registers, and its fields:
@@ -280,7 +287,7 @@ macro_rules! structure {
         /// Extended capability ID.
         pub const ID: u16 = $id;
         $crate::register::structure!(@table TABLE $id, $version, $name, $source;
-            0x00 _ "Extended Capability Header" ($crate::ext::HEADER) $($words)*);
+            0x00 _ "Extended Capability Header" ($crate::register::EXTENDED_HEADER) $($words)*);
     };
     (capability $id:literal, $name:literal, $source:literal; $($words:tt)*) => {
         /// Capability ID.

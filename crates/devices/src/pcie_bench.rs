@@ -35,11 +35,11 @@ pub use driver::{Window, driver};
 pub use model::Bench;
 pub use plug::transfers::{CacheState, Pattern, Phase, Test, Transfers};
 pub use settings::{
-    BUFFER_BYTES, CardPath, MAX_COMMAND_BYTES, MAX_LATENCIES, MAX_OUTSTANDING, MAX_WINDOW_BYTES, Settings,
-    SettingsError,
+    BUFFER_BYTES, CardPath, MAX_COMMAND_BYTES, MAX_LATENCIES, MAX_OUTSTANDING, MAX_TABLE, MAX_WINDOW_BYTES,
+    Settings, SettingsError,
 };
+pub use units::Units;
 pub(crate) use units::below;
-pub use units::{MAX_TABLE, Units};
 
 use crate::control::{self, Registers, Who};
 use crate::device_id;

@@ -26,9 +26,11 @@ pub use self::endpoint::{
     Counters, Endpoint, EndpointConfig, EndpointError, EndpointLimits, FunctionConfig, MAX_VIRTUAL_FUNCTIONS,
     TagsPer, VirtualFunctions,
 };
-pub use frames::{Credits, DataLink, FramePort, FrameSlot, Joined, PhyEvent};
+pub use frames::{Credits, DataLink, FrameSlot, Joined};
 pub use gate::{Gate, MakeRaw};
 pub use hard_block::{HardBlock, TlpDesign};
 pub use link::UnusedCredits;
-pub use port::{Clocked, CreditReturn, LinkCredits, PortStatus, TlpPort, detected_error};
+pub use port::{
+    Clocked, CreditReturn, FramePort, LinkCredits, PhyEvent, PortStatus, TlpPort, detected_error,
+};
 pub use raw::RawDevice;

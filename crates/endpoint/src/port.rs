@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The interface to the fabric: a port that takes and sends TLPs.
 
-use crate::frames::FramePort;
 use config::{Correctable, DetectedError, Uncorrectable};
 use device::seam::Ready;
-use link::{Notice, UnusedCredits};
+use link::{Notice, UnusedCredits, WireFrame};
 use tlp::rules::Refusal;
-use tlp::{Class, TcSet, Time, Tlp, TrafficClass};
+use tlp::{Class, Rate, TcSet, Time, Tlp, TrafficClass, Width};
 
 /// Receive-buffer space that a port returns for a consumed TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,6 +87,97 @@ pub trait Clocked {
     /// Takes the credits of its link, which hold from its next edge on. Called before each `handle_timeout` and each
     /// [`run_ahead`](Self::run_ahead) if the port [shows credits](Self::shows_credits).
     fn handle_credits(&mut self, credits: &LinkCredits);
+}
+
+/// An event of the physical layer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PhyEvent {
+    /// LinkUp: frames may be sent. The data link layer begins in DL_Inactive (`PCIe 5.0 §3.2.1`).
+    Up {
+        /// Rate of both directions.
+        rate: Rate,
+        /// Width of both directions.
+        width: Width,
+    },
+    /// The link is down. All frames on their way are lost.
+    Down {
+        /// Whether the link went down by itself, without a request of the port above.
+        surprise: bool,
+    },
+    /// The link is in Recovery, and carries no frame. REPLAY_TIMER is held (`PCIe 5.0 §3.6.2.1`).
+    Recovery {
+        /// The end of Recovery.
+        until: Time,
+        /// Rate of both directions from then on.
+        rate: Rate,
+        /// Width of both directions from then on.
+        width: Width,
+    },
+}
+
+/// One end of a link, from the data link layer up. Sans-IO: after every `handle_*` the driver polls
+/// [`poll_retrain`](Self::poll_retrain), [`poll_timeout`](Self::poll_timeout), and [`poll_frame`](Self::poll_frame) as
+/// soon as the wire is free.
+pub trait FramePort {
+    /// Handles an event of the physical layer. [`PhyEvent::Up`] is the first.
+    fn handle_phy(&mut self, now: Time, event: PhyEvent);
+
+    /// Handles a frame whose last symbol has arrived at `now`. Its bytes may be damaged.
+    fn handle_frame(&mut self, now: Time, frame: &WireFrame);
+
+    /// Returns the next frame to send. The wire is free at `now`, so the frame goes onto it at once, or after a due SKP.
+    fn poll_frame(&mut self, now: Time) -> Option<WireFrame>;
+
+    /// Returns whether it requests Recovery, as after the roll-over of REPLAY_NUM (`PCIe 5.0 §3.6.2.1`). True once.
+    fn poll_retrain(&mut self) -> bool {
+        false
+    }
+
+    /// Returns the time of the next [`handle_timeout`](Self::handle_timeout).
+    fn poll_timeout(&self) -> Option<Time>;
+
+    /// Handles the time returned by `poll_timeout`, which has come.
+    fn handle_timeout(&mut self, now: Time);
+
+    /// Returns whether `poll_timeout` is only the upkeep of the link or the edge of a clock, which keeps no run going.
+    fn is_ticking(&self) -> bool {
+        false
+    }
+
+    /// See [`TlpPort::clock`].
+    fn clock(&mut self) -> Option<&mut dyn Clocked> {
+        None
+    }
+
+    /// See [`TlpPort::power_on`]. The link is down at this time.
+    fn power_on(&mut self, now: Time) {
+        let _ = now;
+    }
+
+    /// See [`TlpPort::longest_non_posted`].
+    fn longest_non_posted(&self) -> u32 {
+        4
+    }
+
+    /// See [`TlpPort::counts`].
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// See [`TlpPort::errors`].
+    fn errors(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// See [`TlpPort::refusals`].
+    fn refusals(&self) -> Vec<Refusal> {
+        Vec::new()
+    }
+
+    /// See [`TlpPort::waits_for`].
+    fn waits_for(&self) -> Option<String> {
+        None
+    }
 }
 
 /// The end of a link, as TLPs: an endpoint, a raw-TLP device, a peer on a socket. Sans-IO: the driver calls the

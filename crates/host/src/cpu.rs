@@ -36,7 +36,6 @@ pub use exec::{
 };
 
 use crate::memory::HostMemory;
-use crate::program::MSI_ADDRESS;
 use crate::{
     DriverError, HostError, HostInput, HostInterrupt, HostMessage, HostOutput, HostProgram, HostReadId,
 };
@@ -49,6 +48,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tlp::message::{MessageCodes, UNLOCK};
 use tlp::{AtomicOp, Bdf, Data, Duration, MessageRouting, Payload, PayloadPool, Time};
+
+/// MSI address of x86 (Intel SDM vol. 3, §11.11.1): writes to this address are interrupts.
+pub const MSI_ADDRESS: u64 = 0xfee0_0000;
 
 /// Maximum number of interrupts of one vector that are kept until the program waits for them. Further interrupts merge
 /// with the last one, as in a pending bit.

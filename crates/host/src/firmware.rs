@@ -50,7 +50,7 @@ use device::seam::{BarIndex, CompletionError};
 use std::fmt;
 use tlp::{Bdf, Duration};
 
-pub use crate::program::MSI_ADDRESS;
+pub use crate::cpu::MSI_ADDRESS;
 
 /// The first interrupt vector that is assigned. Lower vectors belong to the processor on x86 (Intel SDM vol. 3, §6.2).
 pub const FIRST_VECTOR: u16 = 32;

@@ -8,9 +8,6 @@ use std::any::Any;
 use tlp::message::{ASSERT_INTA, DEASSERT_INTA, MessageCodes};
 use tlp::{AtomicOp, Bdf, Data, MessageRouting, Time};
 
-/// MSI address of x86 (Intel SDM vol. 3, §11.11.1): writes to this address are interrupts.
-pub const MSI_ADDRESS: u64 = 0xfee0_0000;
-
 /// A host above a root complex. The program issues configuration, memory, I/O and message requests, and gets their
 /// results. It receives interrupts in the form of their TLPs. DMA accesses the [`Memory`](crate::memory::Memory) given
 /// to its root complex, which may be the program's own memory.

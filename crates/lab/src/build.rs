@@ -10,7 +10,7 @@ use crate::models::{OfHost, Sites, limits};
 use crate::profile::{Basis, HostBasis};
 use crate::schema::{ExternalHost, Hanging, Lab, Slot};
 use crate::tree::Tree;
-use crate::{channels, faults, host_schema, profile};
+use crate::{faults, hosts, links, profile};
 use capture::OwnRegisters;
 use endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits, Gate, TlpPort};
 use fabric::{
@@ -155,10 +155,10 @@ pub fn build(
     let lab = &file.lab;
     let BuildOptions { host, native, mut context, program: own } = options;
     let host = host.map_or_else(|| profile::host_in(lab.host.profile.get_ref(), &file.base), Ok)?;
-    let host = patient(lab, host_schema::apply(&lab.host, host));
+    let host = patient(lab, hosts::apply(&lab.host, host));
     let memory = host_memory(lab)?;
     let payloads = PayloadPool::new();
-    let tree = Tree::of(lab).map_err(|e| BuildError::Tree(e.message))?;
+    let tree = Tree::of(lab)?;
     let links = bridges::all_links(lab, &tree);
     let sites = Sites::new(file, &payloads, &memory, OfHost::of(&host), &tree, &links, native);
     let paths = tree.slot_paths();
@@ -290,12 +290,12 @@ fn configure(fabric: &mut Fabric, lab: &Lab) {
         lab.slot.iter().map(|s| s.name.get_ref().clone()).collect(),
         lab.switch.iter().map(|s| s.name.get_ref().clone()).collect(),
     );
-    for (function, first, bytes) in host_schema::windows(&lab.host) {
+    for (function, first, bytes) in hosts::windows(&lab.host) {
         fabric.root_mut().restrict_dma(function, first, bytes);
     }
     fabric.root_mut().set_peer_to_peer(lab.host.peer_to_peer);
     fabric.set_lenient_completions(lab.lenient_completions);
-    channels::changes(lab).into_iter().for_each(|change| fabric.schedule(change));
+    links::changes(lab).into_iter().for_each(|change| fabric.schedule(change));
     faults::outages(lab).into_iter().for_each(|outage| fabric.schedule(outage));
 }
 

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Converts lab keys to the virtual channels of a link's ports, and to link events. Timing is decided elsewhere.
+//! Converts lab keys to the virtual channels of a link's ports.
 
 use crate::link_schema::{Arbitration, VirtualChannel};
-use crate::links;
-use crate::schema::{Credits, Lab, Link};
+use crate::schema::{Credits, Link};
 use crate::tree::Tree;
 use crate::wrong::LinkFault;
-use fabric::{LinkChange, LinkConfig, LinkEvent, LinkId};
+use fabric::LinkConfig;
 use link::{CreditLimit, PhaseTable, VcArbitration, VcScheme};
 use std::collections::BTreeMap;
-use tlp::{Duration, TcSet, TcVcMap, Time, TrafficClass, Vc};
+use tlp::{Class, TcSet, TcVcMap, TrafficClass, Vc};
 
 /// The virtual channels of a link, which both of its ports share.
 #[derive(Clone, Debug, Default)]
@@ -97,10 +96,10 @@ pub(crate) fn buffers(
     for table in link.vc.as_deref().unwrap_or_default() {
         let credits = own(table).unwrap_or_default();
         match Vc::new(table.id) {
-            Some(Vc::VC0) => links::apply_credits(&mut first, credits),
+            Some(Vc::VC0) => apply_credits(&mut first, credits),
             Some(vc) => {
                 let mut buffer = common;
-                links::apply_credits(&mut buffer, credits);
+                apply_credits(&mut buffer, credits);
                 others.insert(vc, buffer);
             }
             None => {}
@@ -109,27 +108,28 @@ pub(crate) fn buffers(
     (others, first)
 }
 
+/// Overrides the credits that are given in the file.
+pub(crate) fn apply_credits(limits: &mut [CreditLimit; 3], credits: Credits) {
+    apply(&mut limits[Class::Posted.index()], credits.posted_header, credits.posted_data);
+    apply(&mut limits[Class::NonPosted.index()], credits.non_posted_header, credits.non_posted_data);
+    apply(&mut limits[Class::Completion.index()], credits.completion_header, credits.completion_data);
+}
+
+/// Overrides the credits that are given in the file; zero means infinite.
+fn apply(limit: &mut CreditLimit, header: Option<u16>, data: Option<u16>) {
+    let credits = |n: u16| (n != 0).then_some(n);
+    if let Some(header) = header {
+        limit.header = credits(header);
+    }
+    if let Some(data) = data {
+        limit.data = credits(data);
+    }
+}
+
 /// Traffic Classes that every link on a slot's path maps to a virtual channel. `links` is from
 /// [`all_links`](crate::bridges::all_links).
 pub(crate) fn path_tcs(tree: &Tree, links: &[LinkConfig]) -> Vec<TcSet> {
     let mapped = |link: usize| links[link].root.tc_vc.mapped();
     let on_path = |slot| tree.way_up(slot).fold(TcSet::ALL, |all, link| all.and(mapped(link)));
     (0..tree.slots.len()).map(on_path).collect()
-}
-
-/// The link events of `lab`. Unknown slots have already been rejected.
-pub(crate) fn changes(lab: &Lab) -> Vec<LinkEvent> {
-    let event = |change: &crate::link_schema::LinkChange| {
-        let n = lab.slot.iter().position(|s| s.name.get_ref() == change.slot.get_ref())?;
-        let own = links::config(&lab.link, &lab.slot[n].link).root;
-        Some(LinkEvent {
-            at: Time::ZERO + Duration::from_us(change.at_us),
-            link: LinkId(n as u32),
-            change: LinkChange::Speed {
-                rate: change.generation.as_ref().map_or(own.rate, |given| given.get_ref().0),
-                width: change.lanes.as_ref().map_or(own.width, |given| given.get_ref().0),
-            },
-        })
-    };
-    lab.link_event.iter().filter_map(event).collect()
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors in a lab that was read without errors, but cannot be built.
 
+use crate::wrong::Wrong;
 use config::BuildError as ConfigError;
 use endpoint::EndpointError;
 use fabric::{SwitchError, TopologyError};
 use host::memory::MemoryError;
 use plug::Fault;
 use plug::profile::ProfileError;
+use std::ops::Range;
 use thiserror::Error;
 
 /// Error of a data link layer in place of a device.
@@ -25,8 +27,13 @@ pub enum BuildError {
     #[error(transparent)]
     Profile(#[from] ProfileError),
     /// The tree of slots and switches is invalid.
-    #[error("{0}")]
-    Tree(String),
+    #[error("{message}")]
+    Tree {
+        /// Bytes of the lab file with the wrong key; empty at 0 for the file as a whole.
+        place: Range<usize>,
+        /// The error.
+        message: String,
+    },
     /// The host's memory has an illegal size.
     #[error(transparent)]
     Memory(#[from] MemoryError),
@@ -110,4 +117,11 @@ pub enum BuildError {
         /// The name of the simulated host.
         simulated: &'static str,
     },
+}
+
+/// Errors that building finds in the file are errors of the tree; reading has found all others.
+impl From<Wrong> for BuildError {
+    fn from(Wrong { span, message }: Wrong) -> BuildError {
+        BuildError::Tree { place: span, message }
+    }
 }

@@ -42,7 +42,7 @@ impl<'f> Hierarchy<'f> {
     /// # Errors
     /// The lab has no such host, or its topology is invalid.
     pub fn new(file: &'f LabFile, host: &str) -> Result<Hierarchy<'f>, BuildError> {
-        let tree = Tree::of(&file.lab).map_err(|e| BuildError::Tree(e.message))?;
+        let tree = Tree::of(&file.lab)?;
         let names =
             std::iter::once("root").chain(file.lab.external_host.iter().map(|h| h.name.get_ref().as_str()));
         let found = tree.host_ids().zip(names).find(|(_, name)| host.strip_prefix("host ") == Some(name));
@@ -56,7 +56,7 @@ impl<'f> Hierarchy<'f> {
     /// # Errors
     /// The topology is invalid.
     pub fn port_paths(file: &LabFile) -> Result<Vec<Path>, BuildError> {
-        let tree = Tree::of(&file.lab).map_err(|e| BuildError::Tree(e.message))?;
+        let tree = Tree::of(&file.lab)?;
         let path = |n| if tree.is_simulated(n) { tree.port_path(n) } else { Path(Vec::new()) };
         Ok((0..file.lab.hanging().count()).map(path).collect())
     }

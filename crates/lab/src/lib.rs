@@ -28,6 +28,7 @@ mod fault_schema;
 mod file;
 mod hierarchy;
 mod host_schema;
+mod hosts;
 mod models;
 mod one_slot;
 mod read;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Converts the link tables of a lab to the two ports of a link.
+//! Converts the link tables of a lab to the two ports of a link, and to link events.
 
 use crate::channels;
 use crate::link_schema::VirtualChannel;
-use crate::schema::{Credits, FlowControl, Link, ReplayCursor, ReplayTimer};
+use crate::schema::{Credits, FlowControl, Lab, Link, ReplayCursor, ReplayTimer};
 pub use crate::wrong::LinkFault;
 use config::PcieLayout;
-use fabric::LinkConfig;
-use link::{ConfigError, CreditLimit, FlowControlMode, PortConfig, ReplayTimerRule};
+use fabric::{LinkChange, LinkConfig, LinkEvent, LinkId};
+use link::{ConfigError, FlowControlMode, PortConfig, ReplayTimerRule};
 use plug::values::Gen;
-use tlp::{Class, Duration, Mps, Rate, Vc, Width};
+use tlp::{Class, Duration, Mps, Rate, Time, Vc, Width};
 
 /// Default propagation delay: about 30 cm at 6.7 ps/mm, a signal on common board material.
 const DEFAULT_PROPAGATION: Duration = Duration::from_ps(2_000);
@@ -204,7 +204,7 @@ fn port(
     let width = link.lanes.map(|l| l.0).or(Width::new(8)).unwrap_or(Width::ALL[0]);
     let mut config = PortConfig::new(rate, width, mps(link));
     if let Some(credits) = credits {
-        apply_credits(&mut config.rx_buffer, credits);
+        channels::apply_credits(&mut config.rx_buffer, credits);
     }
     (config.vc_buffers, config.rx_buffer) = channels::buffers(link, config.rx_buffer, of_channel);
     let channels = channels::of(link).unwrap_or_default();
@@ -256,19 +256,19 @@ fn set_protocol(config: &mut PortConfig, link: &Link) {
     }
 }
 
-pub(crate) fn apply_credits(limits: &mut [CreditLimit; 3], credits: Credits) {
-    apply(&mut limits[Class::Posted.index()], credits.posted_header, credits.posted_data);
-    apply(&mut limits[Class::NonPosted.index()], credits.non_posted_header, credits.non_posted_data);
-    apply(&mut limits[Class::Completion.index()], credits.completion_header, credits.completion_data);
-}
-
-/// Overrides the credits that are given in the file; zero means infinite.
-fn apply(limit: &mut CreditLimit, header: Option<u16>, data: Option<u16>) {
-    let credits = |n: u16| (n != 0).then_some(n);
-    if let Some(header) = header {
-        limit.header = credits(header);
-    }
-    if let Some(data) = data {
-        limit.data = credits(data);
-    }
+/// The link events of `lab`. Unknown slots have already been rejected.
+pub(crate) fn changes(lab: &Lab) -> Vec<LinkEvent> {
+    let event = |change: &crate::link_schema::LinkChange| {
+        let n = lab.slot.iter().position(|s| s.name.get_ref() == change.slot.get_ref())?;
+        let own = config(&lab.link, &lab.slot[n].link).root;
+        Some(LinkEvent {
+            at: Time::ZERO + Duration::from_us(change.at_us),
+            link: LinkId(n as u32),
+            change: LinkChange::Speed {
+                rate: change.generation.as_ref().map_or(own.rate, |given| given.get_ref().0),
+                width: change.lanes.as_ref().map_or(own.width, |given| given.get_ref().0),
+            },
+        })
+    };
+    lab.link_event.iter().filter_map(event).collect()
 }

@@ -9,7 +9,7 @@ use crate::models::{self, OfHost, Sites};
 use crate::schema::{Hanging, Lab, LinkChange, PortArbitration, Slot, Switch};
 use crate::tree::{self, Tree};
 use crate::wrong::{Checked, Place, Wrong, check_known, found, wrong};
-use crate::{deferrable, faults, host_schema, links, profile, tables, unused};
+use crate::{deferrable, faults, hosts, links, profile, tables, unused};
 use fabric::Window;
 use host::firmware::HostMap;
 use plug::file::{FileError, FileErrors, Folder, Overrides, Schema, Source, Unread, place_of};
@@ -178,7 +178,7 @@ fn check_host(file: &LabFile) -> Vec<Wrong> {
     let (host, read) = (&file.lab.host, |name| profile::host_in(name, &file.base));
     let checked = match read(host.profile.get_ref()) {
         Err(message) => wrong(host.profile.span(), message),
-        Ok(profile) => host_schema::check(host, &profile),
+        Ok(profile) => hosts::check(host, &profile),
     };
     let others = file.lab.external_host.iter().filter_map(|host| {
         let at = host.profile.as_ref().map_or(host.name.span(), Spanned::span);

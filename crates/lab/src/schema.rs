@@ -126,34 +126,21 @@ impl Lab {
 
     /// Returns the slots, then the switches: the order of links.
     pub fn hanging(&self) -> impl Iterator<Item = Hanging<'_>> {
-        let slots = self.slot.iter().enumerate().map(|(index, slot)| {
-            let Slot { name, parent, port, hot_plug, hot_plug_controls, link, .. } = slot;
-            let (parent, port) = (parent.as_ref(), port.as_ref());
-            Hanging {
-                table: "slot",
-                index,
-                name,
-                parent,
-                port,
-                hot_plug: *hot_plug,
-                controls: *hot_plug && *hot_plug_controls,
-                link,
-            }
-        });
-        slots.chain(self.switch.iter().enumerate().map(|(index, switch)| {
-            let Switch { name, parent, port, hot_plug, hot_plug_controls, link, .. } = switch;
-            let (parent, port) = (parent.as_ref(), port.as_ref());
-            Hanging {
-                table: "switch",
-                index,
-                name,
-                parent,
-                port,
-                hot_plug: *hot_plug,
-                controls: *hot_plug && *hot_plug_controls,
-                link,
-            }
-        }))
+        macro_rules! hanging {
+            ($table:literal, $of:expr) => {
+                $of.iter().enumerate().map(|(index, of)| Hanging {
+                    table: $table,
+                    index,
+                    name: &of.name,
+                    parent: of.parent.as_ref(),
+                    port: of.port.as_ref(),
+                    hot_plug: of.hot_plug,
+                    controls: of.hot_plug && of.hot_plug_controls,
+                    link: &of.link,
+                })
+            };
+        }
+        hanging!("slot", self.slot).chain(hanging!("switch", self.switch))
     }
 }
 

@@ -3,7 +3,6 @@
 //!
 //! A frame travels as a value. Only a damaged frame is converted to bytes, so that its real CRC detects the damage.
 
-use crate::wire_form::{LCRC_BYTES, SEQUENCE_BYTES};
 use tlp::{Dllp, Duration, Time, Tlp, crc};
 
 /// Bytes that the wire adds to every TLP (`PCIe 5.0 §4.2.1.2`, §4.2.2.3): STP, sequence number, LCRC and END, or the
@@ -12,6 +11,10 @@ pub const TLP_FRAMING_BYTES: u32 = 8;
 /// Bytes of a DLLP on the wire: six, with SDP and END, or with the SDP token.
 pub const DLLP_WIRE_BYTES: u32 = 8;
 
+/// Bytes of the sequence number before a TLP.
+pub(crate) const SEQUENCE_BYTES: usize = 2;
+/// Bytes of the LCRC after a TLP.
+pub(crate) const LCRC_BYTES: usize = 4;
 const DLLP_BYTES: usize = 6;
 
 /// A TLP with its sequence number, or a DLLP. `T` is the TLP itself, a borrowed TLP, or `()` if the TLP stays at its

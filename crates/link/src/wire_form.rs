@@ -12,14 +12,10 @@
 //!        +-----------------------------+-----------------+
 //! ```
 
-use crate::frame::Frame;
+use crate::frame::{Frame, LCRC_BYTES, SEQUENCE_BYTES};
 use thiserror::Error;
 use tlp::{Dllp, DllpError, Header, ParseError, PayloadPool, Tlp, crc};
 
-/// Bytes of the sequence number before a TLP.
-pub(crate) const SEQUENCE_BYTES: usize = 2;
-/// Bytes of the LCRC after a TLP.
-pub(crate) const LCRC_BYTES: usize = 4;
 /// Bytes of the shortest TLP: a header of three DW.
 const SHORTEST_TLP: usize = 12;
 /// Bytes of the longest TLP: eight prefixes, a header of four DW, 1024 DW of data and a digest.

@@ -2,11 +2,8 @@
 //! Sizes of Ethernet frames. They include the FCS (IEEE 802.3 §3.2.8). A NIC adds and removes the FCS, so host memory
 //! has [`FCS_BYTES`] less.
 
+use crate::params::FRAME_BYTES;
 use crate::{Form, ModelError};
-use std::ops::RangeInclusive;
-
-/// Bytes of a frame with FCS: from the shortest (IEEE 802.3 §4.4.2) to the longest jumbo frame that NICs commonly accept.
-pub const FRAME_BYTES: RangeInclusive<u32> = 64..=9216;
 
 /// Bytes of the frame check sequence (IEEE 802.3 §3.2.9).
 pub const FCS_BYTES: u32 = 4;

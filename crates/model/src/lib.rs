@@ -46,10 +46,10 @@ pub use device::{
     Transaction,
 };
 pub use encapsulation::encapsulated_gbps;
-pub use ethernet::{FCS_BYTES, FRAME_BYTES, ethernet_gbps, packet_ns};
+pub use ethernet::{FCS_BYTES, ethernet_gbps, packet_ns};
 pub use exact::{Dllps, Measured, exact, exact_writing};
 pub use inflight::{IOMMU_MISS_NS, InFlight, QUOTED, Quoted, in_flight};
-pub use params::{Addressing, ModelError, Params, Transfer};
+pub use params::{Addressing, FRAME_BYTES, ModelError, Params, Transfer};
 pub use published::published;
 pub use rate::{Basis, FlitRate, LinkRate};
 pub use split::{TlpCount, completions, reads, writes};

@@ -3,8 +3,8 @@
 //!
 //! The types have only valid values. This module calculates no bandwidth.
 
-use crate::ethernet::FRAME_BYTES;
 use crate::rate::{Basis, FLIT_BYTES, FLIT_TLP_BYTES, LinkRate};
+use std::ops::RangeInclusive;
 use tlp::{Mps, Mrrs, Rcb, SizeError, Width};
 
 /// Framing of a TLP on the wire in bytes, in addition to its header and data: STP, sequence number, LCRC and END at
@@ -17,6 +17,9 @@ const ECRC_BYTES: u32 = 4;
 
 /// Size of the page that requests do not cross, in bytes (`PCIe 5.0 §2.2.7`). Offsets count from its start.
 const PAGE_BYTES: u32 = 4096;
+
+/// Bytes of a frame with FCS: from the shortest (IEEE 802.3 §4.4.2) to the longest jumbo frame that NICs commonly accept.
+pub const FRAME_BYTES: RangeInclusive<u32> = 64..=9216;
 
 /// Longest transfer of the model: 16 MiB, so that an answer takes milliseconds.
 pub(crate) const MAX_TRANSFER_BYTES: u32 = 16 << 20;

@@ -15,6 +15,7 @@
 //! This half converts values and calls other crates. Code that can be Python is in the Python half. This crate
 //! calculates no results, and never holds the interpreter while the fabric runs.
 
+mod author;
 mod captures;
 mod command;
 mod coroutine;

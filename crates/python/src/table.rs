@@ -2,13 +2,15 @@
 //! A table for Python: Arrow data, passed by the Arrow PyCapsule interface without a copy.
 
 use crate::progress::ProgressWatch;
+use arrow_array::cast::AsArray;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
-use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
+use arrow_array::types::{Float64Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyList};
+use pyo3::types::{PyCapsule, PyDict, PyList};
 use std::sync::{Arc, OnceLock};
 
 /// Consecutive batches.
@@ -136,7 +138,7 @@ impl Table {
         let rows = PyList::empty(py);
         let mut batches = self.batches()?;
         while let Some(batch) = py.detach(|| batches.next()) {
-            crate::tables::rows_of(py, &batch.map_err(arrow_error)?, &rows)?;
+            rows_of(py, &batch.map_err(arrow_error)?, &rows)?;
             py.check_signals()?;
         }
         Ok(rows)
@@ -150,4 +152,47 @@ impl Table {
         let rows = rows.map_or_else(String::new, |rows: usize| format!(" of {rows} rows"));
         format!("<riser.Table{rows}: {}>", self.column_names().join(", "))
     }
+}
+
+/// Appends the rows of `batch` to `rows`, each as a dict.
+fn rows_of<'py>(py: Python<'py>, batch: &RecordBatch, rows: &Bound<'py, PyList>) -> PyResult<()> {
+    let schema = batch.schema();
+    for at in 0..batch.num_rows() {
+        let row = PyDict::new(py);
+        for (field, array) in schema.fields().iter().zip(batch.columns()) {
+            row.set_item(field.name(), cell(py, array, at)?)?;
+        }
+        rows.append(row)?;
+    }
+    Ok(())
+}
+
+/// Converts integers of a type to Python's.
+macro_rules! cells {
+    ($py:expr, $array:expr, $at:expr, $($kind:ident => $type:ty,)*) => {
+        match $array.data_type() {
+            $(DataType::$kind => $array.as_primitive::<$type>().value($at).into_pyobject($py)?.into_any(),)*
+            DataType::Boolean => $array.as_boolean().value($at).into_pyobject($py)?.to_owned().into_any(),
+            DataType::Dictionary(..) => {
+                let dictionary = $array.as_dictionary::<UInt16Type>();
+                let key = usize::from(dictionary.keys().value($at));
+                dictionary.values().as_string::<i32>().value(key).into_pyobject($py)?.into_any()
+            }
+            _ => $array.as_string::<i32>().value($at).into_pyobject($py)?.into_any(),
+        }
+    };
+}
+
+fn cell<'py>(py: Python<'py>, array: &ArrayRef, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if array.is_null(at) {
+        return Ok(None);
+    }
+    Ok(Some(cells!(py, array, at,
+        UInt8 => UInt8Type,
+        UInt16 => UInt16Type,
+        UInt32 => UInt32Type,
+        UInt64 => UInt64Type,
+        Int64 => Int64Type,
+        Float64 => Float64Type,
+    )))
 }

@@ -3,13 +3,10 @@
 
 use crate::table::Table;
 use ::session::Report;
+use arrow_array::ArrayRef;
 use arrow_array::builder::{BooleanBuilder, Float64Builder, StringBuilder, UInt64Builder};
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -180,47 +177,4 @@ fn column(name: &str, kind: &DataType, rows: &[Row]) -> ArrayRef {
             Arc::new(builder.finish())
         }
     }
-}
-
-/// Appends the rows of `batch` to `rows`, each as a dict.
-pub(crate) fn rows_of<'py>(py: Python<'py>, batch: &RecordBatch, rows: &Bound<'py, PyList>) -> PyResult<()> {
-    let schema = batch.schema();
-    for at in 0..batch.num_rows() {
-        let row = PyDict::new(py);
-        for (field, array) in schema.fields().iter().zip(batch.columns()) {
-            row.set_item(field.name(), cell(py, array, at)?)?;
-        }
-        rows.append(row)?;
-    }
-    Ok(())
-}
-
-/// Converts integers of a type to Python's.
-macro_rules! cells {
-    ($py:expr, $array:expr, $at:expr, $($kind:ident => $type:ty,)*) => {
-        match $array.data_type() {
-            $(DataType::$kind => $array.as_primitive::<$type>().value($at).into_pyobject($py)?.into_any(),)*
-            DataType::Boolean => $array.as_boolean().value($at).into_pyobject($py)?.to_owned().into_any(),
-            DataType::Dictionary(..) => {
-                let dictionary = $array.as_dictionary::<UInt16Type>();
-                let key = usize::from(dictionary.keys().value($at));
-                dictionary.values().as_string::<i32>().value(key).into_pyobject($py)?.into_any()
-            }
-            _ => $array.as_string::<i32>().value($at).into_pyobject($py)?.into_any(),
-        }
-    };
-}
-
-fn cell<'py>(py: Python<'py>, array: &ArrayRef, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
-    if array.is_null(at) {
-        return Ok(None);
-    }
-    Ok(Some(cells!(py, array, at,
-        UInt8 => UInt8Type,
-        UInt16 => UInt16Type,
-        UInt32 => UInt32Type,
-        UInt64 => UInt64Type,
-        Int64 => Int64Type,
-        Float64 => Float64Type,
-    )))
 }

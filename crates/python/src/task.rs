@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Concurrent tasks of devices and drivers in Python: spawn, join and cancel.
 
+use crate::author::Author;
 use crate::coroutine::Coroutine;
-use crate::device::Author;
 use crate::error::{RiserError, TimedOut};
 use crate::held::Held;
 use crate::operation::{self, Operation, Value};

@@ -411,3 +411,12 @@ fn text(bytes: &[c_char]) -> String {
     let bytes: Vec<u8> = bytes.iter().map(|c| c.cast_unsigned()).take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
+
+/// Runs `work` with a folder as working directory, from which a design reads its files.
+pub(crate) fn in_folder<T>(folder: &Path, work: impl FnOnce() -> T) -> std::io::Result<T> {
+    let before = std::env::current_dir()?;
+    std::env::set_current_dir(if folder == Path::new("") { Path::new(".") } else { folder })?;
+    let done = work();
+    std::env::set_current_dir(before)?;
+    Ok(done)
+}

@@ -8,7 +8,7 @@ use crate::descriptor::{Descriptors, Options};
 use crate::design::{self, Alignment, Design, Straddle};
 use crate::design_record::{DesignRecorder, RecordSettings};
 use crate::findings::{DesignStatus, TagsOf};
-use crate::loader::{Instance, Loaded};
+use crate::loader::{Instance, Loaded, in_folder};
 use crate::recording::{Recorder, Recording};
 use crate::seven_series::SevenSeries;
 use crate::slot::Rtl;
@@ -350,15 +350,6 @@ impl Settings {
 
 /// A design, and its recorder.
 type Loading = (Instance, Option<Shared<Recorder>>);
-
-/// Runs `work` with a folder as working directory, from which a design reads its files.
-pub(crate) fn in_folder<T>(folder: &Path, work: impl FnOnce() -> T) -> std::io::Result<T> {
-    let before = std::env::current_dir()?;
-    std::env::set_current_dir(if folder == Path::new("") { Path::new(".") } else { folder })?;
-    let done = work();
-    std::env::set_current_dir(before)?;
-    Ok(done)
-}
 
 /// Creates the block, and the limits of the front before it.
 fn block(

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Records the inputs of a design in a run. A minimal C++ loop can then replay them, to measure what riser adds.
 
-use crate::loader::{Eval, Instance, LoadError, Loaded, RunError};
-use crate::model::in_folder;
+use crate::loader::{Eval, Instance, LoadError, Loaded, RunError, in_folder};
 use plug::Shared;
 use std::io;
 use std::path::PathBuf;

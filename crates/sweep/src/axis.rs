@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Axes: keys of the lab with their values, from `[over]` and `[[together]]`. This module does not read the lab.
 
-use crate::file::File;
-use crate::schema::{Number, Range, Scale};
+use crate::schema::{MAX_VALUES, Number, RANGE_KEYS, Range, Scale};
+use crate::source::File;
 use crate::value::{Value, tidy};
 use plug::file::FileError;
 use std::ops;
@@ -10,12 +10,6 @@ use thiserror::Error;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Most points of a sweep.
-pub(crate) const MAX_POINTS: u64 = 1_000_000;
-/// Most values of an axis.
-pub(crate) const MAX_VALUES: usize = 65_536;
-/// Keys that only a range has.
-pub(crate) const RANGE_KEYS: [&str; 4] = ["from", "to", "step", "points"];
 /// Most texts of an axis that are tried before a sweep begins.
 const MAX_TRIED: usize = 256;
 

@@ -1,30 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads a sweep file, and reports all its faults with their places. This module does not read the lab.
 
-use crate::axis::{self, Axis, MAX_POINTS};
+use crate::axis::{self, Axis};
 use crate::expr::{Expr, ExprError, Names};
 use crate::metric::{self, Figure, From};
 use crate::rounds::Rounds;
 use crate::sample::Sampling;
-use crate::schema::{Halving, Head, Metric};
-use crate::value::Value;
+use crate::schema::{Halving, Head, MAX_METRICS, MAX_POINTS, Metric, RESERVED};
+use crate::source::File;
 use plug::file::{FileError, FileErrors, Overrides, Source, key_path};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 /// Most keys of a sweep.
 const MAX_KEYS: usize = 64;
-/// Most metrics.
-pub(crate) const MAX_METRICS: usize = 256;
-/// Most axes of a Sobol sequence.
-pub(crate) const MAX_SOBOL: usize = crate::sobol::DIMENSIONS;
-/// Columns of the results that are not metrics.
-pub(crate) const RESERVED: [&str; 7] = ["point", "round", "config", "feasible", "basis", "outcome", "error"];
 
 /// Contents of a sweep file.
 #[derive(Clone, PartialEq, Debug)]
@@ -51,39 +43,6 @@ impl Parsed {
     /// Returns the keys of all axes, in the order of the columns.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         self.axes.iter().flat_map(|axis| &axis.keys).map(String::as_str)
-    }
-}
-
-/// The file being read.
-pub(crate) struct File<'a> {
-    source: Source<'a>,
-}
-
-impl File<'_> {
-    pub(crate) fn error(&self, span: Range<usize>, message: impl Into<String>) -> FileError {
-        self.source.error(span, message)
-    }
-
-    /// Returns a value of a setting; `None` if a setting cannot have this type.
-    pub(crate) fn value(&self, value: &Spanned<DeValue<'_>>) -> Option<Value> {
-        match value.get_ref() {
-            DeValue::Boolean(is) => Some(Value::Boolean(*is)),
-            DeValue::Integer(n) => i64::from_str_radix(n.as_str(), n.radix()).ok().map(Value::Integer),
-            DeValue::Float(x) => x.as_str().parse().ok().filter(|x: &f64| x.is_finite()).map(Value::Float),
-            DeValue::String(text) => Some(Value::Text(text.to_string())),
-            DeValue::Array(list) if list.iter().all(|v| self.value(v).is_some()) => {
-                Some(Value::Text(self.source.text.get(value.span())?.to_owned()))
-            }
-            _ => None,
-        }
-    }
-
-    /// Reads a table of the file as type `T`, and checks its limits.
-    pub(crate) fn read<T>(&self, table: Spanned<DeTable<'_>>) -> Result<T, Vec<FileError>>
-    where
-        T: for<'de> Deserialize<'de> + JsonSchema + 'static,
-    {
-        self.source.read_within(table)
     }
 }
 

@@ -48,6 +48,7 @@ mod run;
 mod sample;
 pub mod schema;
 mod sobol;
+mod source;
 mod summary;
 mod sweep;
 mod value;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sampling of the ranges: each point follows from its number alone. Points are never stored.
 
-use crate::axis::{Axis, Levels, MAX_POINTS};
-use crate::file::MAX_SOBOL;
-use crate::schema::{Method, Sample};
-use crate::sobol::Sobol;
+use crate::axis::{Axis, Levels};
+use crate::schema::{MAX_POINTS, Method, Sample};
+use crate::sobol::{DIMENSIONS, Sobol};
 use crate::value::Value;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::SplitMix64;
@@ -44,8 +43,8 @@ impl Sampling {
         if method == Method::Random {
             return Ok(Sampling::Random { points, seed: seed.unwrap_or(0) });
         }
-        if axes.len() > MAX_SOBOL {
-            let why = format!("{} axes: expected 1 to {MAX_SOBOL} with Sobol points", axes.len());
+        if axes.len() > DIMENSIONS {
+            let why = format!("{} axes: expected 1 to {DIMENSIONS} with Sobol points", axes.len());
             return Err((sample.method.as_ref().map(Spanned::span), why));
         }
         let mut shifts = seed.map(SplitMix64::seed_from_u64);

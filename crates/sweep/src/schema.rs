@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The sweep file, key by key. The reference page in `docs/` is generated from these types and their comments.
 
-use crate::axis::{MAX_VALUES, RANGE_KEYS};
-use crate::file::{MAX_METRICS, RESERVED};
 use plug::file::Schema as FileSchema;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, Error, IgnoredAny, Visitor};
@@ -11,6 +9,17 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::fmt;
 use toml::Spanned;
+
+/// Most points of a sweep.
+pub(crate) const MAX_POINTS: u64 = 1_000_000;
+/// Most values of an axis.
+pub(crate) const MAX_VALUES: usize = 65_536;
+/// Keys that only a range has.
+pub(crate) const RANGE_KEYS: [&str; 4] = ["from", "to", "step", "points"];
+/// Most metrics.
+pub(crate) const MAX_METRICS: usize = 256;
+/// Columns of the results that are not metrics.
+pub(crate) const RESERVED: [&str; 7] = ["point", "round", "config", "feasible", "basis", "outcome", "error"];
 
 /// A sweep: a lab, ranges of its settings, and metrics.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Stacked bars as SVG: one bar per row, with one colour per part, and a legend.
 
-use crate::canvas::{self, Area, GRID, HEAD, INK, PAPER, SERIES, drawing, font, text_width};
-use crate::figure::{FigureError, MAX_SERIES, tick};
+use crate::canvas::{
+    self, Area, FigureError, GRID, HEAD, INK, MAX_BARS, MAX_SERIES, PAPER, SERIES, drawing, font, text_width,
+    tick,
+};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -18,9 +20,6 @@ const LEGEND: i32 = 22;
 const WIDTH: i32 = 620;
 /// Number of intervals of the axis.
 const TICKS: i32 = 5;
-
-/// Most bars of a chart.
-pub const MAX_BARS: usize = 400;
 
 /// A bar.
 #[derive(Clone, PartialEq, Debug)]

@@ -4,7 +4,6 @@
 //! A picture follows the viewer's light or dark theme by CSS alone; without CSS support it is light. It has no script, no
 //! font, and loads nothing.
 
-use crate::figure::FigureError;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::fmt::Write;
@@ -36,11 +35,49 @@ pub(crate) const HEAD: i32 = 64;
 /// Largest width and height of a picture, in pixels.
 const MAX_SIDE: u32 = 30_000;
 
+/// Maximum number of series in a chart.
+pub const MAX_SERIES: usize = 24;
+
+/// Most bars of a chart.
+pub const MAX_BARS: usize = 400;
+
+/// Reason why a chart cannot be drawn.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FigureError {
+    /// The number of series is not 1 to [`MAX_SERIES`].
+    #[error("a chart of {0} series: expected 1 to {MAX_SERIES}")]
+    Series(usize),
+    /// The ends of an axis are not finite, or the second is not greater.
+    #[error("an axis from {0}: expected finite ends, with the second greater than the first")]
+    Axis(String),
+    /// A point of a series is not finite.
+    #[error("series {0:?} has a point that is not finite")]
+    Point(String),
+    /// Invalid number of bars, or of their parts.
+    #[error("a chart of {0} bars with {1} parts: expected 1 to {MAX_BARS} bars, 1 to {MAX_SERIES} parts")]
+    Bars(usize, usize),
+    /// A bar has a part that is negative or not a number.
+    #[error("bar {0:?} has a part that is negative or not finite")]
+    Part(String),
+    /// The picture would be too large.
+    #[error("a picture of {0} by {1} pixels: expected at most 30000 in each direction")]
+    Size(u32, u32),
+    /// Error of the drawing library.
+    #[error("the chart cannot be drawn: {0}")]
+    Drawing(String),
+}
+
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// Converts an error of the drawing library.
 pub(crate) fn drawing(error: impl std::fmt::Display) -> FigureError {
     FigureError::Drawing(error.to_string())
+}
+
+/// Returns the text of a tick, without trailing zeros.
+pub(crate) fn tick(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Returns one SVG document of this width and height, with a title, and a line below it. Equal pictures give equal bytes.

@@ -3,43 +3,16 @@
 //!
 //! The common [canvas](crate::canvas) draws the charts. This module calculates no values.
 
-use crate::canvas::{self, Area, GRID, INK, PAPER, SERIES, drawing, escaped, font};
+use crate::canvas::{self, Area, GRID, INK, PAPER, SERIES, drawing, escaped, font, tick};
 use plotters::coord::types::RangedCoordf64;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use std::fmt::Write;
 
+pub use crate::canvas::{FigureError, MAX_BARS, MAX_SERIES};
+
 /// Width and height of a chart in CSS pixels. Viewers can scale it.
 const SIZE: (u32, u32) = (900, 560);
-
-/// Maximum number of series in a chart.
-pub const MAX_SERIES: usize = 24;
-
-/// Reason why a chart cannot be drawn.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum FigureError {
-    /// The number of series is not 1 to [`MAX_SERIES`].
-    #[error("a chart of {0} series: expected 1 to {MAX_SERIES}")]
-    Series(usize),
-    /// The ends of an axis are not finite, or the second is not greater.
-    #[error("an axis from {0}: expected finite ends, with the second greater than the first")]
-    Axis(String),
-    /// A point of a series is not finite.
-    #[error("series {0:?} has a point that is not finite")]
-    Point(String),
-    /// Invalid number of bars, or of their parts.
-    #[error("a chart of {0} bars with {1} parts: expected 1 to {most} bars, 1 to {MAX_SERIES} parts", most = crate::bars::MAX_BARS)]
-    Bars(usize, usize),
-    /// A bar has a part that is negative or not a number.
-    #[error("bar {0:?} has a part that is negative or not finite")]
-    Part(String),
-    /// The picture would be too large.
-    #[error("a picture of {0} by {1} pixels: expected at most 30000 in each direction")]
-    Size(u32, u32),
-    /// Error of the drawing library.
-    #[error("the chart cannot be drawn: {0}")]
-    Drawing(String),
-}
 
 /// An axis: its label and its range.
 #[derive(Clone, PartialEq, Debug)]
@@ -227,12 +200,6 @@ impl LineChart {
         };
         Ok(())
     }
-}
-
-/// Returns the text of a tick, without trailing zeros.
-pub(crate) fn tick(value: f64) -> String {
-    let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 const PAGE_STYLE: &str = "\

@@ -2,8 +2,8 @@
 //! A sequence diagram as SVG: components as vertical lines, and packets as arrows between them, from top to bottom in order of
 //! time.
 
+use crate::canvas::FigureError;
 use crate::canvas::{self, Area, GRID, HEAD, INK, SERIES, drawing, font, text_width};
-use crate::figure::FigureError;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 

@@ -2,8 +2,8 @@
 //! A topology as SVG: boxes from left to right, with the links between them. Each box is as high as all below it, so that every
 //! link is one straight line.
 
+use crate::canvas::FigureError;
 use crate::canvas::{self, Area, HEAD, INK, SERIES, drawing, font, text_width};
-use crate::figure::FigureError;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 

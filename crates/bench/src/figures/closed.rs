@@ -3,7 +3,7 @@
 
 use super::{Figure, Line, Plot, Point, Quantity, Role};
 use crate::BenchError;
-use crate::results::sheet::SheetLink;
+use crate::configurations::SheetLink;
 use model::{Bandwidth, Form, ModelError, Packeting, Params, SHIPPED, Transfer, ethernet_gbps};
 
 /// Rates of Ethernet in Gb/s (IEEE 802.3). A link is compared with the fastest Ethernet that its raw rate can carry. In

@@ -3,9 +3,9 @@
 
 use super::{Line, Point, Role};
 use crate::BenchError;
+use crate::configurations::SheetLink;
 use crate::experiments::{Cache, Key, Test};
 use crate::pairing::{find, renamed};
-use crate::results::sheet::SheetLink;
 use crate::results::{Figures, RECORD, ResultRow, ResultSet, Tables};
 use crate::score::short_name;
 

@@ -2,7 +2,7 @@
 //! The origin of a fitted profile's figures: its description, its head, and the source of each figure. Changes no value except the generation of the links.
 
 use super::{Fitted, Parameter, Profile};
-use crate::results::sheet::SheetLink;
+use crate::configurations::SheetLink;
 use toml_edit::{Item, Table, TableLike, Value, value};
 
 /// Origin of the results that a profile was fitted to.

@@ -5,8 +5,8 @@ use super::{Begun, Evidence, Fitted, Input, Parameter, Profile, Provenance, know
 use crate::BenchError;
 use crate::ask::AskError;
 use crate::compare::Comparison;
+use crate::configurations::SheetLink;
 use crate::configurations::{Configuration, GENERATION, Iommu, Sockets};
-use crate::results::sheet::SheetLink;
 use crate::results::{ResultSet, Tables};
 use crate::suite::Machine;
 use devices::pcie_bench::card;

@@ -18,12 +18,14 @@
 //! [`ResultSet::read`] accepts untrusted files: faults are errors with file and line, never panics, and sizes are
 //! limited. [`mod@write`] writes such files. This module does not simulate and does not compare.
 
+mod line;
 mod number;
 mod read;
 pub mod sheet;
 pub mod write;
 
-pub use read::{MAX_BYTES, MAX_FILES, MAX_ROWS, ResultsError, parse_distributions, parse_table};
+pub use line::{MAX_ROWS, ResultsError};
+pub use read::{MAX_BYTES, MAX_FILES, parse_distributions, parse_table};
 
 use crate::experiments::Key;
 use lab::profile::Basis;

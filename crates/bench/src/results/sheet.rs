@@ -13,82 +13,18 @@
 //! Rows with different values in the first columns belong to different configurations. This module does not write to
 //! disk.
 
-use super::read::{Line, Measurable, ResultsError, each_line, lacking};
+use super::line::{Line, Measurable, ResultsError, each_line, lacking};
 use super::{BandwidthFigures, Figures, LatencyFigures, ResultRow, Spread, Tables};
 use crate::BenchError;
-use crate::configurations::{Configuration, Iommu};
+use crate::configurations::{Configuration, SheetLink};
 use crate::experiments::{Cache, Key, Pattern, Test};
 use crate::row::Row;
-use devices::pcie_bench::{CacheState, CardPath};
+use crate::settings::Settings;
 use lab::profile::Basis;
-use plug::transfers;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-
-/// Settings of a measurement, except test, size and warm-up.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Settings {
-    /// Host profile, or the server's name.
-    pub host: String,
-    /// The host's IOMMU.
-    pub iommu: Iommu,
-    /// Device profile, or the card's name.
-    pub device: String,
-    /// Generation of the link.
-    #[serde(rename = "gen")]
-    pub generation: u8,
-    /// Its lanes.
-    pub lanes: u8,
-    /// Max_Payload_Size in bytes.
-    pub mps_bytes: u32,
-    /// Max_Read_Request_Size in bytes.
-    pub mrrs_bytes: u32,
-    /// Read Completion Boundary in bytes.
-    pub rcb_bytes: u32,
-    /// Credits for posted headers that the root port advertises; 0 is infinite, as on the wire.
-    pub posted_header_credits: u16,
-    /// Credits for posted data, in units of 16 B.
-    pub posted_data_credits: u16,
-    /// Credits for non-posted headers.
-    pub non_posted_header_credits: u16,
-    /// Credits for non-posted data, in units of 16 B.
-    pub non_posted_data_credits: u16,
-    /// Address width of requests, in bits.
-    pub addr_bits: u8,
-    /// Outstanding transfers.
-    pub outstanding: u16,
-    /// Counted transfers.
-    pub transfers: u64,
-    /// Seed of the addresses.
-    pub seed: u64,
-    /// The interface of the card.
-    pub path: CardPath,
-    /// State of the caches at the start.
-    pub cache: CacheState,
-    /// Order of the units in the window.
-    pub pattern: transfers::Pattern,
-    /// Offset of a transfer from a cache line of the host, in bytes.
-    pub host_offset_bytes: u32,
-    /// Offset from a cache line in the card's memory, in bytes.
-    pub device_offset_bytes: u32,
-    /// Size of the window in bytes.
-    pub window_bytes: u64,
-}
-
-/// The link that results were measured over.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SheetLink {
-    /// Its generation.
-    pub generation: u8,
-    /// Its lanes.
-    pub lanes: u8,
-    /// Max_Payload_Size in bytes.
-    pub mps_bytes: u32,
-    /// Max_Read_Request_Size in bytes.
-    pub mrrs_bytes: u32,
-}
 
 impl Tables {
     /// Returns the link of the results of configuration `name`, from the results or from the published configuration. `None` for other results of the public

@@ -34,8 +34,8 @@ mod render;
 mod summary;
 mod ways;
 
-pub(crate) use limits::DeviceControl;
-pub use limits::{Applied, DEFAULT_TIMEOUT_PS, Origin, Setting, SettingError, Settings, TAGS};
+pub use crate::settings::{SettingError, Settings, TAGS};
+pub use limits::{Applied, DEFAULT_TIMEOUT_PS, Origin, Setting};
 pub use render::{JsonFinding, append_json, append_line};
 pub use summary::{NotJudged, Summary};
 

@@ -2,7 +2,7 @@
 //! The summary of a check: counts, settings with their origin, and the number of TLPs that were not checked.
 
 use super::limits::{Applied, Origin};
-use crate::render::Count;
+use crate::count::Count;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;

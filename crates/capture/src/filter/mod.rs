@@ -26,7 +26,6 @@ mod values;
 
 pub use error::{FilterError, FilterErrorKind, MAX_DEPTH, MAX_TERMS};
 pub use sieve::Sieve;
-pub use values::duration_ps;
 
 use crate::decode::Record;
 use crate::matcher::Transaction;

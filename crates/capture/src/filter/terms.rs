@@ -5,13 +5,13 @@
 //! messages are the same.
 
 use super::FilterErrorKind;
-use super::values::{self, duration_ps, integer};
+use super::values::{self, integer};
 use crate::decode::{Kind as What, Record, TlpRecord};
 use crate::matcher::{Errors, Target, Transaction, named_bytes};
 use crate::reader::Interface;
 use crate::render::object::Object;
 use crate::render::{class_name, dllp_name, status_name};
-use crate::time::Timestamp as Instant;
+use crate::time::{Timestamp as Instant, duration_ps};
 use crate::transactions::{Outcome, errors_of};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::BTreeSet;

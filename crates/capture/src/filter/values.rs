@@ -22,28 +22,6 @@ pub(super) fn range(text: &str) -> Option<Range<u128>> {
     (first < end).then_some(first..end)
 }
 
-/// A number with an optional fraction and a unit (ps, ns, us, ms, s) as in `1.5us`, in picoseconds; `None` for other text.
-pub fn duration_ps(text: &str) -> Option<u128> {
-    let unit_at = text.find(|c: char| c.is_ascii_alphabetic())?;
-    let (number, unit) = text.split_at(unit_at);
-    let digits: usize = match unit {
-        "ps" => 0,
-        "ns" => 3,
-        "us" => 6,
-        "ms" => 9,
-        "s" => 12,
-        _ => return None,
-    };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let all_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    if whole.is_empty() || !all_digits(whole) || !all_digits(fraction) || fraction.len() > digits {
-        return None;
-    }
-    let whole: u64 = whole.parse().ok()?;
-    let fraction: u128 = format!("{fraction:0<digits$}0").parse().ok()?;
-    Some(u128::from(whole) * 10u128.pow(digits as u32) + fraction / 10)
-}
-
 /// The names of the types of records.
 pub(super) fn types() -> impl Iterator<Item = &'static str> {
     let tlps: BTreeSet<&str> = FORMATS.iter().map(|format| format.name).collect();

@@ -27,9 +27,9 @@ pub use msix::MAX_VECTORS;
 pub use of_requests::OfRequests;
 pub use place::Place;
 
-use crate::check::DeviceControl;
 use crate::decode::{Record, TlpRecord};
 use crate::registers::{DeviceRegister, DeviceRegisters, NamedRegister, OwnRegisters};
+use crate::settings::DeviceControl;
 use meaning::Known;
 use msix::Entries;
 use space::Space;

@@ -5,7 +5,7 @@ use super::meaning::Action;
 use super::msix::Table;
 use super::place::{self, Header, Place};
 use super::windows::Window;
-use crate::check::DeviceControl;
+use crate::settings::DeviceControl;
 use config::header::{self, command, type0};
 use config::register::{Access, byte_mask, get};
 use config::{BarKind, VfNumbering, cap, ext};

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The file formats that riser reads, and the options of a reader.
 
-use super::columns::Columns;
+use super::text::columns::Columns;
 use std::fmt;
+
+/// First line of hexadecimal text that riser writes. It gives the byte order.
+pub const HEX_HEADING: &str = "# TLPs, byte order big\n";
 
 /// A file format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

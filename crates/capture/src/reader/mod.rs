@@ -14,7 +14,6 @@
 //! The `pcap-file` crate (2.0) is not used here: it reads every pcapng timestamp as nanoseconds and ignores
 //! `if_tsresol`, its `Duration` has no picoseconds, and it cannot continue after a bad record.
 
-mod columns;
 mod fault;
 mod format;
 mod interface;
@@ -23,6 +22,7 @@ pub(crate) mod pcapng;
 mod source;
 mod text;
 
+use crate::count::Count;
 use crate::superpacket::{Part, Parts};
 use crate::time::Timestamp;
 use format::Understood;
@@ -34,10 +34,10 @@ use std::ops::Range;
 use std::path::Path;
 use text::Text;
 
-pub use columns::{Column, Columns, ColumnsError};
 pub use fault::{Defect, Fault, OpenError};
-pub use format::{ByteOrder, FileFormat, ReadOptions};
+pub use format::{ByteOrder, FileFormat, HEX_HEADING, ReadOptions};
 pub use interface::{Direction, End, Interface};
+pub use text::columns::{Column, Columns, ColumnsError};
 pub use text::{LineError, MAX_LINE, PacketError, TextLine};
 
 /// Link type of Ethernet (`LINKTYPE_ETHERNET`), which carries NetTLP.
@@ -381,7 +381,7 @@ impl Format {
 fn unknown(window: &[u8], asked: Option<FileFormat>) -> String {
     let start = match window {
         [a, b, c, d, ..] => format!("it starts with {a:02x} {b:02x} {c:02x} {d:02x}"),
-        short => format!("it holds {}", crate::render::Count(short.len() as u64, "byte")),
+        short => format!("it holds {}", Count(short.len() as u64, "byte")),
     };
     let hint = text::hint(window).map(|hint| format!("; {hint}")).unwrap_or_default();
     match asked {

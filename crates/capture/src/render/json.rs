@@ -59,12 +59,12 @@
 //! | `offset` | bytes from the start of the file | faults of the file |
 
 use super::object::{Object, Text, append};
-use super::{append_hex, class_name, dllp_name, status_name};
+use super::{append_hex, class_name, dllp_name, prefix_name, status_name};
 use crate::decode::{Bad, Kind, Path, Record, TlpRecord};
 use crate::explain::append_broken_header;
 use crate::names::{Interrupt, Meaning};
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use tlp::{Body, Completion, Dllp, Message, Prefix, PrefixKind, Repr};
+use tlp::{Body, Completion, Dllp, Message, Prefix, Repr};
 
 /// Appends the JSON object of `record`, without a line end.
 pub fn json(record: &Record<'_>, out: &mut String) {
@@ -77,20 +77,6 @@ pub struct JsonRecord<'a> {
     record: &'a Record<'a>,
     meaning: Option<&'a Meaning>,
     has_data: bool,
-}
-
-/// The name of the type of a prefix.
-pub const fn prefix_name(prefix: Prefix) -> &'static str {
-    match prefix.kind() {
-        PrefixKind::MrIov => "MR-IOV",
-        PrefixKind::VendorLocal(0) => "VendPrefixL0",
-        PrefixKind::VendorLocal(_) => "VendPrefixL1",
-        PrefixKind::ExtendedTph => "Extended TPH",
-        PrefixKind::Pasid => "PASID",
-        PrefixKind::VendorEndToEnd(0) => "VendPrefixE0",
-        PrefixKind::VendorEndToEnd(_) => "VendPrefixE1",
-        PrefixKind::Reserved => "reserved",
-    }
 }
 
 impl<'a> JsonRecord<'a> {

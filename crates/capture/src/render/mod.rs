@@ -5,8 +5,9 @@ mod hex;
 mod json;
 pub(crate) mod object;
 
+pub use crate::count::Count;
 pub use hex::append_hex_dump;
-pub use json::{JsonRecord, json, prefix_name};
+pub use json::{JsonRecord, json};
 
 use crate::decode::{Bad, Ecrc, Kind, Other, Record, TlpRecord};
 use crate::encap::Foreign;
@@ -15,7 +16,7 @@ use crate::reader::{Direction, Fault, Interface, LINKTYPE_PCI_EXP, TextLine};
 use crate::time::{Timestamp, append_decimal};
 use std::fmt::{self, Write};
 use std::net::IpAddr;
-use tlp::{Bdf, Class, Dllp, FlowControlKind, Status};
+use tlp::{Bdf, Class, Dllp, FlowControlKind, Prefix, PrefixKind, Status};
 
 /// Appends one line for `record` to `out`, without a line end: the fields in the paper's Figure 15, and all fields
 /// that are not zero.
@@ -151,16 +152,6 @@ impl fmt::Display for Other {
     }
 }
 
-/// A number of things with their name in the singular, printed as `1 TLP`, `2 TLPs`.
-#[derive(Clone, Copy, Debug)]
-pub struct Count(pub u64, pub &'static str);
-
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
-    }
-}
-
 /// Appends the meaning of a TLP to its line.
 pub fn append_meaning(meaning: &Meaning, out: &mut String) {
     // Writing to a string cannot fail.
@@ -202,6 +193,20 @@ impl Kind<'_> {
             Kind::Other(_) => "other",
             Kind::Bad(_) => "error",
         }
+    }
+}
+
+/// The name of the type of a prefix.
+pub const fn prefix_name(prefix: Prefix) -> &'static str {
+    match prefix.kind() {
+        PrefixKind::MrIov => "MR-IOV",
+        PrefixKind::VendorLocal(0) => "VendPrefixL0",
+        PrefixKind::VendorLocal(_) => "VendPrefixL1",
+        PrefixKind::ExtendedTph => "Extended TPH",
+        PrefixKind::Pasid => "PASID",
+        PrefixKind::VendorEndToEnd(0) => "VendPrefixE0",
+        PrefixKind::VendorEndToEnd(_) => "VendPrefixE1",
+        PrefixKind::Reserved => "reserved",
     }
 }
 

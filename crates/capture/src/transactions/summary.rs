@@ -3,8 +3,8 @@
 //! kind. Quantiles are exact up to this number, and within 1 in 1024 above it.
 
 use super::Tracker;
+use crate::count::Count;
 use crate::matcher::{Ack, Transaction};
-use crate::render::Count;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;

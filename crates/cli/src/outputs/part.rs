@@ -10,7 +10,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::NamedTempFile;
 
 /// Mode bits of a new file before the umask.
@@ -69,7 +68,7 @@ impl Part {
             true => file.persist(&self.target),
             false => file.persist_noclobber(&self.target),
         };
-        forget(&path);
+        interrupt::forget(&path);
         named.map(drop).map_err(|e| e.error)
     }
 }
@@ -122,7 +121,7 @@ impl WorkFile {
         builder.prefix(prefix).suffix(suffix).rand_bytes(RANDOM);
         // The lock is held until the file is in the list. So when a signal comes, the file either is in the list or
         // does not exist yet.
-        let mut unfinished = unfinished();
+        let mut unfinished = interrupt::unfinished();
         // The system's error without the temporary name, which the user does not know.
         let mut code = None;
         let open = |path: &Path| {
@@ -148,25 +147,7 @@ impl WorkFile {
 
 impl Drop for WorkFile {
     fn drop(&mut self) {
-        forget(self.path());
-    }
-}
-
-/// Files to remove if a signal ends the process.
-static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
-    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn forget(path: &Path) {
-    unfinished().retain(|other| other != path);
-}
-
-/// Removes all unfinished files, because the process ends.
-pub(crate) fn take_away() {
-    for path in unfinished().drain(..) {
-        let _ = fs::remove_file(path);
+        interrupt::forget(self.path());
     }
 }
 

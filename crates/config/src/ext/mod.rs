@@ -30,13 +30,6 @@ pub(crate) use declare::Layouts;
 
 use crate::register::{Field, Register, Structure};
 
-/// First DW of every extended capability (`PCIe 5.0 §7.6.3`).
-pub const HEADER: &[Field] = &[
-    Field::ro(0xffff, "PCI Express Extended Capability ID"),
-    Field::ro(0xf << 16, "Capability Version"),
-    Field::ro(0xfff << 20, "Next Capability Offset"),
-];
-
 const NO_TRANSLATION: &str = "the host has no translation agent: functions use untranslated addresses";
 const NO_EQUALIZATION: &str = "equalization is not modelled: links begin in L0";
 

@@ -11,7 +11,6 @@
 //! The pull engine fetches all data of a write from the card's memory before the first TLP leaves. The push engine stores the
 //! data of a read after all of them have arrived. The command interface has neither (SIGCOMM'18, §5.1).
 
-use super::settings::SettingsError;
 use tlp::split::request_piece;
 use tlp::{Duration, Mps};
 
@@ -156,34 +155,6 @@ impl CardCosts {
         let CardCosts { clock, .. } = *self;
         *self == CardCosts { clock, ..CardCosts::default() }
     }
-
-    /// Checks the figures, also against transfers of `size_bytes` at a Max_Read_Request_Size of `mrrs`.
-    ///
-    /// # Errors
-    /// The first invalid figure.
-    pub fn check(&self, size_bytes: u32, mrrs: u32) -> Result<(), SettingsError> {
-        let WriteCosts { boundary_bytes, full_bytes, chunk_bytes, .. } = self.write;
-        let request_bytes = self.read.request_bytes;
-        for (bytes, least) in [
-            (boundary_bytes, 64),
-            (full_bytes, 64),
-            (chunk_bytes, 64),
-            (request_bytes, ReadCosts::SHORTEST_REQUEST),
-        ] {
-            if bytes != 0 && !(bytes.is_power_of_two() && (least..=4096).contains(&bytes)) {
-                return Err(SettingsError::Figure(bytes));
-            }
-        }
-        if self.channels.count > ChannelCosts::MOST {
-            return Err(SettingsError::Channels(self.channels.count));
-        }
-        // The worst case is a transfer that starts just before such a multiple.
-        let requests = self.read.within(mrrs).requests(u64::MAX, size_bytes);
-        if self.read.slots != 0 && requests > u32::from(self.read.slots) {
-            return Err(SettingsError::Slots(self.read.slots, size_bytes, requests));
-        }
-        Ok(())
-    }
 }
 
 impl WriteCosts {
@@ -287,7 +258,7 @@ impl ReadCosts {
     }
 
     /// Minimum of `request_bytes`, except zero.
-    const SHORTEST_REQUEST: u32 = 512;
+    pub(super) const SHORTEST_REQUEST: u32 = 512;
 
     /// Returns how many transfers of `size` bytes at offset `offset` of the card's memory the buffer holds; zero for any number.
     pub(super) fn buffered(&self, size: u32, offset: u32) -> u16 {

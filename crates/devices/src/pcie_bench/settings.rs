@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Settings of a benchmark, and their errors.
 
-use super::costs::{CardCosts, ChannelCosts};
-use super::units::MAX_TABLE;
+use super::costs::{CardCosts, ChannelCosts, ReadCosts, WriteCosts};
 use plug::transfers::{CacheState, Pattern, Test, Transfers};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +16,9 @@ pub enum CardPath {
     /// A DMA engine with descriptors. LAT_WRRD reads after the notice of the write's end.
     Dma,
 }
+
+/// Entries of the card's table of random units.
+pub const MAX_TABLE: u64 = 1 << 20;
 
 /// Settings of the device.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -195,5 +197,35 @@ impl Settings {
             return Err(SettingsError::Command(size));
         }
         self.costs.check(size, self.max_read_request_bytes)
+    }
+}
+
+impl CardCosts {
+    /// Checks the figures, also against transfers of `size_bytes` at a Max_Read_Request_Size of `mrrs`.
+    ///
+    /// # Errors
+    /// The first invalid figure.
+    pub fn check(&self, size_bytes: u32, mrrs: u32) -> Result<(), SettingsError> {
+        let WriteCosts { boundary_bytes, full_bytes, chunk_bytes, .. } = self.write;
+        let request_bytes = self.read.request_bytes;
+        for (bytes, least) in [
+            (boundary_bytes, 64),
+            (full_bytes, 64),
+            (chunk_bytes, 64),
+            (request_bytes, ReadCosts::SHORTEST_REQUEST),
+        ] {
+            if bytes != 0 && !(bytes.is_power_of_two() && (least..=4096).contains(&bytes)) {
+                return Err(SettingsError::Figure(bytes));
+            }
+        }
+        if self.channels.count > ChannelCosts::MOST {
+            return Err(SettingsError::Channels(self.channels.count));
+        }
+        // The worst case is a transfer that starts just before such a multiple.
+        let requests = self.read.within(mrrs).requests(u64::MAX, size_bytes);
+        if self.read.slots != 0 && requests > u32::from(self.read.slots) {
+            return Err(SettingsError::Slots(self.read.slots, size_bytes, requests));
+        }
+        Ok(())
     }
 }

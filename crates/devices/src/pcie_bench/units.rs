@@ -6,12 +6,9 @@
 //! table of at most [`MAX_TABLE`] entries, which is used repeatedly, like in the paper's card.
 
 use super::Pattern;
-use super::settings::Settings;
+use super::settings::{MAX_TABLE, Settings};
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256StarStar;
-
-/// Entries of the card's table of random units.
-pub const MAX_TABLE: u64 = 1 << 20;
 
 /// XORed into the seed of transfers that the caches have seen, so that they differ from those of the run.
 const SEEN_SEED: u64 = 1 << 63;

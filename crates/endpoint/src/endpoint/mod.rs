@@ -44,9 +44,10 @@ mod tags;
 
 pub use crate::front::{Counters, EndpointError, EndpointLimits, MAX_VIRTUAL_FUNCTIONS, TagsPer};
 
-use crate::front::claim::{Claim, Place};
+use crate::front::claim::Claim;
 use crate::front::configure::config_value;
 use crate::front::findings::Finding;
+use crate::front::settings::Place;
 use crate::front::{Front, Function, earlier};
 use crate::port::{CreditReturn, PortStatus, TlpPort};
 use config::ConfigSpace;

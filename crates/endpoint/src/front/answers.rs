@@ -3,20 +3,11 @@
 //! decides the content of an answer.
 
 use super::errors::Refused;
-use super::requests::{Question, Reply};
+use super::requests::{Completer, Question, Reply};
 use super::{Behind, Function, Shared};
 use config::Uncorrectable;
 use device::seam::CompletionError;
-use tlp::{Attributes, Bdf, Data, Mps, Rcb, Status, Time, Tlp, TrafficClass};
-
-/// The completer of a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Completer {
-    /// Completer ID.
-    pub(crate) id: Bdf,
-    /// Attributes of a request that its completions may repeat.
-    pub(crate) attributes: Attributes,
-}
+use tlp::{Data, Mps, Rcb, Status, Time, Tlp, TrafficClass};
 
 /// An answer that is being split.
 pub(crate) struct Answer {

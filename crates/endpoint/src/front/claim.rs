@@ -5,10 +5,11 @@
 use super::answers::{Answer, without_data};
 use super::errors::{LoggedTlp, Refused};
 use super::requests::{MAX_UNDER_WAY, Question, Reply};
+use super::settings::Place;
 use super::{Behind, Front};
 use crate::port::CreditReturn;
 use config::Uncorrectable;
-use device::seam::{BarIndex, CompletionError, Token};
+use device::seam::{CompletionError, Token};
 use tlp::rules::Head;
 use tlp::rules::reasons::{
     aborted, beyond_mps, poisoned, request_type, unclaimed, unsupported_prefixes, wrong_length,
@@ -29,17 +30,6 @@ pub(crate) enum Claim {
     Register(usize),
     /// A message that this function takes.
     Message(usize),
-}
-
-/// A place in a BAR.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
-    /// The function.
-    pub(crate) index: usize,
-    /// BAR number.
-    pub(crate) bar: BarIndex,
-    /// Offset of the first byte in the BAR.
-    pub(crate) offset: u64,
 }
 
 impl<B: Behind> Front<B> {

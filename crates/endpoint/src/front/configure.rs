@@ -2,8 +2,9 @@
 //! Configuration requests (`PCIe 5.0 §2.3.1`, §7.2.2): reads and writes registers, and follows the settings of
 //! software. Does not know the meaning of registers: [`config`] determines the effect of a write.
 
-use super::answers::{Answer, Completer, without_data};
+use super::answers::{Answer, without_data};
 use super::claim::Claim;
+use super::requests::Completer;
 use super::requests::Question;
 use super::{Behind, Front};
 use crate::port::CreditReturn;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One function of a front: its configuration space, the settings read from it, and its device.
 
-use super::answers::Completer;
 use super::msix::Msix;
+use super::requests::Completer;
 use super::settings::Settings;
 use super::{Behind, Shared};
 use config::{ConfigSpace, ResetScope};

@@ -7,7 +7,6 @@
 //! bounds the requests that a device may take without answering, and the answers that cannot be sent. A Traffic Class
 //! whose answers cannot be sent uses no credits of others (`PCIe 5.0 §2.5`).
 
-use super::answers::Completer;
 use crate::port::CreditReturn;
 use device::seam::Token;
 use tlp::{
@@ -21,6 +20,15 @@ const INDEX_BITS: u32 = 16;
 pub(crate) const MAX_UNDER_WAY: u64 = 1 << INDEX_BITS;
 /// Number of entries of the credit tables: eight Traffic Classes of each class.
 const KINDS: usize = 3 * 8;
+
+/// The completer of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Completer {
+    /// Completer ID.
+    pub(crate) id: Bdf,
+    /// Attributes of a request that its completions may repeat.
+    pub(crate) attributes: Attributes,
+}
 
 /// The information needed to answer a request.
 #[derive(Clone, Copy, Debug)]

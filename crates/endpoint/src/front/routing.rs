@@ -5,8 +5,8 @@
 //! First VF Offset and a multiple of VF Stride, and may be on another bus (`PCIe 5.0 §9.2.1.2`). Both are looked up in
 //! sorted tables with one entry for each BAR, not for each virtual function.
 
-use super::claim::Place;
 use super::requests::Question;
+use super::settings::Place;
 use super::sriov::VfState;
 use super::{Behind, Front, Function};
 use config::BarKind;

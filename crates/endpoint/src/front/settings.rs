@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The register settings of a function, in the form that the path of a TLP needs. Never outlives a register write.
 
-use super::claim::Place;
 use super::{EndpointLimits, TagsPer};
 use config::{
     AtomicSupport, BarKind, BarWindow, ConfigSpace, DeferrableLength, MsiConfig, MsixControl, PowerState,
 };
 use device::seam::{BarIndex, DmaError};
 use tlp::{Attributes, Duration, Mps, Mrrs, RuleId, TaggedRequests, Violation};
+
+/// A place in a BAR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// The function.
+    pub(crate) index: usize,
+    /// BAR number.
+    pub(crate) bar: BarIndex,
+    /// Offset of the first byte in the BAR.
+    pub(crate) offset: u64,
+}
 
 /// The settings of one function, read from its configuration space after each write that changes it.
 #[derive(Clone, Debug)]

@@ -18,9 +18,10 @@ mod wrong;
 
 pub use design::{DesignInput, DesignOutput, DesignRequest, RefusedTlp, Target, TlpDesign};
 
-use crate::front::claim::{Claim, Place};
+use crate::front::claim::Claim;
 use crate::front::errors::LoggedTlp;
 use crate::front::findings::{Finding, judge};
+use crate::front::settings::Place;
 use crate::front::{
     Counters, EndpointError, EndpointLimits, Front, MAX_REFUSED_PER_POLL, MAX_STALE_PER_POLL, earlier,
 };

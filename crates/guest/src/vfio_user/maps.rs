@@ -2,11 +2,11 @@
 //! Address ranges that the client opens to DMA. This module does not map the memory: the caller does this when it
 //! handles the events.
 
-use super::PAGE_BYTES;
 use super::check;
 use super::refusal::{Legal, Refusal};
 use super::wire::command::{DMA_MAP, DMA_UNMAP};
 use super::wire::{longs, words};
+use super::{MAX_MAPPED_BYTES, PAGE_BYTES};
 use std::collections::BTreeMap;
 
 /// Permissions of DMA in a map.
@@ -33,10 +33,6 @@ pub struct DmaMap {
 pub(super) const MAP_BYTES: usize = 32;
 /// Payload of DMA_UNMAP in bytes, and of its reply.
 pub(super) const UNMAP_BYTES: usize = 24;
-
-/// Maximum number of bytes that a client may map: several such clients fit into the address space of a
-/// process.
-pub const MAX_MAPPED_BYTES: u64 = 1 << 42;
 
 const READABLE: u32 = 1;
 const WRITABLE: u32 = 2;

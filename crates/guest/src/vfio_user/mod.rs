@@ -24,16 +24,22 @@ mod wire;
 
 pub use dma::{Dma, DmaError, MAX_DMA};
 pub use irqs::{IRQS, Irq, IrqChange, IrqEvent};
-pub use maps::{DmaAccess, DmaMap, MAX_MAPPED_BYTES};
+pub use maps::{DmaAccess, DmaMap};
 pub use refusal::{HangUp, Legal, Refusal, VersionError};
 pub use regions::{REGIONS, Region, region};
 pub use rustix::io::Errno;
 pub use session::{Event, MAX_PENDING, Session, Token};
-pub use stream::MAX_FDS;
 pub use wire::{command, command_name};
 
 /// Granularity of maps in bytes.
 pub const PAGE_BYTES: u64 = 4096;
+
+/// Maximum number of bytes that a client may map: several such clients fit into the address space of a
+/// process.
+pub const MAX_MAPPED_BYTES: u64 = 1 << 42;
+
+/// Maximum number of descriptors per message: the limit of QEMU.
+pub const MAX_FDS: usize = 16;
 
 /// Regions, interrupts and limits of a device, as its client sees them.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reasons to refuse a command and to end a connection.
 
-use super::maps::MAX_MAPPED_BYTES;
 use super::wire::command_name;
+use super::{MAX_FDS, MAX_MAPPED_BYTES};
 use rustix::io::Errno;
 use thiserror::Error;
 
@@ -191,10 +191,10 @@ pub enum HangUp {
         flags: u32,
     },
     /// The system dropped descriptors: the peer sent too many, or we have too many open files.
-    #[error("descriptors were lost: more than {max} with one message, or too many open files", max = super::MAX_FDS)]
+    #[error("descriptors were lost: more than {max} with one message, or too many open files", max = MAX_FDS)]
     Truncated,
     /// Too many descriptors with one message.
-    #[error("{} with more than {max} descriptors", command_name(*.command), max = super::MAX_FDS)]
+    #[error("{} with more than {max} descriptors", command_name(*.command), max = MAX_FDS)]
     Descriptors {
         /// Number of the command.
         command: u16,

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The two directions of a connection: bytes to messages, and messages to bytes.
 
+use super::MAX_FDS;
 use super::refusal::HangUp;
 use super::wire::{HEADER_BYTES, Header, REPLY, TYPE};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-
-/// Maximum number of descriptors per message: the limit of QEMU.
-pub const MAX_FDS: usize = 16;
 
 /// Maximum number of bytes of whole messages sent in one call. A socket accepts this number of bytes completely or not
 /// at all, so a peer that expects to read a whole header can read one. Only a longer message is split, after its

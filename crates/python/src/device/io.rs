@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Interface of a device in Python: [`::device::Io`] with awaitable operations.
 
-use crate::device::Author;
+use crate::author::Author;
 use crate::device::bytes::Bytes;
 use crate::error::dma;
 use crate::held::Held;

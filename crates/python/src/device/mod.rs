@@ -12,6 +12,7 @@ pub(crate) mod io;
 pub(crate) mod report;
 pub(crate) mod request;
 
+use crate::author::Author;
 use crate::coroutine::Coroutine;
 use crate::driver;
 use crate::run_state::RunState;
@@ -28,7 +29,7 @@ use report::Report;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
-use tlp::{PayloadPool, Time};
+use tlp::PayloadPool;
 
 /// A device in Python: an instance of a class derived from `riser.Device`, which can include its driver.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -142,20 +143,7 @@ impl Settings {
     }
 }
 
-/// A Python object that is a device and its driver, with its report.
-#[derive(Clone)]
-pub(crate) struct Author {
-    pub(crate) device: Rc<Py<PyAny>>,
-    pub(crate) report: Shared<Report>,
-    pub(crate) run: Rc<RunState>,
-}
-
 impl Author {
-    /// Records an exception that was not caught, and its time.
-    pub(crate) fn fail(&self, error: PyErr, now: Time) {
-        drop(self.report.change(|report| report.fail(error, now)));
-    }
-
     /// Returns the device of a function. Its coroutine starts again after each reset.
     fn device(&self, vf: Option<u16>, pool: &PayloadPool) -> AsyncDevice {
         let author = self.clone();

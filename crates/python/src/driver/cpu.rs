@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Interface of a driver in Python: [`::host::Cpu`] with awaitable operations.
 
-use crate::device::Author;
+use crate::author::Author;
 use crate::device::bytes::Bytes;
 use crate::device::request::Message;
 use crate::driver::function::Function;

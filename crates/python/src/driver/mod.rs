@@ -9,8 +9,8 @@ pub(crate) mod cpu;
 pub(crate) mod function;
 pub(crate) mod memory;
 
+use crate::author::Author;
 use crate::coroutine::Coroutine;
-use crate::device::Author;
 use crate::device::report;
 use ::host::firmware::FoundFunction;
 use cpu::Cpu;

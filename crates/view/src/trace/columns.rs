@@ -84,8 +84,10 @@ pub const BAD_ECRC: u8 = 1 << 6;
 /// In `kind`: the TLP has prefixes.
 pub const PREFIXED: u8 = 1 << 7;
 
+/// Maximum number of interfaces.
+pub const MAX_INTERFACES: usize = 256;
 /// Number of interfaces whose last NetTLP header is kept: the size of the table of interfaces.
-const LANES: usize = super::tables::MAX_INTERFACES + 1;
+const LANES: usize = MAX_INTERFACES + 1;
 /// Number of kept headers: one per first byte of TLPs and of DLLPs, and one for rows without a header.
 const CONTEXTS: usize = 513;
 

@@ -3,7 +3,7 @@
 //! size. Interfaces and texts above it share a general entry, and paths above it have none.
 
 use super::Violations;
-use super::columns::COLUMNS;
+use super::columns::{COLUMNS, MAX_INTERFACES};
 use super::payload::Share;
 use capture::filter::terms::{FIELDS, Field};
 use capture::matcher::Counts;
@@ -14,8 +14,6 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use tlp::{FORMATS, Status};
 
-/// Maximum number of interfaces.
-pub const MAX_INTERFACES: usize = 256;
 /// Maximum number of paths.
 pub const MAX_PATHS: usize = 65_536;
 /// Maximum number of texts. Texts of errors contain the found value, so all may differ.

@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The keys of a NetTLP adapter. Plain data, like [`lab::schema`], which has the other keys.
 
-use endpoint::TlpPort;
-use host::Cpu;
-use plug::plugged::StandIn;
-use plug::{DriverFuture, Fault, Model, Needs, Plugged, Shared, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
-use tlp::Duration;
-
-/// Minimum wall-clock time for which a host waits for device software: the end of range C of Completion Timeout Value
-/// (`PCIe 5.0 §7.5.3.16`). A request and its answer pass two machines and their schedulers.
-const HOST_PATIENCE: Duration = Duration::from_ms(900);
 
 /// NetTLP adapter (NSDI'20, section 4), whose device software is on the network. BAR 0 has the adapter's own registers,
 /// BAR 2 the MSI-X table, and a third BAR leads to the device software. `riser nettlp adapter` runs a lab with such an
@@ -86,42 +77,5 @@ impl Default for NettlpAdapter {
             rx_buffers: 1,
             exercise_bytes: None,
         }
-    }
-}
-
-impl Model for NettlpAdapter {
-    const NAME: &'static str = "nettlp-adapter";
-
-    fn needs(&self) -> Needs {
-        Needs { host_patience: HOST_PATIENCE, ..Needs::default() }
-    }
-
-    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
-        let (function, slot) = super::slot::function(self, site.pcie, site.mps, site.payloads)?;
-        let (behind, timeout) = (slot.clone(), site.completion_timeout);
-        let (driven, keys) = (slot.clone(), self.clone());
-        let plugged =
-            Plugged::new(function, move |cpu, found| driven.clone().drive(cpu, found, keys.clone()));
-        let (awaited, keys) = (slot.clone(), self.clone());
-        let arrival = move |cpu: Cpu| -> DriverFuture {
-            let (awaited, keys) = (awaited.clone(), keys.clone());
-            Box::pin(async move {
-                awaited.arrival(&cpu, &keys).await;
-                Ok(())
-            })
-        };
-        let plugged = plugged.standing_in(StandIn { bar: self.bar, arrival: Box::new(arrival) });
-        let plugged =
-            plugged.behind(move |endpoint| Box::new(behind.port(endpoint, timeout)) as Box<dyn TlpPort>);
-        Ok(plugged.joined_at(slot.clone()).reporting(&Shared::new(slot)))
-    }
-
-    fn check_together(&self) -> Result<(), Fault> {
-        let (given, most) = (self.exercise_bytes.unwrap_or(0), self.bar_bytes);
-        if u64::from(given) > most {
-            let message = format!("exercise_bytes of {given}: expected 0 to {most}");
-            return Err(Fault::at("exercise_bytes", message));
-        }
-        Ok(())
     }
 }

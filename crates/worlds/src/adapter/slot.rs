@@ -13,6 +13,8 @@ use host::firmware::FoundFunction;
 use host::{Cpu, DriverError};
 use link::Notice;
 use nettlp::wire::messaging::{MSIX_ENTRIES, MsixEntry};
+use plug::plugged::StandIn;
+use plug::{DriverFuture, Fault, Model, Needs, Plugged, Shared, Site};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tlp::rules::Refusal;
@@ -42,6 +44,10 @@ const MMIO_BLOCK: u32 = 32 << 10;
 
 /// Bytes of one read of the driver `mmio`. Reads of 4 KiB have Length 0, which upstream's psmem takes for no data.
 const MMIO_READ: u32 = 512;
+
+/// Minimum wall-clock time for which a host waits for device software: the end of range C of Completion Timeout Value
+/// (`PCIe 5.0 §7.5.3.16`). A request and its answer pass two machines and their schedulers.
+const HOST_PATIENCE: Duration = Duration::from_ms(900);
 
 /// Number of times that device software has become ready. Drivers start at the first.
 pub(crate) type Arrivals = Rc<Cell<u32>>;
@@ -171,6 +177,43 @@ fn station_settings(keys: &NettlpAdapter) -> StationSettings {
         ping_bytes: keys.ping_bytes,
         interval: Duration::from_ms(keys.ping_interval_ms.into()),
         rx_buffers: keys.rx_buffers,
+    }
+}
+
+impl Model for NettlpAdapter {
+    const NAME: &'static str = "nettlp-adapter";
+
+    fn needs(&self) -> Needs {
+        Needs { host_patience: HOST_PATIENCE, ..Needs::default() }
+    }
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let (function, slot) = function(self, site.pcie, site.mps, site.payloads)?;
+        let (behind, timeout) = (slot.clone(), site.completion_timeout);
+        let (driven, keys) = (slot.clone(), self.clone());
+        let plugged =
+            Plugged::new(function, move |cpu, found| driven.clone().drive(cpu, found, keys.clone()));
+        let (awaited, keys) = (slot.clone(), self.clone());
+        let arrival = move |cpu: Cpu| -> DriverFuture {
+            let (awaited, keys) = (awaited.clone(), keys.clone());
+            Box::pin(async move {
+                awaited.arrival(&cpu, &keys).await;
+                Ok(())
+            })
+        };
+        let plugged = plugged.standing_in(StandIn { bar: self.bar, arrival: Box::new(arrival) });
+        let plugged =
+            plugged.behind(move |endpoint| Box::new(behind.port(endpoint, timeout)) as Box<dyn TlpPort>);
+        Ok(plugged.joined_at(slot.clone()).reporting(&Shared::new(slot)))
+    }
+
+    fn check_together(&self) -> Result<(), Fault> {
+        let (given, most) = (self.exercise_bytes.unwrap_or(0), self.bar_bytes);
+        if u64::from(given) > most {
+            let message = format!("exercise_bytes of {given}: expected 0 to {most}");
+            return Err(Fault::at("exercise_bytes", message));
+        }
+        Ok(())
     }
 }
 

@@ -5,12 +5,12 @@
 //! and bits 31:24 of each DW have its first byte. In exports of an ILA, the second row has the radix of each column
 //! (ChipScoPy, `WaveformWriterCSV`).
 
+use super::columns::{Column, Columns, Role};
 use super::descriptor::enables_of;
 use super::error::LineError;
-use super::hex::{Reason, bytes_of, cut, cut_to, detect_order, direction, reverse_dwords};
-use super::words::{is_hex, seconds};
+use super::hex::{Reason, bytes_of, detect_order, direction, reverse_dwords};
+use super::words::{cut, cut_to, is_hex, seconds};
 use super::{Lines, TextTlp};
-use crate::reader::columns::{Column, Columns, Role};
 use crate::reader::{ByteOrder, MAX_FRAME_LEN, Unreadable};
 use ::csv::StringRecord;
 use std::collections::VecDeque;

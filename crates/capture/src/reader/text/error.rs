@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reasons why a line of a text, or a packet with a descriptor in it, cannot be read.
 
-use crate::check::SettingError;
+use crate::count::Count;
 use crate::reader::MAX_FRAME_LEN;
-use crate::render::Count;
+use crate::settings::SettingError;
 use tlp::{ParseError, SpanError};
 
 /// Maximum length of a line in bytes, with its end. Longer lines are skipped.

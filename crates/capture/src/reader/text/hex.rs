@@ -15,12 +15,11 @@
 //! with a header of three DWs, whose TLP is not four DWs long. The fourth DW is then undefined.
 
 use super::error::LineError;
-use super::words::{bracketed_time, is_hex, seconds};
+use super::words::{bracketed_time, cut, dword, is_hex, seconds};
 use super::{ByteOrder, Lines, TextTlp};
-use crate::check::Settings;
-use crate::filter::duration_ps;
-use crate::hex_text::HEADING;
-use crate::reader::MAX_FRAME_LEN;
+use crate::reader::{HEX_HEADING, MAX_FRAME_LEN};
+use crate::settings::Settings;
+use crate::time::duration_ps;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use tlp::{Header, Repr};
@@ -128,7 +127,7 @@ impl Lines for Hex {
 
 /// Returns true if riser wrote the text, which is then big endian.
 fn says_big(sample: &str) -> bool {
-    sample.starts_with(HEADING)
+    sample.starts_with(HEX_HEADING)
 }
 
 /// Returns true for four DWs that begin with the header of a TLP of another length.
@@ -167,8 +166,9 @@ pub(super) fn is_tlp(line: &str) -> bool {
 }
 
 /// Returns true if a sample is hexadecimal text: at least one line is a TLP, and at least half of the lines without
-/// comments are TLPs or probably meant as TLPs. Other lines become errors with their line numbers.
-pub(super) fn is_text(sample: &str) -> bool {
+/// comments are TLPs or probably meant as TLPs. Other lines become errors with their line numbers. Lines for which
+/// `is_other` is true belong to another format.
+pub(super) fn is_text(sample: &str, is_other: fn(&str) -> bool) -> bool {
     let (mut good, mut meant, mut all) = (0_u64, 0_u64, 0_u64);
     for line in sample.lines() {
         match parse(line) {
@@ -180,7 +180,7 @@ pub(super) fn is_text(sample: &str) -> bool {
             }
             Err(_) => {
                 all += 1;
-                meant += u64::from(is_meant(line));
+                meant += u64::from(is_meant(line) && !is_other(line));
             }
         }
     }
@@ -285,12 +285,6 @@ pub(super) fn bytes_of(numbers: &[&str]) -> Result<Vec<u8>, LineError> {
     Ok(text.as_bytes().chunks_exact(2).filter_map(byte).collect())
 }
 
-/// Returns a word for messages, shortened if it is long.
-pub(super) fn cut(word: &str) -> String {
-    let start = cut_to(word, 20);
-    format!("{start}{}", if start.len() < word.len() { "…" } else { "" })
-}
-
 /// Returns the error of the first line that is not a TLP but has a DW of eight digits, with the line number.
 pub(super) fn first_error(sample: &str) -> Option<String> {
     let mut lines = sample.lines().enumerate();
@@ -310,13 +304,9 @@ fn is_meant(line: &str) -> bool {
     let line = line.split('#').next().unwrap_or_default();
     let line = bracketed_time(line).map_or(line, |(_, rest)| rest);
     let others = line.split_whitespace().filter(|word| !is_part(word)).count();
-    has_dword(line) && others <= 1 && !super::log::is_line(line)
+    has_dword(line) && others <= 1
 }
 
 fn has_dword(line: &str) -> bool {
-    line.split_whitespace().any(|word| super::words::dword(word).is_some())
-}
-
-pub(super) fn cut_to(text: &str, characters: usize) -> &str {
-    text.char_indices().nth(characters).map_or(text, |(at, _)| &text[..at])
+    line.split_whitespace().any(|word| dword(word).is_some())
 }

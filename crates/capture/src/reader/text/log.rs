@@ -11,10 +11,10 @@
 //! | rasdaemon | `TLP Header: 00000000 00000001 00000002 00000003` after the error in the same line | 0.6.8 |
 
 use super::error::LineError;
-use super::hex::{self, cut_to};
-use super::words::{bracketed_time, dword, function};
+use super::hex;
+use super::words::{self, bracketed_time, cut_to, dword, function};
 use super::{Lines, TextTlp};
-use crate::render::Count;
+use crate::count::Count;
 use config::ext::aer::{Correctable, Uncorrectable};
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -477,7 +477,7 @@ impl Header {
         if !(if is_flit { 1 } else { LOG_DW }..=most).contains(&dwords.len()) {
             let log = cut_to(header.trim(), 60).to_owned();
             if let Some(word) = words(header).nth(dwords.len()).filter(|_| dwords.len() < most) {
-                let word = hex::cut(word);
+                let word = words::cut(word);
                 return Err(LineError::LogWord { log, word });
             }
             return Err(LineError::LogLength { log, dwords: dwords.len(), is_flit });

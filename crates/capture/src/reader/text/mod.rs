@@ -5,6 +5,7 @@
 //! Memory holds at most [`MAX_LINE`] bytes of a line, and the TLPs of one line. A longer line is reported as one
 //! error.
 
+pub(super) mod columns;
 mod csv;
 mod descriptor;
 mod error;
@@ -16,15 +17,14 @@ mod words;
 
 use super::format::{ByteOrder, FileFormat, ReadOptions};
 use super::{Fault, Found, Interfaces, LINKTYPE_PCI_EXP, Mark, Source, Step, Unreadable};
-use crate::check::Settings;
-use crate::render::Count;
+use crate::count::Count;
+use crate::settings::Settings;
 use crate::time::{Resolution, Timestamp};
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::io::{self, Read};
 use tlp::Header;
 
-pub(super) use descriptor::Stream;
 pub use error::{LineError, MAX_LINE, PacketError};
 
 /// Number of bytes at the start of a file from which its format is detected.
@@ -369,7 +369,7 @@ fn format_of(sample: &str) -> Option<FileFormat> {
         Some(FileFormat::Mmiotrace)
     } else if any(pcileech::is_head) {
         Some(FileFormat::Pcileech)
-    } else if hex::is_text(sample) {
+    } else if hex::is_text(sample, log::is_line) {
         Some(FileFormat::Hex)
     } else {
         any(log::is_line).then_some(FileFormat::Log)

@@ -10,8 +10,7 @@
 //! PCILeech is the device, so TX goes upstream. Source: PCILeech issue 217.
 
 use super::error::LineError;
-use super::hex::cut_to;
-use super::words::is_hex;
+use super::words::{cut_to, is_hex};
 use super::{Lines, TextTlp};
 use crate::reader::MAX_FRAME_LEN;
 use std::collections::VecDeque;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finds numbers, times and functions in text.
+//! Finds numbers, times and functions in text, and shortens words for messages.
 
 /// Reads a hexadecimal number: `0x` and up to 8 digits, or exactly 8 digits without `0x`.
 pub(super) fn dword(text: &str) -> Option<u32> {
@@ -62,6 +62,17 @@ fn start_of_function(text: &[u8]) -> Option<usize> {
             Some(digits_before(end)).filter(|digits| (4..=8).contains(digits)).map(|digits| end - digits)
         }
     }
+}
+
+/// Returns a word for messages, shortened if it is long.
+pub(super) fn cut(word: &str) -> String {
+    let start = cut_to(word, 20);
+    format!("{start}{}", if start.len() < word.len() { "…" } else { "" })
+}
+
+/// Returns the first `characters` of a text.
+pub(super) fn cut_to(text: &str, characters: usize) -> &str {
+    text.char_indices().nth(characters).map_or(text, |(at, _)| &text[..at])
 }
 
 #[cfg(test)]

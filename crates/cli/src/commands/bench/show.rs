@@ -4,8 +4,8 @@
 use crate::failure::Failure;
 use crate::output;
 use bench::configurations::Iommu;
-use bench::results::sheet::{Entry, Settings};
-use bench::{DEFAULT_WARM_UP, Plan, Row};
+use bench::results::sheet::Entry;
+use bench::{DEFAULT_WARM_UP, Plan, Row, Settings};
 use lab::profile::Basis;
 use session::table::{self, PartsRow};
 

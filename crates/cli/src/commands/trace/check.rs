@@ -75,7 +75,7 @@ fn tags(text: &str) -> Result<u16, String> {
 }
 
 fn timeout(text: &str) -> Result<u64, String> {
-    let ps = capture::filter::duration_ps(text).and_then(|ps| u64::try_from(ps).ok()).filter(|ps| *ps > 0);
+    let ps = capture::time::duration_ps(text).and_then(|ps| u64::try_from(ps).ok()).filter(|ps| *ps > 0);
     ps.ok_or_else(|| "expected a time above 0 in ps, ns, us, ms or s, such as 10ms".to_owned())
 }
 

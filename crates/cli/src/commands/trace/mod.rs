@@ -192,7 +192,7 @@ fn interval(text: &str) -> Result<Interval, String> {
     if text == "auto" {
         return Ok(Interval::Automatic);
     }
-    let ps = capture::filter::duration_ps(text).and_then(|ps| u64::try_from(ps).ok());
+    let ps = capture::time::duration_ps(text).and_then(|ps| u64::try_from(ps).ok());
     let legal = "expected auto or a time above 0 such as 10us, in ps, ns, us, ms or s";
     ps.filter(|ps| *ps > 0).map(Interval::Ps).ok_or_else(|| legal.to_owned())
 }

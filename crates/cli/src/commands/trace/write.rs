@@ -99,7 +99,7 @@ fn text(args: &Args, file: &Path, place: Place) -> Result<u64, Failure> {
     let output = place.open()?;
     let failed = |error| output.failed(&error);
     let mut writer = BufWriter::new(output.writer().map_err(failed)?);
-    writer.write_all(hex_text::HEADING.as_bytes()).map_err(failed)?;
+    writer.write_all(capture::reader::HEX_HEADING.as_bytes()).map_err(failed)?;
     let (mut sieve, mut line, mut left_out) = (args.sieve()?, String::new(), 0);
     for_each_record(args, file, |record: &Record<'_>| {
         if sieve.keeps(record) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The option that maps the columns of a CSV file.
 
-use super::text::Stream;
+use super::descriptor::Stream;
 use std::str::FromStr;
 
 /// A column: its number from 1, or its name in the first row.
