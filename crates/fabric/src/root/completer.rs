@@ -345,9 +345,8 @@ impl Completer {
         let at = job.asked.bytes.first_byte + u64::from(job.sent);
         let left = job.byte_count - job.sent;
         let with_data = job.has_data();
-        let mps = job.unit.map_or(mps, |unit| unit.min(mps));
         let piece = match with_data {
-            true => base.profile.completions.piece(at, job.sent, left, mps, rcb),
+            true => base.profile.completions.piece(at, (job.sent, left), job.unit, mps, rcb),
             false => left,
         };
         let repr = Repr { td: ecrc, ..job.completion(completer, piece, completion_attributes) };

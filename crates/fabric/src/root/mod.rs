@@ -342,6 +342,14 @@ impl RootComplex {
         self
     }
 
+    /// From now on, has each request meet the longest latency of the host's profile that is expected once among this many
+    /// requests; `None`: latencies are drawn by their probability. So few requests show the maximum of many.
+    pub fn draw_rarest_of(&mut self, samples: Option<u64>) {
+        if let Some(system) = self.base.memory.system() {
+            system.draw_rarest_of(samples);
+        }
+    }
+
     /// Restricts DMA of `requester` to the `bytes` from `first` on, from now on. A request outside this range is
     /// answered with UR and counted as a translation fault, as by an Intel IOMMU. It has no effect if no IOMMU is in
     /// use.
