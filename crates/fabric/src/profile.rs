@@ -3,7 +3,7 @@
 
 mod parts;
 
-pub(crate) use parts::ReadShape;
+pub(crate) use parts::{ReadPart, ReadShape};
 pub use parts::{
     CompletionProfile, DramBanks, DramProfile, HostSettings, IommuProfile, LlcProfile, NumaProfile, PageSize,
     PageWalkCache, PowerProfile, RefreshProfile, Replacement, RequestGaps, RetrainingProfile, SerialWalks,

@@ -58,11 +58,10 @@ impl Retraining {
             self.lost_ps = 0;
             return at;
         }
+        let since_ps = since.as_ps() as i64;
         let (idle_ps, ppm) = match read {
-            Some(read) => {
-                (since.as_ps() as i64 - (read.busy() + read.busy() / 4).as_ps() as i64, self.profile.idle_ppm)
-            }
-            None => (since.as_ps() as i64, self.profile.write_ppm),
+            Some(read) => (since_ps - read.busy().as_ps() as i64 * 5 / 4, self.profile.idle_ppm),
+            None => (since_ps, self.profile.write_ppm),
         };
         self.lost_ps = (self.lost_ps + idle_ps * i64::from(ppm) / MILLION).max(0);
         if self.lost_ps >= self.profile.wait.as_ps() as i64 {

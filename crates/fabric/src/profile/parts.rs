@@ -188,7 +188,7 @@ pub struct CompletionProfile {
     pub late_gap: Duration,
 }
 
-/// Idle time of the wire after a read, by its length. A read of less than a line leaves none.
+/// Idle time of the wire after the last read of a transfer, by the length of the transfer. One of less than a line leaves none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct RequestGaps {
     /// After reads of up to 128 B.
@@ -197,6 +197,26 @@ pub struct RequestGaps {
     pub middle: Duration,
     /// After longer reads, and after reads whose completions have Max_Payload_Size instead of `unit_bytes`.
     pub long: Duration,
+    /// Between two reads of a transfer of more than 256 B, both of 64 B to seven lines.
+    pub further: Duration,
+}
+
+/// The place of a read in a transfer of several reads. A device sends these directly after one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct ReadPart {
+    /// Bytes of the transfer before this read.
+    before: u32,
+    /// Another read follows.
+    more: Option<Further>,
+}
+
+/// The read that follows another one of the same transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Further {
+    /// Both reads have 64 B to seven lines, and the transfer more than 256 B.
+    Middle,
+    /// Any other one.
+    Other,
 }
 
 /// A read as its completions depend on it.
@@ -208,6 +228,22 @@ pub(crate) struct ReadShape {
     pub(crate) unit: Option<Mps>,
     /// Extra time that its lines took over a hit in the cache.
     pub(crate) late: Duration,
+    pub(crate) part: ReadPart,
+}
+
+impl ReadPart {
+    /// Notes that this read of `bytes` is followed by one of `next.1` bytes at address `next.0`; returns its part.
+    pub(crate) fn join(&mut self, bytes: u32, next: (u64, u32)) -> ReadPart {
+        let before = self.before + bytes;
+        let first = next.0 - u64::from(bytes);
+        let is_middle = |address, bytes| {
+            u64::from(bytes) >= LINE_BYTES && lines(address, bytes) < LONG_READ_LINES
+        };
+        let are_middle = is_middle(first, bytes) && is_middle(next.0, next.1);
+        let is_long = before + next.1 > MIDDLE_TRANSFER_BYTES;
+        self.more = Some(if are_middle && is_long { Further::Middle } else { Further::Other });
+        ReadPart { before, more: None }
+    }
 }
 
 impl CompletionProfile {
@@ -223,18 +259,26 @@ impl CompletionProfile {
         if read.unit.is_some() {
             ps += read.late.as_ps() * self.late_gap.as_ps() / 1_000_000;
         }
-        if last && u64::from(read.bytes) >= LINE_BYTES {
+        if last {
             ps += self.request_gap(read).as_ps();
         }
         u16::try_from(ps).unwrap_or(u16::MAX)
     }
 
     fn request_gap(&self, read: &ReadShape) -> Duration {
+        let ReadPart { before, more } = read.part;
+        let (first, bytes) = (read.address - u64::from(before), before + read.bytes);
         let is_whole = self.unit_bytes.is_some() && read.unit.is_none();
-        match read.bytes {
+        match more {
+            Some(Further::Middle) => return self.request_gaps.further,
+            Some(Further::Other) => return Duration::ZERO,
+            None => {}
+        }
+        match bytes {
+            ..LINE => Duration::ZERO,
             _ if is_whole => self.request_gaps.long,
             ..=SHORT_READ_BYTES => self.request_gaps.short,
-            bytes if lines(read.address, bytes) < LONG_READ_LINES => self.request_gaps.middle,
+            _ if lines(first, bytes) < LONG_READ_LINES => self.request_gaps.middle,
             _ => self.request_gaps.long,
         }
     }
@@ -274,8 +318,11 @@ const fn to_boundary(address: u64, unit: Mps, rcb: Rcb) -> u32 {
     ((reach & !(rcb.bytes() as u64 - 1)) - address) as u32
 }
 
-/// Maximum length of a read with a short gap.
+/// Maximum length of a transfer with a short gap.
 const SHORT_READ_BYTES: u32 = 128;
+/// Maximum length of a transfer whose reads have no gaps between them.
+const MIDDLE_TRANSFER_BYTES: u32 = 256;
+const LINE: u32 = LINE_BYTES as u32;
 
 /// A latency, and how often it applies to requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -348,7 +395,12 @@ mod tests {
         let profile = CompletionProfile {
             unit_bytes: Mps::new(128).ok(),
             beat_bytes: 16,
-            request_gaps: RequestGaps { short: ps(3_000), middle: ps(2_000), long: ps(350) },
+            request_gaps: RequestGaps {
+                short: ps(3_000),
+                middle: ps(2_000),
+                long: ps(350),
+                further: ps(4_300),
+            },
             late_gap: ps(8_000),
             ..CompletionProfile::default()
         };
@@ -370,13 +422,58 @@ mod tests {
             (0, 320, 276, None, 0, true, 1_523 + 350),
         ];
         for (address, bytes, wire_bytes, unit, late, last, expected) in rows {
-            let read = ReadShape { address, bytes, unit, late: Duration::from_ns(late) };
+            let part = ReadPart::default();
+            let read = ReadShape { address, bytes, unit, late: Duration::from_ns(late), part };
             let rest = profile.rest_ps(&read, wire_bytes, last, ps(8_125));
             assert_eq!(rest, expected, "{bytes} B, {wire_bytes} on the wire, {late} ns late");
         }
         let plain = CompletionProfile::default();
-        let read = ReadShape { address: 1, bytes: 100, unit: None, late: Duration::ZERO };
+        let part = ReadPart::default();
+        let read = ReadShape { address: 1, bytes: 100, unit: None, late: Duration::ZERO, part };
         assert_eq!(plain.rest_ps(&read, 123, true, ps(8_125)), 0);
+    }
+
+    /// A transfer has one gap, by its whole length, and further ones between reads of 64 B to seven lines if it is longer than
+    /// 256 B. Rows: address, the bytes of each read, the gaps after them.
+    #[test]
+    fn transfers_of_several_reads_have_the_gap_of_one() {
+        let gaps = RequestGaps {
+            short: Duration::from_ps(3_000),
+            middle: Duration::from_ps(2_000),
+            long: Duration::from_ps(350),
+            further: Duration::from_ps(4_300),
+        };
+        let profile = CompletionProfile {
+            unit_bytes: Mps::new(128).ok(),
+            request_gaps: gaps,
+            ..CompletionProfile::default()
+        };
+        let rows: [(u64, &[u32], &[u64]); 6] = [
+            (448, &[64, 64], &[0, 3_000]),
+            (400, &[112, 16], &[0, 3_000]),
+            (384, &[128, 128], &[0, 2_000]),
+            (448, &[64, 352], &[4_300, 2_000]),
+            (480, &[32, 384], &[0, 2_000]),
+            (16, &[496, 512, 16], &[0, 0, 350]),
+        ];
+        for (address, reads, expected) in rows {
+            let mut parts = vec![ReadPart::default()];
+            let mut at = address;
+            for pair in reads.windows(2) {
+                at += u64::from(pair[0]);
+                let next = parts.last_mut().unwrap().join(pair[0], (at, pair[1]));
+                parts.push(next);
+            }
+            let mut at = address;
+            let mut found = Vec::new();
+            for (bytes, part) in reads.iter().zip(parts) {
+                let read =
+                    ReadShape { address: at, bytes: *bytes, unit: profile.unit_bytes, late: Duration::ZERO, part };
+                found.push(profile.request_gap(&read).as_ps());
+                at += u64::from(*bytes);
+            }
+            assert_eq!(found, expected, "{reads:?} at {address}");
+        }
     }
 
     /// 128 B at offset 1, by which bw_dma_off_rd.csv distinguishes Haswell and Ivy Bridge; aligned reads do not change.

@@ -36,7 +36,7 @@ use crate::ledger::Asked;
 use crate::memory_system::MemoryCounters;
 use crate::profile::HostProfile;
 use crate::topology::AddressMap;
-use completer::Completer;
+use completer::{Completer, LatestRead};
 use config::ConfigSpace;
 use endpoint::CreditReturn;
 use function::Function;
@@ -224,6 +224,8 @@ struct RootPort {
     draining: VecDeque<(Time, CreditReturn)>,
     /// Whether the latest read touched eight lines or more.
     streams: bool,
+    /// If the host splits completions.
+    latest_read: LatestRead,
     /// Time that the link takes for a cache line of data; zero until the link has reported its speed.
     line_time: Duration,
 }
@@ -579,6 +581,7 @@ impl RootPort {
             credits: Vec::with_capacity(16),
             draining: VecDeque::new(),
             streams: false,
+            latest_read: LatestRead::default(),
             line_time: Duration::ZERO,
         }
     }

@@ -186,15 +186,20 @@ pub struct CompletionsTable {
     /// ends anywhere.
     #[schemars(extend("minimum" = 4, "maximum" = 64, "powerOfTwo" = true))]
     pub beat_bytes: Option<Figure<u32>>,
-    /// Idle time of the wire after a read of 64 B to two lines, up to 20 ns. Default: 0.
+    /// Idle time of the wire after a read of 64 to 128 B, up to 20 ns. Default: 0. Reads that continue one another directly count as
+    /// one read here.
     #[schemars(extend("minimum" = 0, "maximum" = 20_000))]
     pub short_gap_ps: Option<Figure<Picoseconds>>,
-    /// The same after a read of three to seven lines. Default: 0.
+    /// The same after a longer read of up to seven lines. Default: 0.
     #[schemars(extend("minimum" = 0, "maximum" = 20_000))]
     pub middle_gap_ps: Option<Figure<Picoseconds>>,
     /// The same after a longer read, or one that gets completions of Max_Payload_Size instead of `unit_bytes`. Default: 0.
     #[schemars(extend("minimum" = 0, "maximum" = 20_000))]
     pub long_gap_ps: Option<Figure<Picoseconds>>,
+    /// The same between two reads that continue one another, both of 64 B to seven lines and together of more than 256 B.
+    /// Default: 0.
+    #[schemars(extend("minimum" = 0, "maximum" = 20_000))]
+    pub further_gap_ps: Option<Figure<Picoseconds>>,
     /// Additional idle time after each completion of a read whose lines took a microsecond longer than a cache hit, otherwise
     /// in proportion. Applies if completions are split at `unit_bytes`; up to 40 ns. Default: 0. The idle time after one
     /// completion is at most 65 ns.
@@ -381,6 +386,7 @@ impl CompletionsTable {
                 short: gap(&self.short_gap_ps),
                 middle: gap(&self.middle_gap_ps),
                 long: gap(&self.long_gap_ps),
+                further: gap(&self.further_gap_ps),
             },
             late_gap: gap(&self.late_gap_ps),
         }
