@@ -3,12 +3,12 @@
 
 mod parts;
 
-pub(crate) use parts::{ReadPart, ReadShape};
 pub use parts::{
     CompletionProfile, DramBanks, DramProfile, HostSettings, IommuProfile, LlcProfile, NumaProfile, PageSize,
     PageWalkCache, PowerProfile, RefreshProfile, Replacement, RequestGaps, RetrainingProfile, SerialWalks,
     WeightedLatency,
 };
+pub(crate) use parts::{ReadPart, ReadShape};
 
 use host::firmware::EcrcPolicy;
 use tlp::{Duration, Rcb};

@@ -8,8 +8,7 @@ use std::path::Path;
 use toml_edit::{DocumentMut, Item, TableLike, value};
 
 /// Figures from data sheets: table and key.
-const DATA_SHEET: [(&str, &str); 3] =
-    [("llc", "capacity_bytes"), ("llc", "ways"), ("iommu", "superpages")];
+const DATA_SHEET: [(&str, &str); 3] = [("llc", "capacity_bytes"), ("llc", "ways"), ("iommu", "superpages")];
 
 /// Figures of `dram.refresh` that the data sheet of the DIMMs has.
 const REFRESH: [&str; 2] = ["interval_ps", "cycle_ps"];

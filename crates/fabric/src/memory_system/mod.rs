@@ -243,7 +243,7 @@ impl MemorySystem {
         latency + self.unlikely(missed)
     }
 
-    /// Returns the extra time of a read by rare events: refresh and noise. Of the rarest ones, no two meet in one read.
+    /// Returns the extra time of a read by rare events: refresh and noise.
     fn unlikely(&mut self, missed: bool) -> Duration {
         let refresh = match &self.dram {
             Some(dram) if missed => dram.refresh(self.drawing, &mut self.rng),
@@ -253,11 +253,17 @@ impl MemorySystem {
         let noise = self.drawing.draw(&self.noise, &mut self.rng);
         match self.drawing {
             Drawing::ByChance => refresh + noise,
-            Drawing::Longest(_) if self.drawing.draw(&self.stalls, &mut self.rng) > Duration::ZERO => {
-                Duration::ZERO
-            }
-            Drawing::Longest(_) => refresh.max(noise),
+            Drawing::Longest(_) => self.beyond_stall(refresh.max(noise)),
         }
+    }
+
+    /// Returns what a rare `wait` adds to a stall of the IOMMU: of the rarest events, only the longest counts.
+    fn beyond_stall(&mut self, wait: Duration) -> Duration {
+        if self.drawing == Drawing::ByChance {
+            return wait;
+        }
+        let stall = self.drawing.draw(&self.stalls, &mut self.rng);
+        Duration::from_ps(wait.as_ps().saturating_sub(stall.as_ps()))
     }
 
     /// Returns the extra time until a write that came at `asked` is visible, compared with a write to lines in the
@@ -286,7 +292,8 @@ impl MemorySystem {
                 self.counters.read_lines_hit += 1;
                 let memory = self.dram.as_mut().map(|dram| dram.snooped_line(line, asked));
                 let wait = self.drawing.draw(&caches.snoop_waits, &mut self.rng);
-                caches.core_snoop_latency + wait + memory.unwrap_or(Duration::ZERO)
+                let snoop = caches.core_snoop_latency + memory.unwrap_or(Duration::ZERO);
+                snoop + self.beyond_stall(wait)
             }
             None => self.read_elsewhere(line, asked),
         }

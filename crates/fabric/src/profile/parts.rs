@@ -236,9 +236,8 @@ impl ReadPart {
     pub(crate) fn join(&mut self, bytes: u32, next: (u64, u32)) -> ReadPart {
         let before = self.before + bytes;
         let first = next.0 - u64::from(bytes);
-        let is_middle = |address, bytes| {
-            u64::from(bytes) >= LINE_BYTES && lines(address, bytes) < LONG_READ_LINES
-        };
+        let is_middle =
+            |address, bytes| u64::from(bytes) >= LINE_BYTES && lines(address, bytes) < LONG_READ_LINES;
         let are_middle = is_middle(first, bytes) && is_middle(next.0, next.1);
         let is_long = before + next.1 > MIDDLE_TRANSFER_BYTES;
         self.more = Some(if are_middle && is_long { Further::Middle } else { Further::Other });
@@ -467,8 +466,13 @@ mod tests {
             let mut at = address;
             let mut found = Vec::new();
             for (bytes, part) in reads.iter().zip(parts) {
-                let read =
-                    ReadShape { address: at, bytes: *bytes, unit: profile.unit_bytes, late: Duration::ZERO, part };
+                let read = ReadShape {
+                    address: at,
+                    bytes: *bytes,
+                    unit: profile.unit_bytes,
+                    late: Duration::ZERO,
+                    part,
+                };
                 found.push(profile.request_gap(&read).as_ps());
                 at += u64::from(*bytes);
             }
