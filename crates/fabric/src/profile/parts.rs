@@ -276,7 +276,7 @@ impl CompletionProfile {
         match bytes {
             ..LINE => Duration::ZERO,
             _ if is_whole => self.request_gaps.long,
-            ..=SHORT_READ_BYTES => self.request_gaps.short,
+            LINE..=SHORT_READ_BYTES => self.request_gaps.short,
             _ if lines(first, bytes) < LONG_READ_LINES => self.request_gaps.middle,
             _ => self.request_gaps.long,
         }
