@@ -3,11 +3,12 @@
 
 mod parts;
 
-pub(crate) use parts::ReadShape;
 pub use parts::{
     CompletionProfile, DramBanks, DramProfile, HostSettings, IommuProfile, LlcProfile, NumaProfile, PageSize,
-    PageWalkCache, PowerProfile, RefreshProfile, Replacement, RequestGaps, SerialWalks, WeightedLatency,
+    PageWalkCache, PowerProfile, RefreshProfile, Replacement, RequestGaps, RetrainingProfile, SerialWalks,
+    WeightedLatency,
 };
+pub(crate) use parts::{ReadPart, ReadShape};
 
 use host::firmware::EcrcPolicy;
 use tlp::{Duration, Rcb};
@@ -60,6 +61,8 @@ pub struct HostProfile {
     pub noise: Vec<WeightedLatency>,
     /// Power states of the root complex.
     pub power: Vec<PowerProfile>,
+    /// Retraining of the link under load.
+    pub retraining: Option<RetrainingProfile>,
     /// Functions whose TLPs have an ECRC: what its firmware sets.
     pub ecrc: EcrcPolicy,
     /// Choices of the lab.
@@ -90,6 +93,7 @@ impl HostProfile {
             completions: CompletionProfile::default(),
             noise: Vec::new(),
             power: Vec::new(),
+            retraining: None,
             ecrc: EcrcPolicy::default(),
             settings: HostSettings::default(),
         }

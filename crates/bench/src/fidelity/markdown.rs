@@ -61,26 +61,42 @@ fn by_server(out: &mut String, name: &str, groups: &[GroupScore]) {
     out.push('\n');
 }
 
-/// Returns a table of the effect of each mechanism: the growth of each family's error without the mechanism, in
-/// percentage points, in the first group of scores.
+/// Returns tables of the effect of each mechanism, one for each group of scores: the growth of each family's error without the
+/// mechanism, in percentage points. Mechanisms without an effect are left out.
 pub fn ablation(all: &[GroupScore], ablations: &[Ablation]) -> String {
-    let Some(base) = all.first() else { return String::new() };
-    let heads: String = base.mape_percent.keys().map(|family| format!(" {family} |")).collect();
-    let lines: String = base.mape_percent.keys().map(|_| "---|").collect();
-    let mut out = format!("| without |{heads}\n|---|{lines}\n");
+    all.iter().map(|base| ablation_of(base, ablations)).collect()
+}
+
+fn ablation_of(base: &GroupScore, ablations: &[Ablation]) -> String {
+    let errors = errors(base);
+    let heads: String = errors.iter().map(|(name, _)| format!(" {name} |")).collect();
+    let lines: String = errors.iter().map(|_| "---|").collect();
+    let mut out = format!("**{}**\n\n| without |{heads}\n|---|{lines}\n", base.group);
     for ablation in ablations {
         let Some(scores) = ablation.scores.iter().find(|g| g.group == base.group) else { continue };
-        let _ = write!(out, "| {} |", ablation.name);
-        for (family, error) in &base.mape_percent {
-            let grown = scores.mape_percent.get(family).map_or(0.0, |e| e - error);
-            let _ = match grown.abs() < 0.05 {
-                true => write!(out, " |"),
-                false => write!(out, " {grown:+.1} |"),
-            };
+        let grown = self::errors(scores).into_iter().zip(&errors).map(|((_, is), (_, was))| is - was);
+        let cells: Vec<f64> = grown.collect();
+        if cells.iter().all(|grown| grown.abs() < LEAST_POINTS) {
+            continue;
         }
-        out.push('\n');
+        let cells = cells.iter().map(|grown| match grown.abs() < LEAST_POINTS {
+            true => " |".to_owned(),
+            false => format!(" {grown:+.1} |"),
+        });
+        let _ = writeln!(out, "| {} |{}", ablation.name, cells.collect::<String>());
     }
+    out.push('\n');
     out
+}
+
+/// Smallest effect that a table shows, in percentage points.
+const LEAST_POINTS: f64 = 0.05;
+
+/// Returns the errors of a group: of each family, and of the tails of latencies.
+fn errors(scores: &GroupScore) -> Vec<(&'static str, f64)> {
+    let families = scores.mape_percent.iter().map(|(name, error)| (*name, *error));
+    let tails = [("99.9 %", scores.p999_percent), ("maximum", scores.max_percent)];
+    families.chain(tails.into_iter().filter_map(|(name, error)| Some((name, error?)))).collect()
 }
 
 fn line(out: &mut String, name: &str, cells: impl Iterator<Item = Option<f64>>) {
@@ -91,6 +107,33 @@ fn line(out: &mut String, name: &str, cells: impl Iterator<Item = Option<f64>>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ablation_tables_show_growth_of_errors_by_group() {
+        let group = |group, bandwidth, max| GroupScore {
+            group,
+            rows: 1,
+            mape_percent: [("BW_SZ", bandwidth)].into(),
+            mape_percent_by_configuration: Default::default(),
+            mape_percent_by_server: Default::default(),
+            knee_percent: None,
+            edge_percent: None,
+            rank_percent: None,
+            p999_percent: None,
+            max_percent: Some(max),
+        };
+        let all = [group("E5", 2.0, 10.0), group("E3", 20.0, 30.0)];
+        let without = |name, scores| Ablation { name, scores };
+        let ablations = [
+            without("sleep", vec![group("E5", 2.0, 10.01), group("E3", 20.0, 90.0)]),
+            without("beats", vec![group("E5", 2.7, 10.0), group("E3", 19.0, 30.0)]),
+        ];
+        let head = "| without | BW_SZ | maximum |\n|---|---|---|\n";
+        let expected = format!(
+            "**E5**\n\n{head}| beats | +0.7 | |\n\n**E3**\n\n{head}| sleep | | +60.0 |\n| beats | -1.0 | |\n\n"
+        );
+        assert_eq!(ablation(&all, &ablations), expected);
+    }
 
     #[test]
     fn insert_replaces_text_between_marks() {

@@ -8,8 +8,10 @@ use std::path::Path;
 use toml_edit::{DocumentMut, Item, TableLike, value};
 
 /// Figures from data sheets: table and key.
-const DATA_SHEET: [(&str, &str); 4] =
-    [("llc", "capacity_bytes"), ("llc", "ways"), ("iommu", "superpages"), ("dram", "refresh")];
+const DATA_SHEET: [(&str, &str); 3] = [("llc", "capacity_bytes"), ("llc", "ways"), ("iommu", "superpages")];
+
+/// Figures of `dram.refresh` that the data sheet of the DIMMs has.
+const REFRESH: [&str; 2] = ["interval_ps", "cycle_ps"];
 
 /// Settings that the records of a server show.
 const RECORDS: [&str; 2] = ["ecrc_root_ports", "ecrc_devices"];
@@ -119,6 +121,13 @@ impl Profile {
             match records.document.get(key) {
                 Some(figure) => _ = self.document.insert(key, figure.clone()),
                 None => _ = self.document.remove(key),
+            }
+        }
+        let there = records.document.get("dram").and_then(|dram| dram.get("refresh"));
+        let here = self.document.get_mut("dram").and_then(|dram| dram.get_mut("refresh"));
+        if let (Some(there), Some(here)) = (there, here.and_then(Item::as_table_like_mut)) {
+            for key in REFRESH {
+                there.get(key).and_then(|figure| here.insert(key, figure.clone()));
             }
         }
         let iommu = self.document.get_mut("iommu").and_then(Item::as_table_like_mut);

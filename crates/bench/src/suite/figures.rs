@@ -94,6 +94,14 @@ impl Histogram {
     }
 }
 
+impl LatencyFigures {
+    /// Raises the maximum to `cycles` if it is lower.
+    pub(super) fn extend_to(&mut self, cycles: u64) {
+        self.cycles.max = self.cycles.max.max(cycles as f64);
+        self.ns.max = ns(self.cycles.max);
+    }
+}
+
 /// Returns the line of a latency in a time series.
 pub(super) fn sample_line(cycles: u64) -> String {
     format!("{cycles},{:?}\r\n", ns(cycles as f64))

@@ -53,7 +53,7 @@ impl Task<'_> {
             (self.rule.batch(&self.key, self.detail), self.rule.batches(&self.key, self.detail));
         let lab = self.machine.lab(
             &self.key,
-            batch * batches,
+            batch * batches + if self.maximum_of().is_some() { Rule::RAREST_SAMPLES } else { 0 },
             self.rule.warm_up(&self.key),
             self.rule.seen(&self.key, reads_stay),
             self.seed,
@@ -92,8 +92,17 @@ impl Task<'_> {
             }
         }
         let elapsed = run.results.get().elapsed().as_ps();
-        let figures = Figures::Latency(histogram.figures(elapsed));
-        Ok(Some(Measured { row: ResultRow { key: self.key, figures }, histogram, series }))
+        let mut figures = histogram.figures(elapsed);
+        if let Some(samples) = self.maximum_of() {
+            let Some(longest_ps) = run.longest_of(samples)? else { return Ok(None) };
+            figures.extend_to(figures::cycles(longest_ps));
+        }
+        let row = ResultRow { key: self.key, figures: Figures::Latency(figures) };
+        Ok(Some(Measured { row, histogram, series }))
+    }
+
+    fn maximum_of(&self) -> Option<u64> {
+        self.rule.maximum_of(&self.key, self.detail)
     }
 
     fn bandwidth(&self, run: &mut Run<'_>, batch: u64, batches: u64) -> Result<Option<Measured>, BenchError> {
@@ -151,6 +160,17 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Returns the longest latency that is expected among `samples`, in picoseconds, or `None` if it was cancelled.
+    fn longest_of(&mut self, samples: u64) -> Result<Option<u64>, BenchError> {
+        let counted = self.results.get().latencies_ps.len();
+        self.session.fabric.root_mut().draw_rarest_of(Some(samples));
+        if !self.until(counted as u64 + Rule::RAREST_SAMPLES)? {
+            return Ok(None);
+        }
+        let longest = self.results.get().latencies_ps.iter().skip(counted).max().copied();
+        Ok(Some(longest.unwrap_or(0)))
+    }
+
     /// Runs until `transfers` have been counted, or all. Returns false if it was cancelled.
     fn until(&mut self, transfers: u64) -> Result<bool, BenchError> {
         let (results, cancel) = (self.results, self.cancel);

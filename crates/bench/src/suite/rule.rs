@@ -28,6 +28,10 @@ pub struct Rule {
     /// Cache lines that a test has written to a large window before its first transfer. Device writes may use only a
     /// share of the cache. After this number of lines, lines leave that share at the same rate at which they enter it.
     pub seen_lines: u64,
+    /// Samples whose maximum a latency row has: as many as the published rows. A row measures fewer. Then it measures
+    /// [`Rule::RAREST_SAMPLES`] more, in which each read meets the longest latency that is expected once among so many samples.
+    /// Zero: the maximum of the row's own samples.
+    pub maximum_of_samples: u64,
 }
 
 impl Default for Rule {
@@ -41,6 +45,7 @@ impl Default for Rule {
             stable_batches: 3,
             tolerance_ppm: 1000,
             seen_lines: 49_152,
+            maximum_of_samples: 1 << 21,
         }
     }
 }
@@ -69,11 +74,24 @@ impl Rule {
             stable_batches: 1,
             tolerance_ppm: 10_000,
             seen_lines: 49_152,
+            maximum_of_samples: 0,
         }
     }
 
     /// Fewest and most transfers in a batch of bandwidths.
     pub const BATCH_TRANSFERS: (u64, u64) = (352, 2048);
+
+    /// Samples of a latency row that only its maximum counts.
+    pub const RAREST_SAMPLES: u64 = 64;
+    /// Times as many samples as the other published rows have those whose distribution is published.
+    const DETAIL_SAMPLES: u64 = 8;
+
+    /// Returns the samples whose maximum a row has, if these are more than it measures.
+    pub fn maximum_of(&self, key: &Key, detail: bool) -> Option<u64> {
+        let samples = self.maximum_of_samples * if detail { Rule::DETAIL_SAMPLES } else { 1 };
+        (key.test.is_latency() && samples > self.batch(key, detail) * self.batches(key, detail))
+            .then_some(samples)
+    }
 
     /// Returns the samples or transfers in a batch.
     pub fn batch(&self, key: &Key, detail: bool) -> u64 {
@@ -137,5 +155,18 @@ mod tests {
                 "{name} {line}"
             );
         }
+    }
+
+    /// The published rows have 2,097,152 samples, or 16,777,216 with a distribution.
+    #[test]
+    fn latency_rows_have_the_maximum_of_published_rows() {
+        let row = |name: &str| Experiment::named(name).unwrap().rows()[0];
+        let (latency, bandwidth) = (row("lat_dma_sizes"), row("bw_dma_sz_sweep"));
+        let rule = Rule::default();
+        assert_eq!(rule.maximum_of(&latency, false), Some(2_097_152));
+        assert_eq!(rule.maximum_of(&latency, true), Some(16_777_216));
+        assert_eq!(rule.maximum_of(&bandwidth, false), None);
+        assert_eq!(Rule { maximum_of_samples: 1000, ..rule }.maximum_of(&latency, false), None);
+        assert_eq!(Rule::least().maximum_of(&latency, true), None);
     }
 }

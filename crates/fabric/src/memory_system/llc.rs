@@ -137,6 +137,7 @@ mod tests {
             core_snoop_latency: none,
             read_allocate: false,
             eviction_latency: none,
+            snoop_waits: Vec::new(),
         })
     }
 

@@ -5,7 +5,7 @@
 //!
 //! - [`llc`]: the lines of a last-level cache, and their last writers; [`dram`]: banks;
 //! - [`iommu`]: the time of a translation; [`iotlb`]: its tables;
-//! - [`draw`]: noise and sleep.
+//! - [`draw`]: noise and sleep; [`retraining`]: a link that is retrained under load.
 //!
 //! A read first waits until the host is awake, its address is translated, and the earlier writes of its root port are
 //! visible. Its service then takes the time of its slowest line. A write waits for the same conditions. Then memory
@@ -18,14 +18,17 @@ mod iommu;
 mod iotlb;
 mod llc;
 mod prepare;
+mod retraining;
 
 use crate::profile::{HostProfile, LINE_BYTES, LlcProfile, NumaProfile, WeightedLatency};
 use dram::Dram;
-use draw::{Power, draw};
+use draw::{Drawing, Power};
 use iommu::Iommu;
 use llc::{Llc, Writer};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+pub(crate) use retraining::ReadTraffic;
+use retraining::Retraining;
 use serde::Serialize;
 use tlp::{Bdf, Duration, Time};
 
@@ -68,8 +71,12 @@ pub(crate) struct MemorySystem {
     dram: Option<Dram>,
     numa: Option<Numa>,
     iommu: Option<Iommu>,
+    /// Stalls of the IOMMU, if it is in use.
+    stalls: Vec<WeightedLatency>,
     noise: Vec<WeightedLatency>,
+    drawing: Drawing,
     power: Option<Power>,
+    retraining: Option<Retraining>,
     /// Service times of requests, by root port.
     turns: Vec<Turns>,
     rng: Xoshiro256PlusPlus,
@@ -92,6 +99,7 @@ struct Caches {
     remote: Option<Llc>,
     read_allocate: bool,
     core_snoop_latency: Duration,
+    snoop_waits: Vec<WeightedLatency>,
     eviction_latency: Duration,
 }
 
@@ -127,6 +135,12 @@ impl MemorySystem {
             iommu,
             noise: profile.noise.clone(),
             power: (!profile.power.is_empty()).then(|| Power::new(&profile.power)),
+            retraining: profile.retraining.as_ref().map(Retraining::new),
+            drawing: Drawing::ByChance,
+            stalls: match (&profile.iommu, settings.iommu) {
+                (Some(iommu), Some(_)) => iommu.stalls.clone(),
+                _ => Vec::new(),
+            },
             turns: vec![Turns::default(); ports],
             rng: random(0),
             counters: MemoryCounters::default(),
@@ -141,7 +155,12 @@ impl MemorySystem {
 
     fn does_anything(&self) -> bool {
         let parts = [self.caches.is_some(), self.dram.is_some(), self.numa.is_some(), self.iommu.is_some()];
-        parts.contains(&true) || !self.noise.is_empty() || self.power.is_some()
+        parts.contains(&true) || !self.noise.is_empty() || self.power.is_some() || self.retraining.is_some()
+    }
+
+    /// From now on, draws the longest latencies that are expected once among `samples`; `None`: by chance.
+    pub(crate) fn draw_rarest_of(&mut self, samples: Option<u64>) {
+        self.drawing = samples.map_or(Drawing::ByChance, Drawing::rarest_of);
     }
 
     pub(crate) fn counters(&self) -> &MemoryCounters {
@@ -162,17 +181,22 @@ impl MemorySystem {
         mapped
     }
 
-    /// When a request that reaches the memory system at `at` is translated; the root complex is awake. `reads` is true if
-    /// it needs data.
-    pub(crate) fn translate(&mut self, access: &Access, reads: bool, at: Time) -> Time {
+    /// When a request that reaches the memory system at `at` is translated; the link is ready, and the root complex is awake.
+    /// `read` is set if it needs data.
+    pub(crate) fn translate(&mut self, access: &Access, read: Option<ReadTraffic>, at: Time) -> Time {
         let mut at = at;
+        if let Some(retraining) = &mut self.retraining {
+            at = retraining.ready(read, at);
+            self.stay_awake(at);
+        }
         if let Some(power) = &mut self.power {
-            let (awake, slept) = power.wake(at, &mut self.rng);
+            let (awake, slept) = power.wake(at, self.drawing, &mut self.rng);
             self.counters.wake_ups += u64::from(slept);
             at = awake;
         }
         let Some(iommu) = &mut self.iommu else { return at };
-        iommu.translate(access, reads, at, &mut self.rng, &mut self.counters)
+        let stall = self.drawing.draw(&self.stalls, &mut self.rng);
+        iommu.translate(access, read.is_some(), at + stall, &mut self.rng, &mut self.counters)
     }
 
     /// Stays awake until `until`, since there is work.
@@ -215,12 +239,31 @@ impl MemorySystem {
         for line in lines(access) {
             latency = latency.max(self.read_line(line, asked));
         }
-        if self.counters.read_lines_missed > missed
-            && let Some(dram) = &self.dram
-        {
-            latency += dram.refresh(&mut self.rng);
+        let missed = self.counters.read_lines_missed > missed;
+        latency + self.unlikely(missed)
+    }
+
+    /// Returns the extra time of a read by rare events: refresh and noise.
+    fn unlikely(&mut self, missed: bool) -> Duration {
+        let refresh = match &self.dram {
+            Some(dram) if missed => dram.refresh(self.drawing, &mut self.rng),
+            Some(dram) => dram.refresh_of_hit(self.drawing, &mut self.rng),
+            None => Duration::ZERO,
+        };
+        let noise = self.drawing.draw(&self.noise, &mut self.rng);
+        match self.drawing {
+            Drawing::ByChance => refresh + noise,
+            Drawing::Longest(_) => self.beyond_stall(refresh.max(noise)),
         }
-        if self.noise.is_empty() { latency } else { latency + draw(&self.noise, &mut self.rng) }
+    }
+
+    /// Returns what a rare `wait` adds to a stall of the IOMMU: of the rarest events, only the longest counts.
+    fn beyond_stall(&mut self, wait: Duration) -> Duration {
+        if self.drawing == Drawing::ByChance {
+            return wait;
+        }
+        let stall = self.drawing.draw(&self.stalls, &mut self.rng);
+        Duration::from_ps(wait.as_ps().saturating_sub(stall.as_ps()))
     }
 
     /// Returns the extra time until a write that came at `asked` is visible, compared with a write to lines in the
@@ -248,7 +291,9 @@ impl MemorySystem {
             Some(Writer::Core) => {
                 self.counters.read_lines_hit += 1;
                 let memory = self.dram.as_mut().map(|dram| dram.snooped_line(line, asked));
-                caches.core_snoop_latency + memory.unwrap_or(Duration::ZERO)
+                let wait = self.drawing.draw(&caches.snoop_waits, &mut self.rng);
+                let snoop = caches.core_snoop_latency + memory.unwrap_or(Duration::ZERO);
+                snoop + self.beyond_stall(wait)
             }
             None => self.read_elsewhere(line, asked),
         }
@@ -317,6 +362,7 @@ impl Caches {
             local: Llc::new(profile),
             remote: program_is_remote.then(|| Llc::new(profile)),
             core_snoop_latency: profile.core_snoop_latency,
+            snoop_waits: profile.snoop_waits.clone(),
             read_allocate: profile.read_allocate,
             eviction_latency: profile.eviction_latency,
         }

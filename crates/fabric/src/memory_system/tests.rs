@@ -4,11 +4,15 @@
 use super::*;
 use crate::profile::{
     DramProfile, HostSettings, IommuProfile, PageSize, PowerProfile, RefreshProfile, Replacement,
+    RetrainingProfile,
 };
 use host::caches::CachePreparation;
 use proptest::prelude::*;
 
 const WINDOW: u64 = 0x10_0000;
+
+/// A read of a line on Gen3 x8.
+const LINE: Option<ReadTraffic> = Some(ReadTraffic { bytes: 64, line_time: Duration::from_ps(8_125) });
 
 fn ns(n: u64) -> Duration {
     Duration::from_ns(n)
@@ -32,6 +36,7 @@ fn profile(settings: HostSettings) -> HostProfile {
             core_snoop_latency: ns(40),
             read_allocate: false,
             eviction_latency: ns(26),
+            snoop_waits: Vec::new(),
         }),
         dram: Some(DramProfile { latency: ns(80), banks: None, refresh: None }),
         numa: Some(NumaProfile {
@@ -49,6 +54,7 @@ fn profile(settings: HostSettings) -> HostProfile {
             page_walk_latency: ns(260),
             miss_service: ns(40),
             read_service: ns(2),
+            stalls: Vec::new(),
             serial_walks: None,
             page_walk_cache: None,
         }),
@@ -187,7 +193,7 @@ fn writes_become_visible_in_order_per_port() {
 fn preparation_fills_the_iotlb_too() {
     let mut system = system(HostSettings { iommu: Some(PageSize::Gib1), ..sockets(0, 0, 0) });
     let translate = |system: &mut MemorySystem, page: u64, when| {
-        system.translate(&access(page << 12, 64), true, at(when)).as_ps() / 1000 - when
+        system.translate(&access(page << 12, 64), LINE, at(when)).as_ps() / 1000 - when
     };
     assert_eq!([translate(&mut system, 1, 0), translate(&mut system, 1, 1000)], [260, 3]);
     let requester = device();
@@ -206,10 +212,10 @@ fn sleeping_root_complex_is_woken_once() {
     let power = vec![PowerProfile { idle: ns(100), wake }];
     let profile = HostProfile { power, ..HostProfile::ideal() };
     let mut system = seeded(&profile, 1, 1);
-    assert_eq!(system.translate(&access(0, 64), true, at(1000)), at(1650));
-    assert_eq!(system.translate(&access(0, 64), true, at(1010)), at(1650));
+    assert_eq!(system.translate(&access(0, 64), LINE, at(1000)), at(1650));
+    assert_eq!(system.translate(&access(0, 64), LINE, at(1010)), at(1650));
     system.stay_awake(at(2000));
-    assert_eq!(system.translate(&access(0, 64), true, at(2050)), at(2050));
+    assert_eq!(system.translate(&access(0, 64), LINE, at(2050)), at(2050));
     assert_eq!(system.counters().wake_ups, 1);
 }
 
@@ -237,7 +243,7 @@ proptest! {
         for (n, (line, is_write)) in (0..).zip(accesses) {
             let access = access(line * 64, 64);
             let costs = systems.each_mut().map(|system| {
-                let translated = system.translate(&access, !is_write, at(n * 50));
+                let translated = system.translate(&access, LINE.filter(|_| !is_write), at(n * 50));
                 let latency = if is_write { system.write(&access, at(n * 50)) } else { system.read(&access, at(n * 50)) };
                 (translated, latency, *system.counters())
             });
@@ -268,15 +274,15 @@ fn root_complex_is_woken_from_the_deepest_sleep_that_it_reached() {
     let depth = |idle: u64, wake: u64| PowerProfile { idle: ns(idle), wake: always(wake) };
     let profile = HostProfile { power: vec![depth(100, 60), depth(600, 640)], ..HostProfile::ideal() };
     let mut system = seeded(&profile, 1, 1);
-    assert_eq!(system.translate(&access(0, 64), true, at(1000)), at(1640));
-    assert_eq!(system.translate(&access(0, 64), true, at(1800)), at(1860), "lightly");
+    assert_eq!(system.translate(&access(0, 64), LINE, at(1000)), at(1640));
+    assert_eq!(system.translate(&access(0, 64), LINE, at(1800)), at(1860), "lightly");
 }
 
 /// Reads that miss meet refreshes; hits and writes do not.
 #[test]
 fn only_reads_from_memory_meet_refreshes() {
     let mut profile = profile(sockets(0, 0, 0));
-    let refresh = RefreshProfile { interval: ns(1000), cycle: ns(500) };
+    let refresh = RefreshProfile { interval: ns(1000), cycle: ns(500), hits: 0, late: Vec::new() };
     profile.dram = Some(DramProfile { latency: ns(80), banks: None, refresh: Some(refresh) });
     let mut system = seeded(&profile, 1, 1);
     let late = |costs: Vec<Duration>| costs.iter().filter(|cost| **cost > ns(80)).count();
@@ -286,4 +292,44 @@ fn only_reads_from_memory_meet_refreshes() {
     assert!((160..240).contains(&count), "{count} of 400: one half is expected");
     system.write(&access(0, 64), at(0));
     assert_eq!(late((0..400).map(|_| system.read(&access(0, 64), at(0))).collect()), 0);
+}
+
+/// The rarest events of a million requests: a read from memory waits 500 ns for a refresh and 300 beyond, a hit 70, a snooped
+/// line until its core has woken, and with an IOMMU each waits for a stall instead. Nothing is left to chance.
+#[test]
+fn rarest_events_are_the_longest_that_are_expected() {
+    let row = |parts_per_billion, latency| vec![WeightedLatency { parts_per_billion, latency: ns(latency) }];
+    let mut profile = profile(sockets(0, 0, 0));
+    let refresh = RefreshProfile { interval: ns(10_000), cycle: ns(500), hits: 0, late: row(1_000, 300) };
+    profile.dram = Some(DramProfile { latency: ns(80), banks: None, refresh: Some(refresh) });
+    profile.noise = row(1_000, 70);
+    profile.llc.as_mut().unwrap().snoop_waits = row(1_000, 9_000);
+    profile.iommu.as_mut().unwrap().stalls = row(1_000, 1_500);
+    let rarest = |profile: &HostProfile| {
+        let mut system = seeded(profile, 1, 1);
+        system.prepare(&CachePreparation::WriteByHost { address: 64, bytes: 64 }, 0);
+        system.write(&access(128, 64), at(0));
+        system.draw_rarest_of(Some(1_000_000));
+        let mut read = |line: u64| {
+            let (access, now) = (access(line * 64, 64), at(100_000 + line * 10_000));
+            system.translate(&access, LINE, now).since(now) + system.read(&access, now)
+        };
+        [0, 1, 2].map(&mut read)
+    };
+    assert_eq!(rarest(&profile), [880, 9_110, 70].map(ns));
+    profile.settings.iommu = Some(PageSize::Kib4);
+    assert_eq!(rarest(&profile), [1_840, 9_043, 1_503].map(ns), "a walk, then hits of 3 ns");
+}
+
+#[test]
+fn load_of_writes_loses_time_to_retraining() {
+    let retraining =
+        RetrainingProfile { write_ppm: 1_000_000, idle_ppm: 0, apart: ns(100), wait: Duration::from_us(1) };
+    let profile = HostProfile { retraining: Some(retraining), ..HostProfile::ideal() };
+    let mut system = seeded(&profile, 1, 1);
+    let late = (1..=100).filter(|n| system.translate(&access(0, 64), None, at(n * 50)) > at(n * 50)).count();
+    // After 1000 ns, a wait of 1000 ns: 20 requests of 50 ns each.
+    assert!((38..=60).contains(&late), "{late} of 100 wait");
+    let mut system = seeded(&profile, 1, 1);
+    assert!((1..=100).all(|n| system.translate(&access(0, 64), LINE, at(n * 50)) == at(n * 50)));
 }

@@ -25,6 +25,8 @@ pub struct LlcProfile {
     pub read_allocate: bool,
     /// Extra time until a write that allocates a line is visible. The evicted line goes to memory first.
     pub eviction_latency: Duration,
+    /// Additional latencies of some reads of lines that a core wrote: the core sleeps and must wake for the snoop.
+    pub snoop_waits: Vec<WeightedLatency>,
 }
 
 /// Memory below the caches.
@@ -40,12 +42,16 @@ pub struct DramProfile {
 
 /// Refresh of memory. A read that meets one waits until it ends (JESD79-3, JESD79-4: tREFI and tRFC). Ranks are refreshed at
 /// different times, so each read meets one by chance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefreshProfile {
     /// Time between two refreshes of a rank (tREFI).
     pub interval: Duration,
     /// Time of a refresh (tRFC), at most the interval.
     pub cycle: Duration,
+    /// Parts per billion of the hits in the cache that wait for memory too.
+    pub hits: u32,
+    /// Waits of some reads after a whole refresh, for requests before them.
+    pub late: Vec<WeightedLatency>,
 }
 
 /// Banks of memory.
@@ -94,6 +100,8 @@ pub struct IommuProfile {
     pub miss_service: Duration,
     /// Time that a read occupies the lookup for each 128 B or part of them.
     pub read_service: Duration,
+    /// Times for which the lookup stops before some requests.
+    pub stalls: Vec<WeightedLatency>,
     /// Walks into the same page table that follow one another; `None`: they overlap.
     pub serial_walks: Option<SerialWalks>,
     /// A cache of upper levels of page tables.
@@ -180,15 +188,35 @@ pub struct CompletionProfile {
     pub late_gap: Duration,
 }
 
-/// Idle time of the wire after a read, by its length. A read of less than a line leaves none.
+/// Idle time of the wire after the last read of a transfer, by the length of the transfer. One of less than a line leaves none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct RequestGaps {
-    /// After reads of up to two lines.
+    /// After reads of up to 128 B.
     pub short: Duration,
-    /// After reads of three to seven lines.
+    /// After longer reads of up to seven lines.
     pub middle: Duration,
     /// After longer reads, and after reads whose completions have Max_Payload_Size instead of `unit_bytes`.
     pub long: Duration,
+    /// Between two reads of a transfer of more than 256 B, both of 64 B to seven lines.
+    pub further: Duration,
+}
+
+/// The place of a read in a transfer of several reads. A device sends these directly after one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct ReadPart {
+    /// Bytes of the transfer before this read.
+    before: u32,
+    /// Another read follows.
+    more: Option<Further>,
+}
+
+/// The read that follows another one of the same transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Further {
+    /// Both reads have 64 B to seven lines, and the transfer more than 256 B.
+    Middle,
+    /// Any other one.
+    Other,
 }
 
 /// A read as its completions depend on it.
@@ -200,6 +228,21 @@ pub(crate) struct ReadShape {
     pub(crate) unit: Option<Mps>,
     /// Extra time that its lines took over a hit in the cache.
     pub(crate) late: Duration,
+    pub(crate) part: ReadPart,
+}
+
+impl ReadPart {
+    /// Notes that this read of `bytes` is followed by one of `next.1` bytes at address `next.0`; returns its part.
+    pub(crate) fn join(&mut self, bytes: u32, next: (u64, u32)) -> ReadPart {
+        let before = self.before + bytes;
+        let first = next.0 - u64::from(bytes);
+        let is_middle =
+            |address, bytes| u64::from(bytes) >= LINE_BYTES && lines(address, bytes) < LONG_READ_LINES;
+        let are_middle = is_middle(first, bytes) && is_middle(next.0, next.1);
+        let is_long = before + next.1 > MIDDLE_TRANSFER_BYTES;
+        self.more = Some(if are_middle && is_long { Further::Middle } else { Further::Other });
+        ReadPart { before, more: None }
+    }
 }
 
 impl CompletionProfile {
@@ -215,27 +258,47 @@ impl CompletionProfile {
         if read.unit.is_some() {
             ps += read.late.as_ps() * self.late_gap.as_ps() / 1_000_000;
         }
-        if last && u64::from(read.bytes) >= LINE_BYTES {
+        if last {
             ps += self.request_gap(read).as_ps();
         }
         u16::try_from(ps).unwrap_or(u16::MAX)
     }
 
     fn request_gap(&self, read: &ReadShape) -> Duration {
+        let ReadPart { before, more } = read.part;
+        let (first, bytes) = (read.address - u64::from(before), before + read.bytes);
         let is_whole = self.unit_bytes.is_some() && read.unit.is_none();
-        match lines(read.address, read.bytes) {
+        match more {
+            Some(Further::Middle) => return self.request_gaps.further,
+            Some(Further::Other) => return Duration::ZERO,
+            None => {}
+        }
+        match bytes {
+            ..LINE => Duration::ZERO,
             _ if is_whole => self.request_gaps.long,
-            0..=2 => self.request_gaps.short,
-            lines if lines < LONG_READ_LINES => self.request_gaps.middle,
+            LINE..=SHORT_READ_BYTES => self.request_gaps.short,
+            _ if lines(first, bytes) < LONG_READ_LINES => self.request_gaps.middle,
             _ => self.request_gaps.long,
         }
     }
 
     /// Returns the bytes of the next completion of a read, from `address` on, after `sent` bytes have been sent and `left`
-    /// remain.
-    pub(crate) fn piece(&self, address: u64, sent: u32, left: u32, mps: Mps, rcb: Rcb) -> u32 {
-        let usual = completion_piece(address, left, mps, rcb);
+    /// remain. The completion has at most `unit` bytes, if that is less than `mps`. Then it also ends at the last line boundary
+    /// within its reach, even if the rest would fit: 128 B at host offset 16 come as 112 and 16 B (bw_dma_off_rd.csv, 27.8 ns
+    /// as at offset 1, where 25.8 are enough for one completion).
+    pub(crate) fn piece(
+        &self,
+        address: u64,
+        (sent, left): (u32, u32),
+        unit: Option<Mps>,
+        mps: Mps,
+        rcb: Rcb,
+    ) -> u32 {
         let line = rcb.bytes();
+        let usual = match unit {
+            Some(unit) if unit < mps => left.min(to_boundary(address, unit, rcb)),
+            _ => completion_piece(address, left, mps, rcb),
+        };
         let into_line = address as u32 & (line - 1);
         if sent == 0 && left <= self.first_line_alone_bytes && into_line > 0 {
             return usual.min(line - into_line);
@@ -247,6 +310,18 @@ impl CompletionProfile {
         usual
     }
 }
+
+/// Returns the bytes from `address` to the last boundary that a completion of up to `unit` bytes reaches.
+const fn to_boundary(address: u64, unit: Mps, rcb: Rcb) -> u32 {
+    let reach = (address & !3) + unit.bytes() as u64;
+    ((reach & !(rcb.bytes() as u64 - 1)) - address) as u32
+}
+
+/// Maximum length of a transfer with a short gap.
+const SHORT_READ_BYTES: u32 = 128;
+/// Maximum length of a transfer whose reads have no gaps between them.
+const MIDDLE_TRANSFER_BYTES: u32 = 256;
+const LINE: u32 = LINE_BYTES as u32;
 
 /// A latency, and how often it applies to requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -264,6 +339,20 @@ pub struct PowerProfile {
     pub idle: Duration,
     /// Time to wake; if the parts sum to less than a billion, the rest wakes at once.
     pub wake: Vec<WeightedLatency>,
+}
+
+/// A link that is retrained under load. The time that this takes is charged to the transfers between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct RetrainingProfile {
+    /// Time lost for each time in which only writes flow, in parts per million.
+    pub write_ppm: u32,
+    /// Time lost for each idle time of the wire between completions in which only reads flow, in parts per million. A quarter of the
+    /// time in which the wire is busy counts as idle time that costs nothing.
+    pub idle_ppm: u32,
+    /// Requests further apart are no load.
+    pub apart: Duration,
+    /// Lost time adds up to this before requests wait for it.
+    pub wait: Duration,
 }
 
 /// A lab's choices for a host.
@@ -285,9 +374,12 @@ mod tests {
 
     /// Returns the sizes of all completions of a read of `left` bytes from `address` on.
     fn pieces(profile: &CompletionProfile, address: u64, mut left: u32, rcb: Rcb) -> Vec<u32> {
-        let (mps, mut sent, mut out) = (Mps::new(128).unwrap(), 0, Vec::new());
+        let (mut sent, mut out) = (0, Vec::new());
+        // Without a unit, the limit is Max_Payload_Size.
+        let mps = Mps::new(if profile.unit_bytes.is_some() { 256 } else { 128 }).unwrap();
         while left > 0 {
-            let piece = profile.piece(address + u64::from(sent), sent, left, mps, rcb);
+            let at = address + u64::from(sent);
+            let piece = profile.piece(at, (sent, left), profile.unit_bytes, mps, rcb);
             out.push(piece);
             (sent, left) = (sent + piece, left - piece);
         }
@@ -302,12 +394,19 @@ mod tests {
         let profile = CompletionProfile {
             unit_bytes: Mps::new(128).ok(),
             beat_bytes: 16,
-            request_gaps: RequestGaps { short: ps(3_000), middle: ps(2_000), long: ps(350) },
+            request_gaps: RequestGaps {
+                short: ps(3_000),
+                middle: ps(2_000),
+                long: ps(350),
+                further: ps(4_300),
+            },
             late_gap: ps(8_000),
             ..CompletionProfile::default()
         };
         let unit = profile.unit_bytes;
         let rows = [
+            // 128 B are short at any offset.
+            (16, 128, 36, unit, 0, true, 1_523 + 3_000),
             // 20 + 64 B end 12 B before a beat does, 20 + 12 B with it.
             (0, 64, 84, unit, 0, true, 1_523 + 3_000),
             (0, 12, 32, unit, 0, true, 0),
@@ -322,13 +421,63 @@ mod tests {
             (0, 320, 276, None, 0, true, 1_523 + 350),
         ];
         for (address, bytes, wire_bytes, unit, late, last, expected) in rows {
-            let read = ReadShape { address, bytes, unit, late: Duration::from_ns(late) };
+            let part = ReadPart::default();
+            let read = ReadShape { address, bytes, unit, late: Duration::from_ns(late), part };
             let rest = profile.rest_ps(&read, wire_bytes, last, ps(8_125));
             assert_eq!(rest, expected, "{bytes} B, {wire_bytes} on the wire, {late} ns late");
         }
         let plain = CompletionProfile::default();
-        let read = ReadShape { address: 1, bytes: 100, unit: None, late: Duration::ZERO };
+        let part = ReadPart::default();
+        let read = ReadShape { address: 1, bytes: 100, unit: None, late: Duration::ZERO, part };
         assert_eq!(plain.rest_ps(&read, 123, true, ps(8_125)), 0);
+    }
+
+    /// A transfer has one gap, by its whole length, and further ones between reads of 64 B to seven lines if it is longer than
+    /// 256 B. Rows: address, the bytes of each read, the gaps after them.
+    #[test]
+    fn transfers_of_several_reads_have_the_gap_of_one() {
+        let gaps = RequestGaps {
+            short: Duration::from_ps(3_000),
+            middle: Duration::from_ps(2_000),
+            long: Duration::from_ps(350),
+            further: Duration::from_ps(4_300),
+        };
+        let profile = CompletionProfile {
+            unit_bytes: Mps::new(128).ok(),
+            request_gaps: gaps,
+            ..CompletionProfile::default()
+        };
+        let rows: [(u64, &[u32], &[u64]); 6] = [
+            (448, &[64, 64], &[0, 3_000]),
+            (400, &[112, 16], &[0, 3_000]),
+            (384, &[128, 128], &[0, 2_000]),
+            (448, &[64, 352], &[4_300, 2_000]),
+            (480, &[32, 384], &[0, 2_000]),
+            (16, &[496, 512, 16], &[0, 0, 350]),
+        ];
+        for (address, reads, expected) in rows {
+            let mut parts = vec![ReadPart::default()];
+            let mut at = address;
+            for pair in reads.windows(2) {
+                at += u64::from(pair[0]);
+                let next = parts.last_mut().unwrap().join(pair[0], (at, pair[1]));
+                parts.push(next);
+            }
+            let mut at = address;
+            let mut found = Vec::new();
+            for (bytes, part) in reads.iter().zip(parts) {
+                let read = ReadShape {
+                    address: at,
+                    bytes: *bytes,
+                    unit: profile.unit_bytes,
+                    late: Duration::ZERO,
+                    part,
+                };
+                found.push(profile.request_gap(&read).as_ps());
+                at += u64::from(*bytes);
+            }
+            assert_eq!(found, expected, "{reads:?} at {address}");
+        }
     }
 
     /// 128 B at offset 1, by which bw_dma_off_rd.csv distinguishes Haswell and Ivy Bridge; aligned reads do not change.
@@ -338,7 +487,14 @@ mod tests {
         let first = CompletionProfile { first_line_alone_bytes: 4096, ..usual.clone() };
         let one_line = CompletionProfile { first_line_alone_bytes: 64, ..usual.clone() };
         let both = CompletionProfile { last_line_alone: true, ..first.clone() };
-        let rows: [(&CompletionProfile, u64, u32, &[u32]); 10] = [
+        let unit = CompletionProfile { unit_bytes: Mps::new(128).ok(), ..usual.clone() };
+        let rows: [(&CompletionProfile, u64, u32, &[u32]); 16] = [
+            (&usual, 16, 128, &[128]),
+            (&unit, 0, 128, &[128]),
+            (&unit, 16, 128, &[112, 16]),
+            (&unit, 208, 128, &[112, 16]),
+            (&unit, 48, 96, &[80, 16]),
+            (&unit, 16, 100, &[100]),
             (&usual, 1, 128, &[127, 1]),
             (&first, 1, 128, &[63, 65]),
             (&both, 1, 128, &[63, 64, 1]),

@@ -6,7 +6,7 @@ use super::{Base, PortSettings, Ready};
 use crate::effects::Effect;
 use crate::ledger::Turn;
 use crate::memory_system::Access;
-use crate::profile::{LONG_READ_LINES, ReadShape, lines};
+use crate::profile::{LONG_READ_LINES, ReadPart, ReadShape, lines};
 use crate::stages::Stage;
 use config::{Side, Uncorrectable};
 use link::TLP_FRAMING_BYTES;
@@ -43,6 +43,8 @@ pub(super) struct Job {
     pub(super) unit: Option<Mps>,
     /// Extra time that the lines took over a hit in the cache.
     pub(super) late: Duration,
+    /// Its place in a transfer of several reads.
+    part: ReadPart,
     /// Whether the link of the request has gone down.
     stale: bool,
 }
@@ -80,6 +82,7 @@ impl Job {
             account: tlp.account,
             unit: None,
             late: Duration::ZERO,
+            part: ReadPart::default(),
             stale: false,
         }
     }
@@ -148,6 +151,16 @@ impl Job {
             false => asked.without_data(completer, self.status),
         }
     }
+}
+
+/// The latest read of a root port.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LatestRead {
+    /// When it came.
+    at: Time,
+    /// Address behind its last byte.
+    end: u64,
+    job: u32,
 }
 
 /// Answers requests of devices. Jobs have numbers, which are reused.
@@ -345,19 +358,18 @@ impl Completer {
         let at = job.asked.bytes.first_byte + u64::from(job.sent);
         let left = job.byte_count - job.sent;
         let with_data = job.has_data();
-        let mps = job.unit.map_or(mps, |unit| unit.min(mps));
         let piece = match with_data {
-            true => base.profile.completions.piece(at, job.sent, left, mps, rcb),
+            true => base.profile.completions.piece(at, (job.sent, left), job.unit, mps, rcb),
             false => left,
         };
         let repr = Repr { td: ecrc, ..job.completion(completer, piece, completion_attributes) };
         let data = if with_data { job.data.slice(job.sent as usize, piece as usize) } else { Data::NONE };
         let rest_ps = match with_data {
             true => {
-                let Job { address, byte_count: bytes, unit, late, .. } = *job;
+                let Job { address, byte_count: bytes, unit, late, part, .. } = *job;
                 let dws = ((at % 4) as u32 + piece).div_ceil(4);
                 let wire_bytes = COMPLETION_OVERHEAD_BYTES + 4 * (dws + u32::from(ecrc));
-                let read = ReadShape { address, bytes, unit, late };
+                let read = ReadShape { address, bytes, unit, late, part };
                 base.profile.completions.rest_ps(&read, wire_bytes, piece == left, base.ports[port].line_time)
             }
             false => 0,
@@ -421,15 +433,33 @@ impl Completer {
         let Served { asked, answered, ready, late } =
             base.memory.serve(&base.profile, &request, service, now);
         job.late = late;
-        if base.profile.completions.unit_bytes.is_some() && service.write.is_none() {
+        let is_split = base.profile.completions.unit_bytes.is_some() && service.write.is_none();
+        if is_split {
             job.unit = base.completion_unit(port, job.address, job.byte_count);
+            self.join(base, now, &mut job);
         }
+        let end = job.address + u64::from(job.byte_count);
         let job = self.insert(job);
+        if is_split {
+            base.ports[port].latest_read = LatestRead { at: now, end, job };
+        }
         self.in_memory += 1;
         let turn = Turn { account: tlp.account, job, now, asked, answered, ready };
         base.effects.push(Effect::Served(turn));
         if ready <= now {
             self.read_ready(base, job, now);
+        }
+    }
+
+    /// Joins a read to the one before, if both are parts of a transfer: it continues that read, and follows it directly.
+    fn join(&mut self, base: &Base, now: Time, job: &mut Job) {
+        let port = &base.ports[job.port];
+        let LatestRead { at, end, job: before } = port.latest_read;
+        let Some(before) = self.jobs.get_mut(before as usize) else { return };
+        // The latest read may have ended, and its number may belong to another port's.
+        let is_next = end == job.address && before.port == job.port && before.address < end;
+        if is_next && now.since(at) <= port.line_time {
+            job.part = before.part.join(before.byte_count, (job.address, job.byte_count));
         }
     }
 

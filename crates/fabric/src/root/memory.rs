@@ -7,7 +7,7 @@
 //! at one port does not delay requests of another.
 
 use crate::effects::{Effect, Effects};
-use crate::memory_system::{Access, MemoryCounters, MemorySystem};
+use crate::memory_system::{Access, MemoryCounters, MemorySystem, ReadTraffic};
 use crate::profile::HostProfile;
 use host::memory::{DmaAccess, HostMemory};
 use tlp::{Account, AtomicOp, Bdf, Data, Duration, Payload, PayloadPool, Span, Time};
@@ -224,7 +224,7 @@ impl Memory {
         let asked = now + p.root_complex_latency;
         let service = p.write_service(access.address, access.len);
         let Some(system) = &mut self.system else { return asked };
-        let translated = system.translate(access, false, asked);
+        let translated = system.translate(access, None, asked);
         self.write_free_at = self.write_free_at.max(asked) + service;
         let taken = system.take_write(access.port, translated, service).max(self.write_free_at);
         let latency = p.memory_write_latency + system.write(access, asked);
@@ -279,7 +279,8 @@ impl Memory {
             return Served { asked, answered: asked, ready: asked, late: Duration::ZERO };
         };
         let reads = service.read.is_some();
-        let translated = system.translate(access, reads, asked);
+        let read = reads.then_some(ReadTraffic { bytes: access.len, line_time: request.line_time });
+        let translated = system.translate(access, read, asked);
         let mut taken = translated.max(system.visible_at(access.port));
         let (mut answered, mut late) = (taken, Duration::ZERO);
         if let Some(service) = service.read {

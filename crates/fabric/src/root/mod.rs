@@ -36,7 +36,7 @@ use crate::ledger::Asked;
 use crate::memory_system::MemoryCounters;
 use crate::profile::HostProfile;
 use crate::topology::AddressMap;
-use completer::Completer;
+use completer::{Completer, LatestRead};
 use config::ConfigSpace;
 use endpoint::CreditReturn;
 use function::Function;
@@ -224,6 +224,8 @@ struct RootPort {
     draining: VecDeque<(Time, CreditReturn)>,
     /// Whether the latest read touched eight lines or more.
     streams: bool,
+    /// If the host splits completions.
+    latest_read: LatestRead,
     /// Time that the link takes for a cache line of data; zero until the link has reported its speed.
     line_time: Duration,
 }
@@ -340,6 +342,14 @@ impl RootComplex {
             system.seed(seed);
         }
         self
+    }
+
+    /// From now on, has each request meet the longest latency of the host's profile that is expected once among this many
+    /// requests; `None`: latencies are drawn by their probability. So few requests show the maximum of many.
+    pub fn draw_rarest_of(&mut self, samples: Option<u64>) {
+        if let Some(system) = self.base.memory.system() {
+            system.draw_rarest_of(samples);
+        }
     }
 
     /// Restricts DMA of `requester` to the `bytes` from `first` on, from now on. A request outside this range is
@@ -571,6 +581,7 @@ impl RootPort {
             credits: Vec::with_capacity(16),
             draining: VecDeque::new(),
             streams: false,
+            latest_read: LatestRead::default(),
             line_time: Duration::ZERO,
         }
     }

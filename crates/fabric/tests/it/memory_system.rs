@@ -45,6 +45,7 @@ fn iommu() -> IommuProfile {
         page_walk_latency: ns(260),
         miss_service: ns(40),
         read_service: ns(2),
+        stalls: Vec::new(),
         serial_walks: None,
         page_walk_cache: None,
     }
@@ -60,6 +61,7 @@ fn modelled(settings: HostSettings) -> HostProfile {
             core_snoop_latency: ns(40),
             read_allocate: false,
             eviction_latency: ns(26),
+            snoop_waits: Vec::new(),
         }),
         dram: Some(DramProfile { latency: ns(80), banks: None, refresh: None }),
         numa: Some(NumaProfile {
@@ -347,7 +349,9 @@ fn completions_are_split_by_the_profile() {
     let long = (BUFFER, 512);
     // Unit, streaming, reads, and their completions with a Max_Payload_Size of 256.
     type Row<'a> = (Option<u32>, bool, &'a [(u64, u32)], &'a [usize]);
-    let rows: [Row<'_>; 7] = [
+    let rows: [Row<'_>; 9] = [
+        (None, false, &[(BUFFER + 16, 128)], &[128]),
+        (Some(128), false, &[(BUFFER + 16, 128)], &[112, 16]),
         (None, false, &[long], &[256, 256]),
         (Some(128), false, &[long], &[128; 4]),
         (Some(128), false, &[(BUFFER + 32, 256)], &[96, 128, 32]),
@@ -395,7 +399,7 @@ fn requests_are_followed_by_the_gap_of_their_length() {
         let (all, _) = run(HostProfile { completions, ..plain() }, &[], &[read(0), read(1)]);
         all[1].latency().as_ps() / 1000
     };
-    let gaps = RequestGaps { short: ns(17), middle: ns(37), long: ns(7) };
+    let gaps = RequestGaps { short: ns(17), middle: ns(37), long: ns(7), further: ns(3) };
     let rows = [
         (Some(128), 63, 0),
         (Some(128), 128, 17),

@@ -43,14 +43,17 @@ const WRITE_LATENCY: [Place; 5] = [
     ("", "write_line_service_ps"),
     ("llc", "eviction_latency_ps"),
 ];
-const READ_RATE: [Place; 5] = [
+const READ_RATE: [Place; 7] = [
     ("", "read_request_service_ps"),
     ("", "read_line_service_ps"),
     ("completions", "short_gap_ps"),
     ("completions", "middle_gap_ps"),
     ("completions", "long_gap_ps"),
+    ("completions", "further_gap_ps"),
+    ("retraining", "idle_ppm"),
 ];
-const WRITE_RATE: [Place; 2] = [("", "write_request_service_ps"), ("", "write_line_service_ps")];
+const WRITE_RATE: [Place; 3] =
+    [("", "write_request_service_ps"), ("", "write_line_service_ps"), ("retraining", "write_ppm")];
 const INTERRUPT: [Place; 2] = [ROOT_COMPLEX, ("", "interrupt_latency_ps")];
 /// Figures of the IOMMU, for labs in which it is on.
 const IOMMU: [Place; 4] = [

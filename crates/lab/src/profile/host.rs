@@ -4,6 +4,7 @@
 use super::HOSTS;
 use super::host_parts::{
     CompletionsTable, DramTable, IommuTable, LatencyRow, LlcTable, NumaTable, PowerTable, RefreshTable,
+    RetrainingTable,
 };
 use crate::schema::Link;
 use fabric::HostProfile;
@@ -93,6 +94,8 @@ pub struct HostFile {
     /// Power states of the root complex.
     #[serde(default)]
     pub power: Vec<PowerTable>,
+    /// Retraining of the link under load.
+    pub retraining: Option<RetrainingTable>,
 }
 
 /// Kind of a host profile.
@@ -178,6 +181,7 @@ impl HostFile {
             completions: self.completions.as_ref().map(CompletionsTable::profile).unwrap_or_default(),
             noise: LatencyRow::profiles(&self.noise),
             power: self.power.iter().map(PowerTable::profile).collect(),
+            retraining: self.retraining.as_ref().map(RetrainingTable::profile),
             ecrc: EcrcPolicy {
                 root_ports: self.ecrc_root_ports.as_ref().is_some_and(|figure| figure.value),
                 devices: self.ecrc_devices.as_ref().is_some_and(|figure| figure.value),

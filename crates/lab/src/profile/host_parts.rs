@@ -4,7 +4,7 @@
 
 use fabric::profile::{
     CompletionProfile, DramBanks, DramProfile, IommuProfile, LlcProfile, NumaProfile, PageWalkCache,
-    PowerProfile, RefreshProfile, Replacement, RequestGaps, SerialWalks, WeightedLatency,
+    PowerProfile, RefreshProfile, Replacement, RequestGaps, RetrainingProfile, SerialWalks, WeightedLatency,
 };
 use plug::profile::{Figure, ProfileError, check};
 use plug::values::Picoseconds;
@@ -34,6 +34,9 @@ pub struct LlcTable {
     /// Extra time until a write of a whole line is visible, if the line misses: the write evicts another line, which is
     /// first written to memory.
     pub eviction_latency_ps: Figure<Picoseconds>,
+    /// Additional latencies of some reads of lines that a core wrote, while the core wakes.
+    #[serde(default)]
+    pub snoop_waits: Vec<LatencyRow>,
 }
 
 /// Memory below the caches.
@@ -59,6 +62,12 @@ pub struct RefreshTable {
     /// Time of a refresh (tRFC), by the size of the chips: 1 ns up to the interval.
     #[schemars(extend("minimum" = 1_000, "maximum" = 100_000_000))]
     pub cycle_ps: Figure<Picoseconds>,
+    /// Parts per billion of the hits in the cache that wait for a refresh too. Default: 0.
+    #[schemars(extend("minimum" = 0, "maximum" = 1_000_000_000))]
+    pub hits_ppb: Option<Figure<u32>>,
+    /// Waits of some reads from memory beyond a whole refresh.
+    #[serde(default)]
+    pub late: Vec<LatencyRow>,
 }
 
 /// Banks of memory.
@@ -116,6 +125,9 @@ pub struct IommuTable {
     /// Time that a read occupies the lookup for each 128 B or part of them, up to 1 us.
     #[schemars(extend("minimum" = 0, "maximum" = 1_000_000))]
     pub read_service_ps: Figure<Picoseconds>,
+    /// Times for which the lookup stops before some requests.
+    #[serde(default)]
+    pub stalls: Vec<LatencyRow>,
     /// Page walks into the same table that do not overlap.
     pub serial_walks: Option<SerialWalksTable>,
     /// A cache of upper levels of page tables.
@@ -174,15 +186,20 @@ pub struct CompletionsTable {
     /// ends anywhere.
     #[schemars(extend("minimum" = 4, "maximum" = 64, "powerOfTwo" = true))]
     pub beat_bytes: Option<Figure<u32>>,
-    /// Idle time of the wire after a read of 64 B to two lines, up to 20 ns. Default: 0.
+    /// Idle time of the wire after a read of 64 to 128 B, up to 20 ns. Default: 0. Reads that continue one another directly count as
+    /// one read here.
     #[schemars(extend("minimum" = 0, "maximum" = 20_000))]
     pub short_gap_ps: Option<Figure<Picoseconds>>,
-    /// The same after a read of three to seven lines. Default: 0.
+    /// The same after a longer read of up to seven lines. Default: 0.
     #[schemars(extend("minimum" = 0, "maximum" = 20_000))]
     pub middle_gap_ps: Option<Figure<Picoseconds>>,
     /// The same after a longer read, or one that gets completions of Max_Payload_Size instead of `unit_bytes`. Default: 0.
     #[schemars(extend("minimum" = 0, "maximum" = 20_000))]
     pub long_gap_ps: Option<Figure<Picoseconds>>,
+    /// The same between two reads that continue one another, both of 64 B to seven lines and together of more than 256 B.
+    /// Default: 0.
+    #[schemars(extend("minimum" = 0, "maximum" = 20_000))]
+    pub further_gap_ps: Option<Figure<Picoseconds>>,
     /// Additional idle time after each completion of a read whose lines took a microsecond longer than a cache hit, otherwise
     /// in proportion. Applies if completions are split at `unit_bytes`; up to 40 ns. Default: 0. The idle time after one
     /// completion is at most 65 ns.
@@ -211,6 +228,36 @@ pub struct PowerTable {
     pub wake: Vec<LatencyRow>,
 }
 
+/// Retraining of a link under load. The time that it takes is charged to the transfers between.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetrainingTable {
+    /// Time lost while only writes flow, in parts per million of the rest of that time.
+    #[schemars(extend("minimum" = 0, "maximum" = 10_000_000))]
+    pub write_ppm: Figure<u32>,
+    /// Time lost while only reads flow, in parts per million of the time in which the wire between completions is idle, less a
+    /// quarter of that in which it is busy.
+    #[schemars(extend("minimum" = 0, "maximum" = 10_000_000))]
+    pub idle_ppm: Figure<u32>,
+    /// Requests further apart are no load, up to 10 us. The link's sleep between them is in `power`.
+    #[schemars(extend("minimum" = 0, "maximum" = 10_000_000))]
+    pub apart_ps: Figure<Picoseconds>,
+    /// Length of a wait, 1 us to 10 ms. Lost time adds up to it. A shorter one than the link's shows the mean in shorter runs.
+    #[schemars(extend("minimum" = 1_000_000, "maximum" = 10_000_000_000_u64))]
+    pub wait_ps: Figure<Picoseconds>,
+}
+
+impl RetrainingTable {
+    pub(super) fn profile(&self) -> RetrainingProfile {
+        RetrainingProfile {
+            write_ppm: self.write_ppm.value,
+            idle_ppm: self.idle_ppm.value,
+            apart: ps(&self.apart_ps),
+            wait: ps(&self.wait_ps),
+        }
+    }
+}
+
 fn ps(figure: &Figure<Picoseconds>) -> Duration {
     Duration::from_ps(figure.value.0)
 }
@@ -223,7 +270,8 @@ impl LlcTable {
     pub(super) fn check(&self, path: &Path) -> Result<(), ProfileError> {
         let ways = u64::from(self.ways.value);
         check(path, "llc.ddio_ways", self.ddio_ways.value.into(), 1, ways - 1)?;
-        check(path, "llc.capacity_bytes", self.capacity_bytes.value, 64 * 64 * ways, 1 << 30)
+        check(path, "llc.capacity_bytes", self.capacity_bytes.value, 64 * 64 * ways, 1 << 30)?;
+        LatencyRow::check_all(path, "llc.snoop_waits", &self.snoop_waits)
     }
 
     pub(super) fn profile(&self) -> LlcProfile {
@@ -234,6 +282,7 @@ impl LlcTable {
             core_snoop_latency: ps(&self.core_snoop_latency_ps),
             read_allocate: is_set(self.read_allocate.as_ref()),
             eviction_latency: ps(&self.eviction_latency_ps),
+            snoop_waits: LatencyRow::profiles(&self.snoop_waits),
         }
     }
 }
@@ -250,11 +299,17 @@ impl DramTable {
 
 impl RefreshTable {
     pub(super) fn check(&self, path: &Path) -> Result<(), ProfileError> {
-        check(path, "dram.refresh.cycle_ps", self.cycle_ps.value.0, 1_000, self.interval_ps.value.0)
+        check(path, "dram.refresh.cycle_ps", self.cycle_ps.value.0, 1_000, self.interval_ps.value.0)?;
+        LatencyRow::check_all(path, "dram.refresh.late", &self.late)
     }
 
     fn profile(&self) -> RefreshProfile {
-        RefreshProfile { interval: ps(&self.interval_ps), cycle: ps(&self.cycle_ps) }
+        RefreshProfile {
+            interval: ps(&self.interval_ps),
+            cycle: ps(&self.cycle_ps),
+            hits: self.hits_ppb.as_ref().map_or(0, |figure| figure.value),
+            late: LatencyRow::profiles(&self.late),
+        }
     }
 }
 
@@ -282,6 +337,7 @@ impl NumaTable {
 impl IommuTable {
     pub(super) fn check(&self, path: &Path) -> Result<(), ProfileError> {
         check(path, "iommu.ways", self.ways.value.into(), 0, self.entries.value.into())?;
+        LatencyRow::check_all(path, "iommu.stalls", &self.stalls)?;
         let Some(cache) = &self.page_walk_cache else { return Ok(()) };
         let walk = self.page_walk_latency_ps.value.0;
         check(path, "iommu.page_walk_cache.saves_ps", cache.saves_ps.value.0, 0, walk)
@@ -298,6 +354,7 @@ impl IommuTable {
             page_walk_latency: ps(&self.page_walk_latency_ps),
             miss_service: ps(&self.miss_service_ps),
             read_service: ps(&self.read_service_ps),
+            stalls: LatencyRow::profiles(&self.stalls),
             serial_walks: self.serial_walks.as_ref().map(SerialWalksTable::profile),
             page_walk_cache: self.page_walk_cache.as_ref().map(|cache| PageWalkCache {
                 entries: cache.entries.value,
@@ -329,6 +386,7 @@ impl CompletionsTable {
                 short: gap(&self.short_gap_ps),
                 middle: gap(&self.middle_gap_ps),
                 long: gap(&self.long_gap_ps),
+                further: gap(&self.further_gap_ps),
             },
             late_gap: gap(&self.late_gap_ps),
         }

@@ -15,6 +15,7 @@ fn profile() -> IommuProfile {
         page_walk_latency: Duration::from_ns(260),
         miss_service: Duration::from_ns(45),
         read_service: Duration::from_ns(8),
+        stalls: Vec::new(),
         serial_walks: None,
         page_walk_cache: None,
     }
