@@ -5,7 +5,7 @@
 //! - [`gem5`]: IISWC'18: register reads, and a disk with non-posted writes over links without credits;
 //! - [`chipyard`]: Chipyard's PCIe study of 2022: read latency, bandwidth, and a NIC that waits for control;
 //! - [`pcie_bench`]: SIGCOMM'18: the three NICs of Figure 1, the round trip of Figure 2, and transfers in flight;
-//! - [`nettlp`]: NSDI'20: the cost of encapsulation, and reads between devices;
+//! - [`nettlp`]: NSDI'20: the cost of encapsulation, reads between devices, and rates and latencies of software on this machine;
 //! - [`dma_engine`]: ReConFig'15: transfers of the DMA engine over their size;
 //! - [`beyond`]: figures of newer machines, which none of the papers could have;
 //! - [`nvme`]: without a paper: an NVMe controller over the depth of its queue;
@@ -37,6 +37,7 @@ pub use table::{Cell, Chart, Column, Line, Table};
 use crate::BenchError;
 use crate::basis;
 use crate::suite::Rule;
+use std::time::Duration;
 
 /// Amount of work in each experiment. The simulation has no noise: more work repeats the same pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +60,21 @@ pub struct Effort {
     pub bandwidth_transfers: u64,
     /// When a row of pcie-bench's measurements ends.
     pub rule: Rule,
+    /// Measurements on this machine.
+    pub live: Live,
+}
+
+/// Amount of work in a measurement of software on this machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Live {
+    /// Number of rounds, each with every point of a figure. A point is its best round.
+    pub rounds: u32,
+    /// Duration of a point in each round.
+    pub span: Duration,
+    /// Reads of a latency test.
+    pub reads: u64,
+    /// Step of request sizes in bytes.
+    pub step_bytes: u64,
 }
 
 impl Default for Effort {
@@ -87,6 +103,7 @@ impl Default for Effort {
             latency_transfers: 200,
             bandwidth_transfers: 4_000,
             rule: Rule::default(),
+            live: Live { rounds: 4, span: Duration::from_millis(10), reads: 10_000, step_bytes: 32 },
         }
     }
 }
@@ -104,6 +121,7 @@ impl Effort {
             latency_transfers: 8,
             bandwidth_transfers: 500,
             rule: Rule::least(),
+            live: Live { rounds: 1, span: Duration::from_millis(1), reads: 50, step_bytes: 512 },
         }
     }
 }
@@ -136,6 +154,8 @@ pub struct Experiment {
 enum Run {
     /// A simulation.
     Here(fn(&Effort) -> Result<Report, PaperError>),
+    /// A measurement of software on this machine.
+    Measured(fn(&Effort) -> Result<Report, PaperError>),
     /// Other commands or tools, which the text names, with the paper's numbers.
     Elsewhere(&'static str),
 }
@@ -148,6 +168,7 @@ impl Experiment {
     pub fn run(&self, effort: &Effort) -> Result<Report, PaperError> {
         let report = match self.run {
             Run::Here(run) => run(effort)?,
+            Run::Measured(run) => Report { is_measured_here: true, ..run(effort)? },
             Run::Elsewhere(needs) => {
                 let (verdict, notes) = (Verdict::not_run(), vec![needs.to_owned()]);
                 return Ok(self.named(Report { verdict, notes, ..Report::default() }));
@@ -362,54 +383,19 @@ pub const EXPERIMENTS: &[Experiment] = &[
         hosts: &["ideal"],
         run: Run::Here(nettlp::reads),
     },
-    elsewhere(
-        "nettlp-figure7",
-        "read rate of LibTLP by cores",
-        "NetTLP (NSDI'20), Figure 7",
-        "Rates of software depend on this machine and its load, so they do not belong into a report that is equal everywhere. Start `riser nettlp adapter --memory zero:256M --allow 127.0.0.2,all,rw`, then run `riser nettlp perf read --threads N --len BYTES -r 127.0.0.1 -l 127.0.0.2`. The paper: the rate grows with the cores, to approximately 3.6 Gb/s (§5.1).",
-    ),
-    elsewhere(
-        "nettlp-figure8",
-        "read rate of LibTLP by size",
-        "NetTLP (NSDI'20), Figure 8",
-        "Rates of software depend on this machine and its load, so they do not belong into a report that is equal everywhere. Start `riser nettlp adapter --memory zero:256M --allow 127.0.0.2,all,rw`, then run `riser nettlp perf read --len BYTES --scheme paper --tags 0-47 --outstanding 16 -r 127.0.0.1 -l 127.0.0.2`. The paper: a saw-tooth with teeth at multiples of 512 B, and small ones at 256 B (§5.1). docs/nettlp-speed.md says why the teeth of a session are deeper.",
-    ),
-    elsewhere(
-        "nettlp-figure9",
-        "read latency of LibTLP",
-        "NetTLP (NSDI'20), Figure 9",
-        "Rates of software depend on this machine and its load, so they do not belong into a report that is equal everywhere. Start `riser nettlp adapter --memory zero:256M --allow 127.0.0.2,all,rw`, then run `riser nettlp perf read --outstanding 1 --len 1024 --count 10000 -r 127.0.0.1 -l 127.0.0.2`. The paper: 99 % below 27 us, at most 45 us with 1024 B (§5.1).",
-    ),
-    elsewhere(
-        "nettlp-figure10",
-        "write rate of LibTLP by cores",
-        "NetTLP (NSDI'20), Figure 10",
-        "Rates of software depend on this machine and its load, so they do not belong into a report that is equal everywhere. Start `riser nettlp adapter --memory zero:256M --allow 127.0.0.2,all,rw`, then run `riser nettlp perf write --threads N --len 256 -r 127.0.0.1 -l 127.0.0.2`. The paper prints no number.",
-    ),
-    elsewhere(
-        "nettlp-figure11",
-        "read rate of pcie-bench from a memory in software",
-        "NetTLP (NSDI'20), Figure 11",
-        "Needs device software in real time: a lab with a `nettlp-adapter` and a `pcie-bench` whose `address` is the adapter's BAR 4, and `riser nettlp psmem`. The paper: a saw-tooth, at most approximately 4.7 Gb/s (§5.2).",
-    ),
-    elsewhere(
-        "nettlp-table2",
-        "read latency of pcie-bench from a memory in software",
-        "NetTLP (NSDI'20), Table 2",
-        "Needs device software in real time, as nettlp-figure11. The paper's medians: 17.3, 18.8, 20.1 and 18.6 us for 256, 512, 1024 and 2048 B.",
-    ),
+    measured("nettlp-figure7", "read rate of LibTLP by cores, on this machine", "NetTLP (NSDI'20), Figure 7", nettlp::reads_by_cores),
+    measured("nettlp-figure8", "read rate of LibTLP by size, on this machine", "NetTLP (NSDI'20), Figure 8", nettlp::reads_by_size),
+    measured("nettlp-figure9", "read latency of LibTLP, on this machine", "NetTLP (NSDI'20), Figure 9", nettlp::latencies),
+    measured("nettlp-figure10", "write rate of LibTLP by cores, on this machine", "NetTLP (NSDI'20), Figure 10", nettlp::writes_by_cores),
+    measured("nettlp-figure11", "read rate of pcie-bench from a memory in software, on this machine", "NetTLP (NSDI'20), Figure 11", nettlp::psmem_reads),
+    measured("nettlp-table2", "read latency of pcie-bench from a memory in software, on this machine", "NetTLP (NSDI'20), Table 2", nettlp::psmem_latencies),
     elsewhere(
         "nettlp-figure14",
         "tags of four devices",
         "NetTLP (NSDI'20), Figure 14",
         "Needs the authors' captures, which have no licence and are not in riser: `riser trace FILE --stats` prints the tags. The paper: 0 to 15 (X520, P4600), 24 to 249 (XL710), 0 to 63 (PM1725a).",
     ),
-    elsewhere(
-        "nettlp-figure15",
-        "TLPs of a NIC in software",
-        "NetTLP (NSDI'20), Figure 15",
-        "Needs two programs: `riser nettlp adapter labs/nettlp/station.toml --allow 127.0.0.2,all,rw` and `riser nettlp snic`. `riser trace` prints the TLPs of a capture. The figure has no number.",
-    ),
+    measured("nettlp-figure15", "TLPs of a NIC in software, over this machine's loopback", "NetTLP (NSDI'20), Figure 15", nettlp::nic_tlps),
     elsewhere(
         "nettlp-figure16",
         "processes in the memory of another host",
@@ -446,6 +432,16 @@ const fn elsewhere(
     needs: &'static str,
 ) -> Experiment {
     Experiment { name, title, source, hosts: &[], run: Run::Elsewhere(needs) }
+}
+
+/// Returns a figure of software that is measured on this machine.
+const fn measured(
+    name: &'static str,
+    title: &'static str,
+    source: &'static str,
+    run: fn(&Effort) -> Result<Report, PaperError>,
+) -> Experiment {
+    Experiment { name, title, source, hosts: &[], run: Run::Measured(run) }
 }
 
 /// Returns all experiments, by paper: each paper and its experiments, in the order of [`EXPERIMENTS`].

@@ -22,7 +22,7 @@ Each experiment is a lab of labs/papers in which one thing is varied. The output
 notes about both below. Where the paper's shapes and numbers are compared, the first line has the verdict. `all` also reports \
 experiments that cannot run here, which do not count as reproduced.
 
---json prints one object: experiments: [{experiment, title, source, basis (how well the figures of its host profiles are known: measured, fitted or assumed), verdict: {outcome (reproduced, shape-reproduced, not-reproduced, not-compared or not-run), \
+--json prints one object: experiments: [{experiment, title, source, basis (how well the figures of its host profiles are known: measured, fitted or assumed), is_measured_here (of software on this machine, so it differs from run to run), verdict: {outcome (reproduced, shape-reproduced, not-reproduced, not-compared or not-run), \
 shapes: [{kind, paper, riser, reproduced}], numbers: [{what, unit, paper, riser, difference, limit, within}]}, labs, tables: [{title, rows}], notes}]; rows \
 are objects with units in their names. Without NAME, it prints {experiments: [{name, title, source}]}.";
 
@@ -146,7 +146,7 @@ fn draw_all(html: Option<Place>, reports: &[Report]) -> Result<(), Failure> {
 
 fn show(n: usize, report: &Report) -> Result<(), Failure> {
     let before = if n == 0 { "" } else { "\n" };
-    if let Some(line) = report.verdict.line() {
+    if let Some(line) = report.line() {
         output::text(&format!("{before}{}: {line}", report.experiment))?;
         output::text(&format!("{} ({})", report.title, report.source))?;
     } else {
