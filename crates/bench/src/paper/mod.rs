@@ -20,6 +20,7 @@ mod chipyard;
 mod dma_engine;
 mod figures;
 mod gem5;
+mod make;
 mod nettlp;
 mod nvme;
 mod pcie_bench;
@@ -36,7 +37,9 @@ pub use table::{Cell, Chart, Column, Line, Table};
 
 use crate::BenchError;
 use crate::basis;
+use crate::jobs::for_each;
 use crate::suite::Rule;
+use std::convert::Infallible;
 use std::time::Duration;
 
 /// Amount of work in each experiment. The simulation has no noise: more work repeats the same pattern.
@@ -293,6 +296,13 @@ pub const EXPERIMENTS: &[Experiment] = &[
         run: Run::Here(dma_engine::figure7),
     },
     Experiment {
+        name: "dma-engine-table1",
+        title: "resources of the DMA engine in RTL, without and with SR-IOV; needs Yosys, a minute",
+        source: "DMA engine (ReConFig'15), Table I",
+        hosts: &[],
+        run: Run::Here(dma_engine::table1),
+    },
+    Experiment {
         name: "dma-engine-beyond",
         title: "the DMA engine with many functions, scattered pages, an IOMMU, small transfers, later generations",
         source: "DMA engine (ReConFig'15), beyond its measurements",
@@ -383,30 +393,59 @@ pub const EXPERIMENTS: &[Experiment] = &[
         hosts: &["ideal"],
         run: Run::Here(nettlp::reads),
     },
-    measured("nettlp-figure7", "read rate of LibTLP by cores, on this machine", "NetTLP (NSDI'20), Figure 7", nettlp::reads_by_cores),
-    measured("nettlp-figure8", "read rate of LibTLP by size, on this machine", "NetTLP (NSDI'20), Figure 8", nettlp::reads_by_size),
-    measured("nettlp-figure9", "read latency of LibTLP, on this machine", "NetTLP (NSDI'20), Figure 9", nettlp::latencies),
-    measured("nettlp-figure10", "write rate of LibTLP by cores, on this machine", "NetTLP (NSDI'20), Figure 10", nettlp::writes_by_cores),
-    measured("nettlp-figure11", "read rate of pcie-bench from a memory in software, on this machine", "NetTLP (NSDI'20), Figure 11", nettlp::psmem_reads),
-    measured("nettlp-table2", "read latency of pcie-bench from a memory in software, on this machine", "NetTLP (NSDI'20), Table 2", nettlp::psmem_latencies),
+    measured(
+        "nettlp-figure7",
+        "read rate of LibTLP by cores, on this machine",
+        "NetTLP (NSDI'20), Figure 7",
+        nettlp::reads_by_cores,
+    ),
+    measured(
+        "nettlp-figure8",
+        "read rate of LibTLP by size, on this machine",
+        "NetTLP (NSDI'20), Figure 8",
+        nettlp::reads_by_size,
+    ),
+    measured(
+        "nettlp-figure9",
+        "read latency of LibTLP, on this machine",
+        "NetTLP (NSDI'20), Figure 9",
+        nettlp::latencies,
+    ),
+    measured(
+        "nettlp-figure10",
+        "write rate of LibTLP by cores, on this machine",
+        "NetTLP (NSDI'20), Figure 10",
+        nettlp::writes_by_cores,
+    ),
+    measured(
+        "nettlp-figure11",
+        "read rate of pcie-bench from a memory in software, on this machine",
+        "NetTLP (NSDI'20), Figure 11",
+        nettlp::psmem_reads,
+    ),
+    measured(
+        "nettlp-table2",
+        "read latency of pcie-bench from a memory in software, on this machine",
+        "NetTLP (NSDI'20), Table 2",
+        nettlp::psmem_latencies,
+    ),
     elsewhere(
         "nettlp-figure14",
         "tags of four devices",
         "NetTLP (NSDI'20), Figure 14",
         "Needs the authors' captures, which have no licence and are not in riser: `riser trace FILE --stats` prints the tags. The paper: 0 to 15 (X520, P4600), 24 to 249 (XL710), 0 to 63 (PM1725a).",
     ),
-    measured("nettlp-figure15", "TLPs of a NIC in software, over this machine's loopback", "NetTLP (NSDI'20), Figure 15", nettlp::nic_tlps),
+    measured(
+        "nettlp-figure15",
+        "TLPs of a NIC in software, over this machine's loopback",
+        "NetTLP (NSDI'20), Figure 15",
+        nettlp::nic_tlps,
+    ),
     elsewhere(
         "nettlp-figure16",
         "processes in the memory of another host",
         "NetTLP (NSDI'20), Figure 16",
         "Needs a guest under QEMU, whose memory `riser nettlp ps` and `riser nettlp codedump` read (docs/introspection.md). The figure has no number.",
-    ),
-    elsewhere(
-        "dma-engine-table1",
-        "resources of the DMA engine in an FPGA",
-        "DMA engine (ReConFig'15), Table I",
-        "Needs Yosys: `make -C rtl/dma_engine synth`, before place and route. The paper's DMA logic: 5,141 LUTs, 5,320 FFs, 8 block RAMs. Its share of an SR-IOV design (9,171 and 9,238 LUTs without and with SR-IOV) includes a block of the vendor, whose resources riser does not have.",
     ),
     Experiment {
         name: "beyond",
@@ -443,6 +482,40 @@ const fn measured(
 ) -> Experiment {
     Experiment { name, title, source, hosts: &[], run: Run::Measured(run) }
 }
+
+/// Runs all experiments on up to `jobs` threads, then measures software on this machine, one experiment after the other. Calls `progress`
+/// with each experiment that has ended. An experiment without a result has a report with the reason.
+pub fn run_all(effort: &Effort, jobs: usize, mut progress: impl FnMut(&Experiment)) -> Vec<Report> {
+    let run = |n: usize| {
+        let experiment: &Experiment = &EXPERIMENTS[n];
+        experiment.run(effort).unwrap_or_else(|why| experiment.not_run(&why))
+    };
+    let is_live = |n: &usize| matches!(EXPERIMENTS[*n].run, Run::Measured(_));
+    let (live, mut alike): (Vec<usize>, Vec<usize>) = (0..EXPERIMENTS.len()).partition(is_live);
+    // The longest ones first, so that no thread waits for them at the end.
+    alike.sort_by_key(|&n| !LONGEST.contains(&EXPERIMENTS[n].name));
+    let mut reports: Vec<(usize, Report)> = Vec::new();
+    let mut take = |n: usize, report| {
+        progress(&EXPERIMENTS[n]);
+        reports.push((n, report));
+    };
+    let taken = for_each(
+        alike.len(),
+        jobs,
+        |at| run(alike[at]),
+        |at, report| {
+            take(alike[at], report);
+            Ok::<(), Infallible>(())
+        },
+    );
+    let Ok(()) = taken;
+    live.into_iter().for_each(|n| take(n, run(n)));
+    reports.sort_by_key(|(n, _)| *n);
+    reports.into_iter().map(|(_, report)| report).collect()
+}
+
+/// Experiments that take minutes.
+const LONGEST: [&str; 2] = ["chipyard-rtl-table2", "dma-engine-table1"];
 
 /// Returns all experiments, by paper: each paper and its experiments, in the order of [`EXPERIMENTS`].
 pub fn by_paper() -> Vec<(&'static str, Vec<&'static Experiment>)> {

@@ -56,8 +56,7 @@ impl Rig {
             busy: false,
         };
         let server = MemoryServer::start(&memory, default_threads()).map_err(failed)?;
-        let target =
-            Target { remote: at.adapter, local: Some(at.device), scheme: Scheme::Paper, key: None };
+        let target = Target { remote: at.adapter, local: Some(at.device), scheme: Scheme::Paper, key: None };
         let clients = ClientOptions {
             target,
             requester: Some(id),

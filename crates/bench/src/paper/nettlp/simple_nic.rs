@@ -196,8 +196,7 @@ pub(in super::super) fn tlps(_: &Effort) -> Result<Report, PaperError> {
     };
     run_served(lab.build()?, at, device, |lab| lab.slot().station().round_trips.len() >= PINGS)?;
     let steps = steps.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let shapes =
-        vec![sequence("sending 98 B", &SENT, &steps), sequence("receiving 98 B", &RECEIVED, &steps)];
+    let shapes = vec![sequence("sending 98 B", &SENT, &steps), sequence("receiving 98 B", &RECEIVED, &steps)];
     let row = |step: &Step| {
         let by = if step.by == By::Host { "host" } else { "device" };
         vec![Cell::Text(by.into()), Cell::Text(step.kind.into()), Cell::whole(step.dw)]

@@ -7,8 +7,9 @@ use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Outputs, Place};
 use crate::progress;
-use bench::paper::{EXPERIMENTS, Effort, Outcome, Report, Table, by_paper, experiment};
+use bench::paper::{EXPERIMENTS, Effort, Outcome, Report, Table, by_paper, experiment, run_all};
 use serde::Serialize;
+use std::num::NonZero;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
@@ -109,17 +110,15 @@ fn list(json: bool) -> Result<(), Failure> {
     })
 }
 
-/// Runs all experiments. If one has no result, its report gives the reason.
+/// Runs all experiments on all cores.
 fn measure_all() -> Vec<Report> {
     let bar = progress::bar("{pos}/{len}, {elapsed}: {msg}");
     bar.set_length(EXPERIMENTS.len() as u64);
-    let measure = |experiment: &bench::paper::Experiment| {
-        bar.set_message(experiment.name);
-        let report = experiment.run(&Effort::default()).unwrap_or_else(|why| experiment.not_run(&why));
+    let jobs = std::thread::available_parallelism().map_or(1, NonZero::get);
+    run_all(&Effort::default(), jobs, |ended| {
+        bar.set_message(ended.name);
         bar.inc(1);
-        report
-    };
-    EXPERIMENTS.iter().map(measure).collect()
+    })
 }
 
 fn measure(name: &str) -> Result<Report, Failure> {

@@ -138,7 +138,8 @@ impl Measurement {
                 caller.unpark();
                 done
             };
-            let threads = workers.map(|w| (w, caller.clone())).map(|(w, caller)| scope.spawn(move || work(w, caller)));
+            let threads =
+                workers.map(|w| (w, caller.clone())).map(|(w, caller)| scope.spawn(move || work(w, caller)));
             let threads: Vec<_> = threads.collect();
             while !threads.iter().all(thread::ScopedJoinHandle::is_finished) && !stop.load(Ordering::Relaxed)
             {
@@ -147,7 +148,8 @@ impl Measurement {
             }
             let (mut tally, mut elapsed, mut error) = (Tally::default(), Duration::ZERO, None);
             for thread in threads {
-                let ((one, why), took) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                let ((one, why), took) =
+                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 tally.add(&one);
                 if why.is_some() {
                     stop.store(true, Ordering::Relaxed);
