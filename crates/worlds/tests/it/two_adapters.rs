@@ -110,7 +110,7 @@ fn peer_register_chooses_the_device_software() {
     let ip = |last| IpAddr::V4(Ipv4Addr::new(127, 15, 9, last));
     let (adapter, device) = (ip(11), ip(12));
     let text = "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"nettlp-adapter\"\n[slot.nettlp-adapter]\n\
-                driver = \"mmio\"\nstart_after_ms = 300\nexercise_bytes = 512\npeer_by_register = true\n";
+                driver = \"mmio\"\nexercise_bytes = 512\npeer_by_register = true\n";
     let stop = AtomicBool::new(false);
     let served = thread::scope(|scope| {
         let served = scope.spawn(|| {
@@ -134,13 +134,14 @@ fn peer_register_chooses_the_device_software() {
         while !target.is_present() {
             assert!(!served.is_finished());
         }
-        let base = target.messaging().unwrap().bar4_start().unwrap();
         let registers = UdpSocket::bind((device, 0x5002)).unwrap();
         let [a, b, c, d] = Ipv4Addr::new(127, 15, 9, 12).octets();
         registers.send_to(&[0x11, 0x05, a, b, c, d], (adapter, 0x5002)).unwrap();
+        let mut carrier = target.open(0..=0, true).unwrap();
+        // The driver starts 200 ms after this message.
+        let base = target.messaging().unwrap().bar4_start().unwrap();
         let image = Arc::new(Image::zeroes(4096).unwrap());
         let mut psmem = Psmem::new(Bdf::default(), Mps::new(256).unwrap(), Window { base, image });
-        let mut carrier = target.open(0..=0, true).unwrap();
         psmem::serve(&mut carrier, &mut psmem, false, |_| !stop.load(Ordering::Relaxed)).unwrap();
         served.join().unwrap()
     });

@@ -347,7 +347,7 @@ pub(in super::super) fn latencies(effort: &Effort) -> Result<Report, PaperError>
         }],
         notes: vec![
             machine(),
-            "The maximum is that of the operating system's scheduler: the longest wait of either end for a core.".into(),
+            "The maximum is the longest time for which an end waits for a core.".into(),
         ],
         chart: Some(Chart { x: "latency (us)", y: "share of reads (%)", lines }),
         ..Report::default()

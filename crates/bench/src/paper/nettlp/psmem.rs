@@ -32,8 +32,8 @@ const ROWS: [&str; 4] = ["min", "median", "max", "stddev"];
 const RANGE_A_US: f64 = 10_000.0;
 
 /// Number of runs after which a failing test is given up.
-const ATTEMPTS: u32 = 3;
-/// Step of the sizes of Figure 11 in bytes: larger than that of Figure 8, because each point needs a run of the lab.
+const ATTEMPTS: u32 = 10;
+/// Smallest step of the sizes of Figure 11, in bytes. Each point is a run of the lab, so the step is larger than in Figure 8.
 const STEP: u64 = 128;
 
 /// Runs the card's test over the adapter. Returns its transfers. A run fails if a program does not run for the completion timeout of

@@ -24,8 +24,10 @@ use tlp::{Body, Duration, MemoryOp, Repr, Tag};
 
 const PATH: &str = "labs/nettlp/station.toml";
 const LAB: &str = include_str!("../../../labs/nettlp/station.toml");
-/// Number of echo requests that must be answered: the first may follow a resolution of the peer's address.
-const PINGS: usize = 2;
+/// Number of echo requests that must be answered. The run ends with the answer to the last one, so its TLPs may be incomplete.
+const PINGS: usize = 3;
+/// Milliseconds from one echo request to the next, so that their TLPs do not mix on a machine with other load.
+const INTERVAL_MS: i64 = 100;
 /// Longest wait of the NIC for a TLP.
 const TURN: Duration = Duration::from_ms(1);
 
@@ -187,7 +189,7 @@ const STEPS: &[Column] = &[
 /// Figure 15: the TLPs of an echo request and its reply.
 pub(in super::super) fn tlps(_: &Effort) -> Result<Report, PaperError> {
     let at = Loopback::new();
-    let lab = Setup::new(PATH, LAB).set("slot.0.nettlp-adapter.ping_interval_ms", 5);
+    let lab = Setup::new(PATH, LAB).set("slot.0.nettlp-adapter.ping_interval_ms", INTERVAL_MS);
     let target = Target { remote: at.adapter, local: Some(at.device), scheme: Scheme::Paper, key: None };
     let steps = Mutex::new(Vec::new());
     let device = |stop: &AtomicBool| {
