@@ -313,7 +313,16 @@ fn rejects_labs_and_memory_it_cannot_serve() {
         ),
         (&["--memory", "zero:1M", "--force", allow[0], allow[1]], 2, "expected with --memory: --write-back"),
         (
-            &["--memory", "zero:1M", "--listen", "127.13.60.20", "--listen", "127.13.60.21", allow[0], allow[1]],
+            &[
+                "--memory",
+                "zero:1M",
+                "--listen",
+                "127.13.60.20",
+                "--listen",
+                "127.13.60.21",
+                allow[0],
+                allow[1],
+            ],
             2,
             "2 addresses for one adapter",
         ),

@@ -345,10 +345,7 @@ pub(in super::super) fn latencies(effort: &Effort) -> Result<Report, PaperError>
             columns: LATENCY,
             rows,
         }],
-        notes: vec![
-            machine(),
-            "The maximum is the longest time for which an end waits for a core.".into(),
-        ],
+        notes: vec![machine(), "The maximum is the longest time for which an end waits for a core.".into()],
         chart: Some(Chart { x: "latency (us)", y: "share of reads (%)", lines }),
         ..Report::default()
     })
