@@ -3,8 +3,10 @@
 //! paper's platform allows with SR-IOV. Two settings of the lab are fitted, each to one figure of the paper. All else is predicted.
 
 mod beyond;
+mod table1;
 
 pub(super) use beyond::beyond;
+pub(super) use table1::table1;
 
 use super::figures::{self, Figure};
 use super::report::Report;

@@ -5,7 +5,7 @@
 //! - [`gem5`]: IISWC'18: register reads, and a disk with non-posted writes over links without credits;
 //! - [`chipyard`]: Chipyard's PCIe study of 2022: read latency, bandwidth, and a NIC that waits for control;
 //! - [`pcie_bench`]: SIGCOMM'18: the three NICs of Figure 1, the round trip of Figure 2, and transfers in flight;
-//! - [`nettlp`]: NSDI'20: the cost of encapsulation, and reads between devices;
+//! - [`nettlp`]: NSDI'20: the cost of encapsulation, reads between devices, and rates and latencies of software on this machine;
 //! - [`dma_engine`]: ReConFig'15: transfers of the DMA engine over their size;
 //! - [`beyond`]: figures of newer machines, which none of the papers could have;
 //! - [`nvme`]: without a paper: an NVMe controller over the depth of its queue;
@@ -20,6 +20,7 @@ mod chipyard;
 mod dma_engine;
 mod figures;
 mod gem5;
+mod make;
 mod nettlp;
 mod nvme;
 mod pcie_bench;
@@ -36,7 +37,10 @@ pub use table::{Cell, Chart, Column, Line, Table};
 
 use crate::BenchError;
 use crate::basis;
+use crate::jobs::for_each;
 use crate::suite::Rule;
+use std::convert::Infallible;
+use std::time::Duration;
 
 /// Amount of work in each experiment. The simulation has no noise: more work repeats the same pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +63,21 @@ pub struct Effort {
     pub bandwidth_transfers: u64,
     /// When a row of pcie-bench's measurements ends.
     pub rule: Rule,
+    /// Measurements on this machine.
+    pub live: Live,
+}
+
+/// Amount of work in a measurement of software on this machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Live {
+    /// Number of rounds, each with every point of a figure. A point is its best round.
+    pub rounds: u32,
+    /// Duration of a point in each round.
+    pub span: Duration,
+    /// Reads of a latency test.
+    pub reads: u64,
+    /// Step of request sizes in bytes.
+    pub step_bytes: u64,
 }
 
 impl Default for Effort {
@@ -87,6 +106,7 @@ impl Default for Effort {
             latency_transfers: 200,
             bandwidth_transfers: 4_000,
             rule: Rule::default(),
+            live: Live { rounds: 4, span: Duration::from_millis(10), reads: 10_000, step_bytes: 32 },
         }
     }
 }
@@ -104,6 +124,7 @@ impl Effort {
             latency_transfers: 8,
             bandwidth_transfers: 500,
             rule: Rule::least(),
+            live: Live { rounds: 1, span: Duration::from_millis(1), reads: 50, step_bytes: 512 },
         }
     }
 }
@@ -136,6 +157,8 @@ pub struct Experiment {
 enum Run {
     /// A simulation.
     Here(fn(&Effort) -> Result<Report, PaperError>),
+    /// A measurement of software on this machine.
+    Measured(fn(&Effort) -> Result<Report, PaperError>),
     /// Other commands or tools, which the text names, with the paper's numbers.
     Elsewhere(&'static str),
 }
@@ -148,6 +171,7 @@ impl Experiment {
     pub fn run(&self, effort: &Effort) -> Result<Report, PaperError> {
         let report = match self.run {
             Run::Here(run) => run(effort)?,
+            Run::Measured(run) => Report { is_measured_here: true, ..run(effort)? },
             Run::Elsewhere(needs) => {
                 let (verdict, notes) = (Verdict::not_run(), vec![needs.to_owned()]);
                 return Ok(self.named(Report { verdict, notes, ..Report::default() }));
@@ -272,6 +296,13 @@ pub const EXPERIMENTS: &[Experiment] = &[
         run: Run::Here(dma_engine::figure7),
     },
     Experiment {
+        name: "dma-engine-table1",
+        title: "resources of the DMA engine in RTL, without and with SR-IOV; needs Yosys, a minute",
+        source: "DMA engine (ReConFig'15), Table I",
+        hosts: &[],
+        run: Run::Here(dma_engine::table1),
+    },
+    Experiment {
         name: "dma-engine-beyond",
         title: "the DMA engine with many functions, scattered pages, an IOMMU, small transfers, later generations",
         source: "DMA engine (ReConFig'15), beyond its measurements",
@@ -362,41 +393,41 @@ pub const EXPERIMENTS: &[Experiment] = &[
         hosts: &["ideal"],
         run: Run::Here(nettlp::reads),
     },
-    elsewhere(
+    measured(
         "nettlp-figure7",
-        "read rate of LibTLP by cores",
+        "read rate of LibTLP by cores, on this machine",
         "NetTLP (NSDI'20), Figure 7",
-        "Rates of software depend on this machine and its load, so they do not belong into a report that is equal everywhere. Start `riser nettlp adapter --memory zero:256M --allow 127.0.0.2,all,rw`, then run `riser nettlp perf read --threads N --len BYTES -r 127.0.0.1 -l 127.0.0.2`. The paper: the rate grows with the cores, to approximately 3.6 Gb/s (§5.1).",
+        nettlp::reads_by_cores,
     ),
-    elsewhere(
+    measured(
         "nettlp-figure8",
-        "read rate of LibTLP by size",
+        "read rate of LibTLP by size, on this machine",
         "NetTLP (NSDI'20), Figure 8",
-        "Rates of software depend on this machine and its load, so they do not belong into a report that is equal everywhere. Start `riser nettlp adapter --memory zero:256M --allow 127.0.0.2,all,rw`, then run `riser nettlp perf read --len BYTES --scheme paper --tags 0-47 --outstanding 16 -r 127.0.0.1 -l 127.0.0.2`. The paper: a saw-tooth with teeth at multiples of 512 B, and small ones at 256 B (§5.1). docs/nettlp-speed.md says why the teeth of a session are deeper.",
+        nettlp::reads_by_size,
     ),
-    elsewhere(
+    measured(
         "nettlp-figure9",
-        "read latency of LibTLP",
+        "read latency of LibTLP, on this machine",
         "NetTLP (NSDI'20), Figure 9",
-        "Rates of software depend on this machine and its load, so they do not belong into a report that is equal everywhere. Start `riser nettlp adapter --memory zero:256M --allow 127.0.0.2,all,rw`, then run `riser nettlp perf read --outstanding 1 --len 1024 --count 10000 -r 127.0.0.1 -l 127.0.0.2`. The paper: 99 % below 27 us, at most 45 us with 1024 B (§5.1).",
+        nettlp::latencies,
     ),
-    elsewhere(
+    measured(
         "nettlp-figure10",
-        "write rate of LibTLP by cores",
+        "write rate of LibTLP by cores, on this machine",
         "NetTLP (NSDI'20), Figure 10",
-        "Rates of software depend on this machine and its load, so they do not belong into a report that is equal everywhere. Start `riser nettlp adapter --memory zero:256M --allow 127.0.0.2,all,rw`, then run `riser nettlp perf write --threads N --len 256 -r 127.0.0.1 -l 127.0.0.2`. The paper prints no number.",
+        nettlp::writes_by_cores,
     ),
-    elsewhere(
+    measured(
         "nettlp-figure11",
-        "read rate of pcie-bench from a memory in software",
+        "read rate of pcie-bench from a memory in software, on this machine",
         "NetTLP (NSDI'20), Figure 11",
-        "Needs device software in real time: a lab with a `nettlp-adapter` and a `pcie-bench` whose `address` is the adapter's BAR 4, and `riser nettlp psmem`. The paper: a saw-tooth, at most approximately 4.7 Gb/s (§5.2).",
+        nettlp::psmem_reads,
     ),
-    elsewhere(
+    measured(
         "nettlp-table2",
-        "read latency of pcie-bench from a memory in software",
+        "read latency of pcie-bench from a memory in software, on this machine",
         "NetTLP (NSDI'20), Table 2",
-        "Needs device software in real time, as nettlp-figure11. The paper's medians: 17.3, 18.8, 20.1 and 18.6 us for 256, 512, 1024 and 2048 B.",
+        nettlp::psmem_latencies,
     ),
     elsewhere(
         "nettlp-figure14",
@@ -404,23 +435,17 @@ pub const EXPERIMENTS: &[Experiment] = &[
         "NetTLP (NSDI'20), Figure 14",
         "Needs the authors' captures, which have no licence and are not in riser: `riser trace FILE --stats` prints the tags. The paper: 0 to 15 (X520, P4600), 24 to 249 (XL710), 0 to 63 (PM1725a).",
     ),
-    elsewhere(
+    measured(
         "nettlp-figure15",
-        "TLPs of a NIC in software",
+        "TLPs of a NIC in software, over this machine's loopback",
         "NetTLP (NSDI'20), Figure 15",
-        "Needs two programs: `riser nettlp adapter labs/nettlp/station.toml --allow 127.0.0.2,all,rw` and `riser nettlp snic`. `riser trace` prints the TLPs of a capture. The figure has no number.",
+        nettlp::nic_tlps,
     ),
     elsewhere(
         "nettlp-figure16",
         "processes in the memory of another host",
         "NetTLP (NSDI'20), Figure 16",
         "Needs a guest under QEMU, whose memory `riser nettlp ps` and `riser nettlp codedump` read (docs/introspection.md). The figure has no number.",
-    ),
-    elsewhere(
-        "dma-engine-table1",
-        "resources of the DMA engine in an FPGA",
-        "DMA engine (ReConFig'15), Table I",
-        "Needs Yosys: `make -C rtl/dma_engine synth`, before place and route. The paper's DMA logic: 5,141 LUTs, 5,320 FFs, 8 block RAMs. Its share of an SR-IOV design (9,171 and 9,238 LUTs without and with SR-IOV) includes a block of the vendor, whose resources riser does not have.",
     ),
     Experiment {
         name: "beyond",
@@ -447,6 +472,50 @@ const fn elsewhere(
 ) -> Experiment {
     Experiment { name, title, source, hosts: &[], run: Run::Elsewhere(needs) }
 }
+
+/// Returns a figure of software that is measured on this machine.
+const fn measured(
+    name: &'static str,
+    title: &'static str,
+    source: &'static str,
+    run: fn(&Effort) -> Result<Report, PaperError>,
+) -> Experiment {
+    Experiment { name, title, source, hosts: &[], run: Run::Measured(run) }
+}
+
+/// Runs all experiments on up to `jobs` threads, then measures software on this machine, one experiment after the other. Calls `progress`
+/// with each experiment that has ended. An experiment without a result has a report with the reason.
+pub fn run_all(effort: &Effort, jobs: usize, mut progress: impl FnMut(&Experiment)) -> Vec<Report> {
+    let run = |n: usize| {
+        let experiment: &Experiment = &EXPERIMENTS[n];
+        experiment.run(effort).unwrap_or_else(|why| experiment.not_run(&why))
+    };
+    let is_live = |n: &usize| matches!(EXPERIMENTS[*n].run, Run::Measured(_));
+    let (live, mut alike): (Vec<usize>, Vec<usize>) = (0..EXPERIMENTS.len()).partition(is_live);
+    // The longest ones first, so that no thread waits for them at the end.
+    alike.sort_by_key(|&n| !LONGEST.contains(&EXPERIMENTS[n].name));
+    let mut reports: Vec<(usize, Report)> = Vec::new();
+    let mut take = |n: usize, report| {
+        progress(&EXPERIMENTS[n]);
+        reports.push((n, report));
+    };
+    let taken = for_each(
+        alike.len(),
+        jobs,
+        |at| run(alike[at]),
+        |at, report| {
+            take(alike[at], report);
+            Ok::<(), Infallible>(())
+        },
+    );
+    let Ok(()) = taken;
+    live.into_iter().for_each(|n| take(n, run(n)));
+    reports.sort_by_key(|(n, _)| *n);
+    reports.into_iter().map(|(_, report)| report).collect()
+}
+
+/// Experiments that take minutes.
+const LONGEST: [&str; 2] = ["chipyard-rtl-table2", "dma-engine-table1"];
 
 /// Returns all experiments, by paper: each paper and its experiments, in the order of [`EXPERIMENTS`].
 pub fn by_paper() -> Vec<(&'static str, Vec<&'static Experiment>)> {

@@ -1,5 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! NetTLP (NSDI'20): the cost of its encapsulation, and reads between devices through a switch and through a root complex.
+//! NetTLP (NSDI'20): the cost of its encapsulation, and reads between devices through a switch and through a root complex. Figures
+//! of its software are measured on this machine, over UDP:
+//!
+//! - [`libtlp`]: device software reads and writes memory of an adapter's host;
+//! - [`psmem`]: a card reads the memory of device software; [`simple_nic`]: a NIC in software;
+//! - [`served`]: a lab behind an adapter; [`loopback`]: addresses.
+
+mod libtlp;
+mod loopback;
+mod psmem;
+mod served;
+mod simple_nic;
+
+pub(super) use libtlp::{latencies, reads_by_cores, reads_by_size, writes_by_cores};
+pub(super) use psmem::{reads as psmem_reads, table2 as psmem_latencies};
+pub(super) use simple_nic::tlps as nic_tlps;
 
 use super::published;
 use super::report::Report;

@@ -71,6 +71,15 @@ pub(super) fn nettlp(figure: &str) -> Result<Numbers, PaperError> {
     numbers("nettlp.toml", include_str!("../../data/papers/nettlp.toml"), figure)
 }
 
+/// Returns the numbers of a table of the DMA engine (ReConFig'15).
+///
+/// # Errors
+/// The paper prints no numbers for this table.
+pub(super) fn dma_engine(table: &str) -> Result<Numbers, PaperError> {
+    let name = "dma-engine-measured.toml";
+    numbers(name, include_str!("../../data/papers/dma-engine-measured.toml"), table)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,6 +17,8 @@ pub struct Report {
     pub source: &'static str,
     /// Weakest basis of its host profiles' figures. The notes give the basis of the devices.
     pub basis: Option<Basis>,
+    /// True if software was measured on this machine, so that results differ from run to run.
+    pub is_measured_here: bool,
     /// Comparison with the paper.
     pub verdict: Verdict,
     /// Lab files with varied settings, relative to the project.
@@ -28,4 +30,12 @@ pub struct Report {
     /// A chart of the same values, if there is one.
     #[serde(skip)]
     pub chart: Option<Chart>,
+}
+
+impl Report {
+    /// Returns the verdict in one line; `None` if nothing is compared.
+    pub fn line(&self) -> Option<String> {
+        let line = self.verdict.line()?;
+        Some(if self.is_measured_here { format!("on this machine: {line}") } else { line })
+    }
 }

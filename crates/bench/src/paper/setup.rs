@@ -71,7 +71,7 @@ impl Setup {
         let table = self.table.as_ref().map_err(|e| self.failed(e))?;
         let text = toml::to_string(table).map_err(|e| self.failed(e))?;
         let path = Path::new(self.path);
-        lab::parse_in(&devices::models(), path, &text, Folder::of(path))
+        lab::parse_in(&worlds::models(), path, &text, Folder::of(path))
             .map_err(|e| PaperError::Lab(e.to_string()))
     }
 

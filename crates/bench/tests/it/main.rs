@@ -13,6 +13,7 @@ mod fit;
 mod host_modes;
 mod own_model;
 mod papers;
+mod papers_live;
 mod seeds;
 mod steady;
 mod suite;

@@ -250,6 +250,29 @@ fn key_closes_unauthenticated_ports() {
 
 const LAB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/nettlp/host.toml");
 
+const TWO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/nettlp/two.toml");
+
+/// Both adapters of a lab answer, each at its address.
+#[test]
+fn serves_both_adapters_of_a_lab() {
+    let (local, first, second) = ("127.13.60.24", "127.13.60.22", "127.13.60.23");
+    let rule = format!("{local},all,rw");
+    let args = [TWO, "--listen", first, "--listen", second, "--allow", &rule, "--json"];
+    let (adapter, said) = Adapter::start(&args);
+    assert!(said.contains("slot first") && said.contains(first), "{said}");
+    for remote in [first, second] {
+        riser_ok(&["nettlp", "read", "0x100000", "16", "-r", remote, "-l", local, "--scheme", "tagged"]);
+    }
+    let (code, out) = adapter.end("TERM");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(code, Some(0), "{report}");
+    for (n, (slot, address)) in [("slot first", first), ("slot second", second)].into_iter().enumerate() {
+        let served = &report["adapters"][n];
+        assert_eq!((&served["slot"], &served["listen"]), (&slot.into(), &address.into()));
+        assert_eq!(served["peers"][0]["reads"], 1, "{served}");
+    }
+}
+
 #[test]
 fn rejects_labs_and_memory_it_cannot_serve() {
     let allow = ["--allow", "127.13.60.9,all,r"];
@@ -289,6 +312,21 @@ fn rejects_labs_and_memory_it_cannot_serve() {
             "--device-peer needs a lab",
         ),
         (&["--memory", "zero:1M", "--force", allow[0], allow[1]], 2, "expected with --memory: --write-back"),
+        (
+            &[
+                "--memory",
+                "zero:1M",
+                "--listen",
+                "127.13.60.20",
+                "--listen",
+                "127.13.60.21",
+                allow[0],
+                allow[1],
+            ],
+            2,
+            "2 addresses for one adapter",
+        ),
+        (&[TWO, allow[0], allow[1]], 2, "--listen: given 1 times, expected once for each adapter"),
         (&[LAB, "--write-back", allow[0], allow[1]], 2, "--write-back needs --memory"),
         (&[LAB, "--bus", "1b:00.0", allow[0], allow[1]], 2, "--bus needs --memory"),
         (&[LAB, "--rcb", "64", allow[0], allow[1]], 2, "--rcb needs --memory"),

@@ -7,7 +7,7 @@ use crate::completer::Full;
 use crate::dropped::Drops;
 use crate::wire::messaging::{Reply, Request};
 use capture::encap::PORT_SESSION;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use tlp::rules::{Head, Refusal};
 use tlp::{Prefixes, Repr, Tag, Time};
 
@@ -83,6 +83,12 @@ pub trait Backend {
     /// (`PCIe 5.0 §2.2.7`), but LibTLP does. If the function returns false, the adapter refuses them with UR.
     fn reads_across_4k(&self) -> bool {
         false
+    }
+
+    /// Returns the peer that serves the host's requests, if the backend chooses it instead of
+    /// [`Settings::device`](super::Settings::device). Only a peer with a rule is used.
+    fn device(&self) -> Option<IpAddr> {
+        None
     }
 
     /// Returns the reasons why the backend refused TLPs, one reason of each kind.

@@ -164,6 +164,7 @@ impl<B: Backend> Adapter<B> {
 
     /// Sends what is due at `now`.
     pub fn advance(&mut self, now: Time, out: &mut dyn Datagrams) {
+        self.follow_backend();
         let (tally, device, scheme) = (&mut self.tally, self.device, self.settings.scheme);
         let mut egress = Egress { now, datagrams: out, tally, device, scheme };
         self.backend.advance(now, &mut egress);
@@ -276,6 +277,14 @@ impl<B: Backend> Adapter<B> {
         }
     }
 
+    /// Sends the host's requests to the peer that the backend chooses, if it chooses one.
+    fn follow_backend(&mut self) {
+        let Some(address) = self.backend.device().map(|address| address.to_canonical()) else { return };
+        if self.device.is_none_or(|device| device.address != address) {
+            self.device = self.settings.allow.peer(address).map(|_| Device { address, session: None });
+        }
+    }
+
     fn tlp(
         &mut self,
         now: Time,
@@ -284,6 +293,7 @@ impl<B: Backend> Adapter<B> {
         incoming: &Incoming<'_>,
         out: &mut dyn Datagrams,
     ) -> Result<(), Full> {
+        self.follow_backend();
         let (tally, device, scheme) = (&mut self.tally, self.device, self.settings.scheme);
         let mut egress = Egress { now, datagrams: out, tally, device, scheme };
         let Incoming { repr, prefixes, data, rest, .. } = incoming;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The adapter's own registers. Writes only change the values that later reads return. They do not change where
-//! datagrams are sent.
+//! The adapter's own registers. Writes change the values that later reads return. A backend may send the host's requests to the
+//! address of the peer.
 
 use crate::wire::registers as wire;
 use capture::encap::{PORT_DEVICE, PORT_HOST};

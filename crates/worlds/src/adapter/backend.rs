@@ -12,6 +12,7 @@ use nettlp::wire::messaging::{Reply, Request};
 use session::Session;
 use session::external::{Clock, Driver, Handle, Lag, RecordSize, RecordedLab};
 use std::io;
+use std::net::IpAddr;
 use std::ops::DerefMut;
 use thiserror::Error;
 use tlp::completion::transaction_value;
@@ -64,6 +65,21 @@ impl AdapterPlace {
     pub fn of(driver: &Driver) -> Result<AdapterPlace, NoAdapter> {
         let handle = driver.handle().ok_or(NoAdapter)?;
         Ok(AdapterPlace { handle, arrival: None, blocked: Vec::new() })
+    }
+
+    /// Returns the adapter in the place `name` of the lab of `driver`, such as `slot near`.
+    ///
+    /// # Errors
+    /// The place has no adapter.
+    pub fn named(driver: &Driver, name: &str) -> Result<AdapterPlace, NoAdapter> {
+        let handle = driver.handle_named(name).ok_or(NoAdapter)?;
+        Ok(AdapterPlace { handle, arrival: None, blocked: Vec::new() })
+    }
+
+    /// Sends completions of up to `mps` bytes to peers, whatever the Max_Payload_Size of the slot's path, because they cross no
+    /// link.
+    pub fn answer_in(&self, mps: Mps) {
+        self.handle.place.bridge.borrow_mut().mps = mps;
     }
 
     /// Returns whether TLPs wait to be sent to peers.
@@ -123,7 +139,7 @@ impl LabBackend {
     /// Sends completions of up to `mps` bytes to peers, whatever the Max_Payload_Size of the slot's path, because they cross no
     /// link.
     pub fn answer_in(&mut self, mps: Mps) {
-        self.place.handle.place.bridge.borrow_mut().mps = mps;
+        self.place.answer_in(mps);
     }
 
     /// Returns the driver of the lab.
@@ -259,6 +275,11 @@ impl<D: DerefMut<Target = Driver>> Backend for LabBackend<D> {
 
     fn reads_across_4k(&self) -> bool {
         true
+    }
+
+    fn device(&self) -> Option<IpAddr> {
+        let slot = self.slot();
+        slot.peer_by_register.then(|| slot.bridge.borrow().registers.peer_ip.into())
     }
 
     fn handle(&mut self, now: Time, tlp: &Received<'_>, out: &mut dyn Outbox) -> Result<(), Full> {

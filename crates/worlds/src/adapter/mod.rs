@@ -28,7 +28,7 @@ pub use egress::MAX_EGRESS_REQUESTS;
 pub use host_side::MAX_HOST_READS;
 pub use schema::NettlpAdapter;
 pub use slot::AdapterSlot;
-pub use uplink::Uplink;
+pub use uplink::{Joined, Uplink, serve_all};
 
 use plug::{Report, Shown, ns};
 use tlp::Time;

@@ -22,6 +22,9 @@ pub struct NettlpAdapter {
     pub vectors: u16,
     /// The host's program for the device software, if the slot's `driver` names no model.
     pub driver: NettlpDriver,
+    /// Whether the register of BAR 0 with the peer's IPv4 address (DW 05h) chooses the peer that serves the host's requests, as in
+    /// the paper's adapter. The peer also needs a rule. The register is zero at first, which means no peer.
+    pub peer_by_register: bool,
     /// Milliseconds after which the driver starts. Default: 200 ms after device software has requested the address of the BAR or
     /// the MSI-X table, and again after each further request.
     #[schemars(range(min = 0, max = 3_600_000))]
@@ -68,6 +71,7 @@ impl Default for NettlpAdapter {
             bar_bytes: 16 << 20,
             vectors: 16,
             driver: NettlpDriver::None,
+            peer_by_register: false,
             start_after_ms: None,
             host_ip: Ipv4Addr::new(192, 0, 2, 1),
             peer_ip: Ipv4Addr::new(192, 0, 2, 2),

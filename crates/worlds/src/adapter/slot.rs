@@ -62,6 +62,8 @@ pub struct AdapterSlot {
     bar: u8,
     /// The driver starts by itself.
     pub(crate) starts_alone: bool,
+    /// The peer's address register chooses the peer that serves the host's requests.
+    pub(crate) peer_by_register: bool,
 }
 
 impl AdapterSlot {
@@ -245,6 +247,7 @@ pub(crate) fn function(
         station: StationReport::default(),
         bar,
         starts_alone: keys.start_after_ms.is_some(),
+        peer_by_register: keys.peer_by_register,
     };
     Ok((FunctionConfig { config, device: Box::new(BridgeDevice(bridge)) }, slot))
 }

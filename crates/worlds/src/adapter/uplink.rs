@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! NetTLP peers of a lab whose host is a machine: the caller's sockets for the adapter in a slot.
+//! NetTLP peers of a lab that also serves machines, or of a lab with several adapters: the caller's sockets for the adapter in a slot.
 
 use super::backend::{AdapterPlace, LabBackend};
 use crate::machine::Transport;
 use nettlp::adapter::{Adapter, Settings};
 use nettlp::carrier::Wait;
-use nettlp::net::AdapterSockets;
+use nettlp::net::{AdapterSockets, Clock};
 use session::external::Driver;
+use std::io;
 use std::os::fd::BorrowedFd;
 use tlp::{Duration, Time};
 
 /// Number of batches that are read from the sockets before the lab continues.
 const BURST: usize = 8;
 
-/// The adapter of a lab that also serves machines, and its sockets.
+/// Longest wait of one turn of [`serve_all`].
+const TURN: Duration = Duration::from_ms(50);
+
+/// An adapter of a lab that other code drives, and its sockets.
 pub struct Uplink {
     sockets: AdapterSockets,
     /// `None` while the adapter is joined with the lab.
@@ -21,7 +25,7 @@ pub struct Uplink {
 }
 
 /// An adapter that is joined with a lab.
-type Joined<'d> = Adapter<LabBackend<&'d mut Driver>>;
+pub type Joined<'d> = Adapter<LabBackend<&'d mut Driver>>;
 
 impl Uplink {
     /// The adapter at `place`, with these sockets.
@@ -29,8 +33,8 @@ impl Uplink {
         Uplink { sockets, adapter: Some(Adapter::new(settings, place)) }
     }
 
-    /// Calls `act` with the adapter while it is joined with the lab.
-    fn join<T>(
+    /// Calls `act` with the adapter while it is joined with the lab. Returns `None` if it is joined already.
+    pub fn join<T>(
         &mut self,
         lab: &mut Driver,
         act: impl FnOnce(&mut Joined<'_>, &mut AdapterSockets) -> T,
@@ -82,4 +86,32 @@ impl Transport for Uplink {
         // Without room, datagrams wait in the sockets.
         self.is(AdapterPlace::has_room).then(|| self.sockets.readable())
     }
+}
+
+/// Serves the adapters of a lab until `go_on` returns false. Calls `go_on` before each turn, at least every 50 ms. With `busy`,
+/// polls the sockets instead of sleeping.
+///
+/// # Errors
+/// Errors of `poll`. Errors of single peers are counted by the sockets.
+pub fn serve_all(
+    lab: &mut Driver,
+    uplinks: &mut [Uplink],
+    clock: Clock,
+    busy: bool,
+    mut go_on: impl FnMut(&Driver) -> bool,
+) -> io::Result<()> {
+    while go_on(lab) {
+        let due = lab.poll_timeout().map_or(TURN, |at| at.since(clock.now()).min(TURN));
+        let longest = if busy { Duration::ZERO } else { due };
+        let longest = std::time::Duration::from_nanos(longest.as_ps() / 1000);
+        let readable = uplinks.iter().filter_map(Transport::interest);
+        guest::net::wait(std::iter::empty(), readable, Some(longest))?;
+        let now = clock.now();
+        for uplink in &mut *uplinks {
+            uplink.take(lab, now);
+        }
+        lab.drain(now, |lab| uplinks.iter_mut().for_each(|uplink| uplink.carry(lab)));
+    }
+    uplinks.iter_mut().for_each(|uplink| uplink.sockets.count_drops());
+    Ok(())
 }

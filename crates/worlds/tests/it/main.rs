@@ -15,4 +15,5 @@ mod rtl_link;
 mod rtl_root;
 mod served;
 mod shipped;
+mod two_adapters;
 mod vmd;

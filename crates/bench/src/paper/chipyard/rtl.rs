@@ -3,6 +3,7 @@
 //! mapped by Yosys. The commands of its Makefile measure; here their results stand next to the paper and the simulation.
 
 use super::super::figures::{self, ResourceTable, Resources};
+use super::super::make::make;
 use super::super::report::Report;
 use super::super::table::{Cell, Chart, Column, Line, Table};
 use super::super::verdict::{Compared, Shape, Verdict};
@@ -10,8 +11,7 @@ use super::super::{Effort, PaperError};
 use super::{BANDWIDTH_LAB, LATENCY_LAB, latency_verdict, varied};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use std::path::Path;
-use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// Folder of the design in a checkout.
 const FOLDER: &str = "rtl/pcie_stack";
@@ -63,26 +63,12 @@ struct BandwidthRow {
     total_gbps: f64,
 }
 
-/// Runs `make` in the folder of the design, and returns its standard output.
-fn make(arguments: &[&str]) -> Result<String, PaperError> {
-    let command = format!("make -C {FOLDER} {}", arguments.join(" "));
-    let failed = |why: String| PaperError::Run(format!("{command}: {why}"));
-    if !Path::new(FOLDER).is_dir() {
-        return Err(failed(format!("no folder {FOLDER} here: run this in a checkout of riser")));
-    }
-    let output = Command::new("make").args(["-s", "-C", FOLDER]).args(arguments).output();
-    let output = output.map_err(|e| failed(e.to_string()))?;
-    if !output.status.success() {
-        let errors = String::from_utf8_lossy(&output.stderr);
-        let last = errors.lines().rfind(|line| !line.starts_with("make")).unwrap_or_default();
-        return Err(failed(format!("{}, {last}", output.status)));
-    }
-    String::from_utf8(output.stdout).map_err(|e| failed(e.to_string()))
-}
-
 /// Reads the rows that a target of the Makefile prints as CSV.
 fn rows<R: DeserializeOwned>(target: &str) -> Result<Vec<R>, PaperError> {
-    let text = make(&[target])?;
+    // Two runs would build the same files.
+    static BUILDS: Mutex<()> = Mutex::new(());
+    let _alone = BUILDS.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = make(FOLDER, &[target])?;
     let rows: Result<_, csv::Error> = csv::Reader::from_reader(text.as_bytes()).deserialize().collect();
     rows.map_err(|e| PaperError::Run(format!("make -C {FOLDER} {target}: {e}")))
 }
@@ -221,7 +207,7 @@ pub(in crate::paper) fn table2(_: &Effort) -> Result<Report, PaperError> {
     let mut sum = Resources::default();
     let mut table = Vec::new();
     for layer in LAYERS {
-        let report = make(&["synth", &format!("TOP={layer}")])?;
+        let report = make(FOLDER, &["synth", &format!("TOP={layer}")])?;
         let (of, path) = resources(&report, layer)?;
         table.push(cells(layer, &of, Cell::whole(path)));
         sum += of;

@@ -6,7 +6,7 @@ use crate::commands::outside::Opened;
 use crate::commands::tap::Tap;
 use crate::commands::words::one_of;
 use crate::failure::Failure;
-use crate::open_files;
+use crate::{open_files, output};
 use devices::ethernet::Cable;
 use nettlp::adapter::Settings;
 use nettlp::allow::{AllowList, Rule};
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use tlp::Bdf;
-use worlds::adapter::{AdapterPlace, Uplink};
+use worlds::adapter::{AdapterPlace, AdapterSlot, Uplink};
 use worlds::machine::{
     AssignedMachine, CableLink, LinkSocket, Transport, VmError, VmHost, VmOptions, host_names,
 };
@@ -239,6 +239,11 @@ impl UplinkArgs {
         let device = listening.device(&allow, self.nettlp_device)?;
         let place =
             AdapterPlace::of(driver).map_err(|why| Failure::Usage(format!("--nettlp-allow: {why}")))?;
+        for slot in driver.handles::<AdapterSlot>().skip(1) {
+            output::note(format_args!(
+                "{slot}: a machine's lab serves one adapter: reads of this one's BAR time out"
+            ));
+        }
         let sockets = AdapterSockets::bind(&options).map_err(Failure::run)?;
         listening.greet("the machine's adapter", &allow, device);
         let settings = Settings { allow, id: Bdf::default(), device, scheme: self.nettlp_scheme.ports() };

@@ -39,7 +39,7 @@ fn series(line: &Line) -> Series {
 /// Page with the verdict, the chart, the notes, the first table, and the comparison with the paper.
 pub(super) fn page(report: &Report) -> Result<FigurePage, Failure> {
     let tables = report.tables.first().into_iter().map(table).chain(compared(report)).collect();
-    Ok(FigurePage { lead: report.verdict.line(), chart: chart(report)?, notes: notes(report), tables })
+    Ok(FigurePage { lead: report.line(), chart: chart(report)?, notes: notes(report), tables })
 }
 
 /// Page with all reports. Each has its verdict, chart, notes, comparison with the paper, and tables.
@@ -48,7 +48,7 @@ pub(super) fn collection(reports: &[Report], summary: String) -> Result<Collecti
         Ok(Section {
             name: report.experiment.to_owned(),
             title: format!("{} ({})", report.title, report.source),
-            lead: report.verdict.line(),
+            lead: report.line(),
             chart: report.chart.as_ref().map(|_| chart(report)).transpose()?,
             notes: notes(report),
             tables: compared(report).chain(report.tables.iter().map(table)).collect(),

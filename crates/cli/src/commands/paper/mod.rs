@@ -7,8 +7,9 @@ use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Outputs, Place};
 use crate::progress;
-use bench::paper::{EXPERIMENTS, Effort, Outcome, Report, Table, by_paper, experiment};
+use bench::paper::{EXPERIMENTS, Effort, Outcome, Report, Table, by_paper, experiment, run_all};
 use serde::Serialize;
+use std::num::NonZero;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
@@ -22,7 +23,7 @@ Each experiment is a lab of labs/papers in which one thing is varied. The output
 notes about both below. Where the paper's shapes and numbers are compared, the first line has the verdict. `all` also reports \
 experiments that cannot run here, which do not count as reproduced.
 
---json prints one object: experiments: [{experiment, title, source, basis (how well the figures of its host profiles are known: measured, fitted or assumed), verdict: {outcome (reproduced, shape-reproduced, not-reproduced, not-compared or not-run), \
+--json prints one object: experiments: [{experiment, title, source, basis (how well the figures of its host profiles are known: measured, fitted or assumed), is_measured_here (of software on this machine, so it differs from run to run), verdict: {outcome (reproduced, shape-reproduced, not-reproduced, not-compared or not-run), \
 shapes: [{kind, paper, riser, reproduced}], numbers: [{what, unit, paper, riser, difference, limit, within}]}, labs, tables: [{title, rows}], notes}]; rows \
 are objects with units in their names. Without NAME, it prints {experiments: [{name, title, source}]}.";
 
@@ -109,17 +110,15 @@ fn list(json: bool) -> Result<(), Failure> {
     })
 }
 
-/// Runs all experiments. If one has no result, its report gives the reason.
+/// Runs all experiments on all cores.
 fn measure_all() -> Vec<Report> {
     let bar = progress::bar("{pos}/{len}, {elapsed}: {msg}");
     bar.set_length(EXPERIMENTS.len() as u64);
-    let measure = |experiment: &bench::paper::Experiment| {
-        bar.set_message(experiment.name);
-        let report = experiment.run(&Effort::default()).unwrap_or_else(|why| experiment.not_run(&why));
+    let jobs = std::thread::available_parallelism().map_or(1, NonZero::get);
+    run_all(&Effort::default(), jobs, |ended| {
+        bar.set_message(ended.name);
         bar.inc(1);
-        report
-    };
-    EXPERIMENTS.iter().map(measure).collect()
+    })
 }
 
 fn measure(name: &str) -> Result<Report, Failure> {
@@ -146,7 +145,7 @@ fn draw_all(html: Option<Place>, reports: &[Report]) -> Result<(), Failure> {
 
 fn show(n: usize, report: &Report) -> Result<(), Failure> {
     let before = if n == 0 { "" } else { "\n" };
-    if let Some(line) = report.verdict.line() {
+    if let Some(line) = report.line() {
         output::text(&format!("{before}{}: {line}", report.experiment))?;
         output::text(&format!("{} ({})", report.title, report.source))?;
     } else {

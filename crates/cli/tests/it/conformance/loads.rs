@@ -4,7 +4,7 @@
 
 use crate::common::has_verilator;
 use crate::conformance::engine_file;
-use devices::dma_engine::{Report, RingOf, Settings, driver};
+use devices::dma_engine::{Directions, Report, RingOf, Settings, driver};
 use fabric::{Limits, Stop};
 use plug::site::NativeCode;
 use plug::{Fault, Model, Needs, Plugged, Shared, Site, Task};
@@ -14,6 +14,7 @@ use session::Session;
 use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
+use tlp::Time;
 
 /// The RTL may take at most this percentage of the model's time, plus a time for each descriptor of all engines together,
 /// because these share one sequencer.
@@ -112,26 +113,30 @@ impl Variant {
             ring: RingOf::Host,
             ..Default::default()
         };
+        let (report, end) = self.run_load(design, &load);
+        let report = report.get();
+        let functions = usize::from(self.vfs) + 1;
+        let last = (0..functions).map(|n| report.elapsed(n, end).as_ps()).max().unwrap();
+        let bits = 8 * u64::from(transfers) * u64::from(size_bytes) * functions as u64;
+        (last, bits as f64 * 1000.0 / last as f64)
+    }
+
+    /// Runs a load to its end. Returns its report, and the time of the end.
+    fn run_load(&self, design: &str, load: &Settings) -> (Shared<Report>, Time) {
         let lanes = self.bits / 32;
         let text = format!(
             "version = 1\nhost.high_memory_mib = 4096\nlink.lanes = {lanes}\n[[slot]]\nname = 'x'\ndevice = 'loaded'\n\
              tags = {}\n[slot.loaded]\ndesign = '{design}'\n[slot.loaded.load]\n{}",
             self.tags,
-            toml::to_string(&load).unwrap()
+            toml::to_string(load).unwrap()
         );
         let models = riser_cli::models().with::<Loaded>();
         let path = Path::new("lab.toml");
         let file =
             lab::parse_in(&models, path, &text, lab::Folder::of(path)).unwrap_or_else(|e| panic!("{e}"));
         let mut lab = Session::with(&file, lab::BuildOptions::native(NativeCode::Allowed)).unwrap();
-        assert_eq!(lab.run(Limits::default()), Stop::Finished, "{design}, {size_bytes} B");
-        let report = REPORT.take();
-        let report = report.get();
-        let functions = usize::from(self.vfs) + 1;
-        let ends: Vec<_> = (0..functions).map(|n| report.elapsed(n, lab.fabric.now()).as_ps()).collect();
-        let last = ends.into_iter().max().unwrap();
-        let bits = 8 * u64::from(transfers) * u64::from(size_bytes) * functions as u64;
-        (last, bits as f64 * 1000.0 / last as f64)
+        assert_eq!(lab.run(Limits::default()), Stop::Finished, "{design}, {} B", load.size_bytes);
+        (REPORT.take(), lab.fabric.now())
     }
 }
 
@@ -155,6 +160,33 @@ fn all_functions_are_busy(variant: &Variant, sizes: &[u32]) {
 }
 
 const SIZES: [u32; 4] = [64, 1024, 4096, 65_536];
+
+/// Descriptors in the device: the driver reads their number from ENGINES, and moves data in each direction alone and in both. The device and the
+/// driver check every byte.
+#[test]
+#[ignore = "of .ci/long rtl"]
+fn descriptors_in_the_device_move_data_in_each_direction() {
+    if !has_verilator() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let variant = Variant { block: "pcie3_7x", vfs: 1, tags: 64, bits: 256 };
+    let design = variant.built(folder.path());
+    for (directions, ways) in [(Directions::D2h, 1), (Directions::H2d, 1), (Directions::Both, 2)] {
+        let load = Settings {
+            vfs: 1,
+            window: 64,
+            transfers: 40,
+            size_bytes: 4096,
+            ring: RingOf::Device,
+            directions,
+            ..Default::default()
+        };
+        let (report, _) = variant.run_load(&design, &load);
+        let moved: Vec<u64> = report.get().functions.iter().map(|function| function.bytes()).collect();
+        assert_eq!(moved, [ways * 40 * 4096; 2], "{directions:?}");
+    }
+}
 
 #[test]
 #[ignore = "of .ci/long rtl"]

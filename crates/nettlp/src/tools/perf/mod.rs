@@ -132,22 +132,32 @@ impl Measurement {
         let begun = Instant::now();
         thread::scope(|scope| {
             let workers = self.workers.into_iter();
-            let threads: Vec<_> = workers.map(|w| scope.spawn(move || w.run(stop, span))).collect();
+            let caller = thread::current();
+            let work = |w: Worker, caller: thread::Thread| {
+                let done = (w.run(stop, span), begun.elapsed());
+                caller.unpark();
+                done
+            };
+            let threads =
+                workers.map(|w| (w, caller.clone())).map(|(w, caller)| scope.spawn(move || work(w, caller)));
+            let threads: Vec<_> = threads.collect();
             while !threads.iter().all(thread::ScopedJoinHandle::is_finished) && !stop.load(Ordering::Relaxed)
             {
                 thread::park_timeout(Duration::from_millis(20));
                 progress(begun.elapsed());
             }
-            let (mut tally, mut error) = (Tally::default(), None);
+            let (mut tally, mut elapsed, mut error) = (Tally::default(), Duration::ZERO, None);
             for thread in threads {
-                let (one, why) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                let ((one, why), took) =
+                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 tally.add(&one);
                 if why.is_some() {
                     stop.store(true, Ordering::Relaxed);
                 }
+                elapsed = elapsed.max(took);
                 error = error.or(why);
             }
-            Measured { tally, elapsed: begun.elapsed(), error }
+            Measured { tally, elapsed, error }
         })
     }
 }

@@ -36,6 +36,7 @@ Examples:
   riser nettlp adapter --memory ram.img --write-back --allow 127.0.0.2,all,rw --json > counted.json
   riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw --capture out/served.pcapng
   riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw --set link.gen=4
+  riser nettlp adapter labs/nettlp/two.toml --listen 127.0.0.1 --listen 127.0.0.3 --allow 127.0.0.2,all,rw
 
 Replaces a NetTLP adapter on an FPGA card, its host, and the driver of that host. LibTLP's programs (dma_read, \
 dma_write, tlpperf, pcie_cfg_read, pcie_cfg_write, process-list) access this memory like the memory of that host.
@@ -50,7 +51,7 @@ Ctrl-C or SIGTERM ends the command; with --write-back it writes the file first. 
   refusals (as in `riser run --json`; absent if no TLP was refused), drops: [{reason, text, count, at_ps, peer, first}] \
   (absent if no datagram was dropped for lack of room or in a session).
 Standard error shows the first refused TLP of each kind at once.
---json of a lab prints one object: listen, seconds, peers, strangers, sockets, lag: {dropped_us, times} with --timing lagging, record: {bytes, left_out} with \
+--json of a lab prints one object: listen, seconds, peers, strangers, sockets (with several adapters, adapters: [{slot, and these}]), lag: {dropped_us, times} with --timing lagging, record: {bytes, left_out} with \
   --record, and lab: what `riser run --json` prints.";
 
 /// Serve NetTLP peers from memory, like an adapter in a host's slot
@@ -69,9 +70,9 @@ pub(crate) struct Args {
     #[arg(long, requires = "memory")]
     write_back: bool,
 
-    /// Address to listen on, IPv4 or IPv6
-    #[arg(long, value_name = "ADDRESS", value_parser = address, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
-    listen: IpAddr,
+    /// Address to listen on, IPv4 or IPv6; for a lab with several adapters, once for each, in the order of their slots
+    #[arg(long, value_name = "ADDRESS", value_parser = address, default_value = "127.0.0.1")]
+    listen: Vec<IpAddr>,
 
     /// Serve PEER within WINDOW, for reads, writes or both; can be given several times. WINDOW is BASE+SIZE, such as 0x40000000+256M, `memory` for all
     /// addresses, `cfg` for configuration space and the adapter's registers, or `all` for both
@@ -108,9 +109,10 @@ pub(crate) struct Args {
     #[arg(long, value_parser = one_of(&TIMINGS))]
     timing: Option<Timing>,
 
-    /// Peer that serves the requests of the lab's host [default: the peer of --allow, if there is only one]
+    /// Peer that serves the requests of the lab's host [default: the peer of --allow, if there is only one]; for several adapters,
+    /// once for each
     #[arg(long = "device-peer", alias = "device", value_name = "PEER", requires = "lab")]
-    device: Option<IpAddr>,
+    device: Vec<IpAddr>,
 
     /// End when the program of the lab's host ends
     #[arg(long, requires = "lab")]
@@ -162,12 +164,23 @@ const TIMINGS: [Word<Timing>; 3] = [
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     args.refuse_idle()?;
     let allow = AllowList::new(args.allow.iter().copied()).map_err(Failure::usage)?;
-    let options = args.listening().options(&allow)?;
+    let options = args.listen.iter().map(|address| args.listening(*address).options(&allow));
+    let options: Vec<AdapterOptions> = options.collect::<Result<_, Failure>>()?;
     let signals = Signals::watch()?;
     match (&args.lab, &args.memory) {
         (Some(lab), _) => LabRun { args: &args, lab, options, allow }.run(models, &signals.end),
-        (None, Some(memory)) => serve_memory(&args, memory, options, allow, &signals),
+        (None, Some(memory)) => serve_memory(&args, memory, only(options)?, allow, &signals),
         (None, None) => Err(Failure::usage("no lab and no memory: expected LAB.toml or --memory")),
+    }
+}
+
+/// Returns the options of the only adapter.
+fn only(options: Vec<AdapterOptions>) -> Result<AdapterOptions, Failure> {
+    match <[AdapterOptions; 1]>::try_from(options) {
+        Ok([only]) => Ok(only),
+        Err(all) => {
+            Err(Failure::usage(format!("--listen: {} addresses for one adapter, expected one", all.len())))
+        }
     }
 }
 
@@ -184,7 +197,8 @@ fn serve_memory(
         return Err(Failure::usage(why));
     }
     let image = Arc::new(args.image(memory)?);
-    let function = Function::new(args.registers()).map_err(Failure::run)?;
+    let listen = options.address;
+    let function = Function::new(args.registers(listen)).map_err(Failure::run)?;
     let served = ServedMemory {
         options,
         settings: Settings { allow, id: args.id(), device: None, scheme: args.scheme.ports() },
@@ -195,8 +209,8 @@ fn serve_memory(
         busy: args.busy_poll,
     };
     let server = MemoryServer::start(&served, args.threads()).map_err(Failure::run)?;
-    args.greet(memory);
-    let served = Served { args, memory, image: &image, start: Instant::now() };
+    args.greet(memory, listen);
+    let served = Served { args, memory, listen, image: &image, start: Instant::now() };
     served.supervise(&server, signals);
     let counters = server.stop();
     let written_back = served.write_back();
@@ -214,6 +228,7 @@ fn serve_memory(
 struct Served<'a> {
     args: &'a Args,
     memory: &'a MemoryName,
+    listen: IpAddr,
     image: &'a Image,
     start: Instant,
 }
@@ -255,11 +270,11 @@ impl Served<'_> {
             MemoryName::Zeroes(_) => None,
             MemoryName::File(path) => Some(path.display().to_string()),
         };
-        let Args { listen, allow, write_back, .. } = self.args;
+        let Args { allow, write_back, .. } = self.args;
         let memory =
             MemoryReport { bytes: self.image.bytes(), file, write_back: *write_back, written_back_bytes };
         AdapterReport::new(
-            *listen,
+            self.listen,
             memory,
             allow,
             counters,
@@ -316,7 +331,7 @@ impl Args {
             ("--threads", self.threads.is_some_and(|threads| threads != 1)),
             ("--report", self.report.is_some()),
         ];
-        let of_labs = [("--device-peer", self.device.is_some()), ("--until-done", self.until_done)];
+        let of_labs = [("--device-peer", !self.device.is_empty()), ("--until-done", self.until_done)];
         let of_labs = [&self.opening.given()[..], &of_labs].concat();
         let idle = |of: &[(&'static str, bool)]| of.iter().find(|(_, given)| *given).map(|(name, _)| *name);
         let why = match (&self.lab, &self.memory) {
@@ -341,10 +356,10 @@ impl Args {
         self.threads.unwrap_or_else(default_threads)
     }
 
-    fn listening(&self) -> Listening<'_> {
+    fn listening(&self, address: IpAddr) -> Listening<'_> {
         Listening {
             prefix: "--",
-            address: self.listen,
+            address,
             rules: &self.allow,
             scheme: self.scheme,
             key: self.key.as_deref(),
@@ -352,9 +367,9 @@ impl Args {
         }
     }
 
-    fn registers(&self) -> Registers {
+    fn registers(&self, listen: IpAddr) -> Registers {
         let mut registers = Registers::new(self.id());
-        if let IpAddr::V4(address) = self.listen {
+        if let IpAddr::V4(address) = listen {
             registers.adapter_ip = address;
         }
         let v4 = |rule: &Rule| if let IpAddr::V4(peer) = rule.peer { Some(peer) } else { None };
@@ -362,19 +377,15 @@ impl Args {
         registers
     }
 
-    fn greet(&self, memory: &MemoryName) {
+    fn greet(&self, memory: &MemoryName, listen: IpAddr) {
         let memory = match memory {
             MemoryName::Zeroes(bytes) => format!("{bytes} bytes of zeroes"),
             MemoryName::File(path) if self.write_back => path.display().to_string(),
             MemoryName::File(path) => format!("{}, read-only,", path.display()),
         };
         let rules: Vec<String> = self.allow.iter().map(Rule::to_string).collect();
-        output::note(format_args!(
-            "serving {memory} at {} to {}; Ctrl-C ends it",
-            self.listen,
-            rules.join(" ")
-        ));
-        if !self.listen.is_loopback() && self.key.is_none() {
+        output::note(format_args!("serving {memory} at {listen} to {}; Ctrl-C ends it", rules.join(" ")));
+        if !listen.is_loopback() && self.key.is_none() {
             output::note(format_args!(
                 "anyone who can send from these addresses has this access: UDP does not authenticate the sender"
             ));

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Figure 11 and Table 2: a benchmark card in a lab reads the memory of device software, over an adapter's BAR4 and UDP.
+
+use super::super::published;
+use super::super::report::Report;
+use super::super::setup::Setup;
+use super::super::table::{Cell, Chart, Column, Line, Table};
+use super::super::verdict::{Shape, Verdict};
+use super::super::{Effort, PaperError};
+use super::libtlp::{by_size, by_size_chart, teeth};
+use super::loopback::{Loopback, failed, machine};
+use super::served::run_served;
+use nettlp::completer::Image;
+use nettlp::psmem::{Psmem, Window, serve};
+use nettlp::tools::{Scheme, Target};
+use plug::transfers::Transfers;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tlp::{Bdf, Mps};
+
+const PATH: &str = "labs/papers/nettlp-psmem.toml";
+const LAB: &str = include_str!("../../../labs/papers/nettlp-psmem.toml");
+/// Address of BAR4, as in the lab.
+const BAR4: u64 = 0x8000_0000;
+/// Bytes of the memory behind BAR4.
+const MEMORY_BYTES: u64 = 1 << 20;
+/// Request sizes of Table 2, in bytes.
+const SIZES: [u32; 4] = [256, 512, 1024, 2048];
+/// Rows of Table 2, with the end of each number's key.
+const ROWS: [&str; 4] = ["min", "median", "max", "stddev"];
+/// Limit of completion timeout range A in us (PCIe 5.0 §7.5.3.15).
+const RANGE_A_US: f64 = 10_000.0;
+
+/// Number of runs after which a failing test is given up.
+const ATTEMPTS: u32 = 10;
+/// Smallest step of the sizes of Figure 11, in bytes. Each point is a run of the lab, so the step is larger than in Figure 8.
+const STEP: u64 = 128;
+
+/// Runs the card's test over the adapter. Returns its transfers. A run fails if a program does not run for the completion timeout of
+/// 50 ms, so failed runs are repeated.
+fn transfers(test: &str, size: u32, count: u64) -> Result<Transfers, PaperError> {
+    let mut result = run_once(test, size, count);
+    for _ in 1..ATTEMPTS {
+        if result.is_ok() {
+            break;
+        }
+        result = run_once(test, size, count);
+    }
+    result
+}
+
+fn run_once(test: &str, size: u32, count: u64) -> Result<Transfers, PaperError> {
+    let at = Loopback::new();
+    let lab = Setup::new(PATH, LAB)
+        .set("slot.0.pcie-bench.test", test)
+        .set("slot.0.pcie-bench.size_bytes", i64::from(size))
+        .set("slot.0.pcie-bench.transfers", count as i64);
+    let image = Arc::new(Image::zeroes(MEMORY_BYTES).map_err(failed)?);
+    let target = Target { remote: at.adapter, local: Some(at.device), scheme: Scheme::Paper, key: None };
+    let mut carrier = target.open(0..=0xf, true).map_err(failed)?;
+    let mps = Mps::new(256).map_err(failed)?;
+    let mut psmem = Psmem::new(Bdf::default(), mps, Window { base: BAR4, image });
+    let device = move |stop: &std::sync::atomic::AtomicBool| {
+        serve(&mut carrier, &mut psmem, false, |_| !stop.load(Ordering::Relaxed)).map_err(failed)
+    };
+    let lab = run_served(lab.build()?, at, device, |lab| lab.host_outcome().is_some())?;
+    if let Some(Err(why)) = lab.host_outcome() {
+        return Err(failed(why));
+    }
+    let measured = lab.session().measured().ok_or_else(|| failed("the lab has no benchmark card"))?;
+    Ok(measured.take())
+}
+
+/// Returns the rate of the card's reads in Gb/s.
+fn gbps(done: &Transfers) -> f64 {
+    let seconds = done.measure_end.since(done.measure_start).as_ps() as f64 / 1e12;
+    done.bytes_read as f64 * 8.0 / seconds / 1e9
+}
+
+/// Figure 11: the rate of the card's reads, by size.
+pub(in super::super) fn reads(effort: &Effort) -> Result<Report, PaperError> {
+    let paper = published::nettlp("figure11")?;
+    let sizes = super::libtlp::sizes(effort.live.step_bytes.max(STEP));
+    let mut points: Vec<(f64, f64)> = sizes.iter().map(|&size| (size as f64, 0.0)).collect();
+    for _ in 0..effort.live.rounds {
+        for (size, (_, rate)) in sizes.iter().zip(&mut points) {
+            *rate = rate.max(gbps(&transfers("BW_RD", *size as u32, effort.live.reads / 10)?));
+        }
+    }
+    let most = points.iter().map(|point| point.1).fold(0.0, f64::max);
+    Ok(Report {
+        verdict: Verdict::of(teeth(&points), paper.compare_all(&[("most", most)])?),
+        labs: vec![PATH],
+        tables: vec![by_size(&points)],
+        notes: vec![machine(), "The card has 24 reads under way, with the paper's tags 0 to 17h. The lab runs in real time, and the times are \
+            those of its clock, which includes the wire, the switch and the adapter's link.".into()],
+        chart: Some(by_size_chart(points)),
+        ..Report::default()
+    })
+}
+
+/// Values of a row of Table 2, in us.
+struct Latencies {
+    values: [f64; 4],
+    cdf: Vec<(f64, f64)>,
+}
+
+impl Latencies {
+    fn of(transfers: Transfers) -> Latencies {
+        let mut us: Vec<f64> = transfers.latencies_ps.iter().map(|ps| *ps as f64 / 1e6).collect();
+        us.sort_by(f64::total_cmp);
+        let count = us.len().max(1) as f64;
+        let at = |share: f64| us.get((share * (count - 1.0)) as usize).copied().unwrap_or(f64::NAN);
+        let mean = us.iter().sum::<f64>() / count;
+        let spread = us.iter().map(|of| (of - mean) * (of - mean)).sum::<f64>() / count;
+        let cdf = (1..=100).map(|n| f64::from(n) - 0.5).map(|percent| (at(percent / 100.0), percent));
+        Latencies { values: [at(0.0), at(0.5), at(1.0), spread.sqrt()], cdf: cdf.collect() }
+    }
+}
+
+const TABLE2: &[Column] = &[
+    Column { key: "size_bytes", head: "request B" },
+    Column { key: "min_us", head: "min us" },
+    Column { key: "median_us", head: "median us" },
+    Column { key: "max_us", head: "max us" },
+    Column { key: "stddev_us", head: "stddev us" },
+];
+
+/// Table 2: the latency of the card's reads.
+pub(in super::super) fn table2(effort: &Effort) -> Result<Report, PaperError> {
+    let paper = published::nettlp("table2")?;
+    let (mut numbers, mut rows, mut lines, mut within) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for size in SIZES {
+        let Latencies { values, cdf } = Latencies::of(transfers("LAT_RD", size, effort.live.reads)?);
+        for (row, value) in ROWS.iter().zip(values) {
+            numbers.push(paper.compare(&format!("{row}_{size}"), value)?);
+        }
+        within.push((RANGE_A_US, values[2]));
+        let cells = values.map(|value| Cell::Number(value, 3));
+        rows.push([Cell::whole(size)].into_iter().chain(cells).collect());
+        lines.push(Line::riser(format!("{size} B"), cdf));
+    }
+    let shape = Shape::above("all reads end within completion timeout range A", &within);
+    Ok(Report {
+        verdict: Verdict::of(vec![shape], numbers),
+        labs: vec![PATH],
+        tables: vec![Table {
+            title: format!("Latency of {} reads, one at a time", effort.live.reads),
+            columns: TABLE2,
+            rows,
+        }],
+        notes: vec![machine()],
+        chart: Some(Chart { x: "latency (us)", y: "share of reads (%)", lines }),
+        ..Report::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_have_their_quantiles_and_spread() {
+        let transfers = Transfers {
+            latencies_ps: [3, 1, 2, 10].map(|us| us * 1_000_000).to_vec(),
+            ..Transfers::default()
+        };
+        let Latencies { values, cdf } = Latencies::of(transfers);
+        assert_eq!((values[0], values[1], values[2]), (1.0, 2.0, 10.0));
+        assert!((values[3] - 12.5_f64.sqrt()).abs() < 1e-9, "{values:?}");
+        assert_eq!((cdf.len(), cdf[0], cdf[99]), (100, (1.0, 0.5), (3.0, 99.5)));
+    }
+}
