@@ -287,7 +287,8 @@ module pcie_phy_tx_packer #(
             b_eds[i] <= BLOCKS != 0 && a_eds && last_lane == LANE'(i);
             // PAD up to the end of the symbol time in which the frame ended.
             b_pad[i] <= BLOCKS == 0 && !a_set && (idle_lane & LANE'(TIME - 1)) != '0
-                && (LANE'(i) | LANE'(TIME - 1)) == (idle_lane | LANE'(TIME - 1)) && LANE'(i) >= idle_lane;
+                && (LANE'(i) | LANE'(TIME - 1)) == (idle_lane | LANE'(TIME - 1)) && LANE'(i) >= idle_lane
+                && N'(LANE'(i) - LANE'(a_place)) >= a_data_n;
         end
         for (int k = 0; k < SYMBOLS; k++)
             if (!a_set) b_symbols[9*k+:9] <= '0;

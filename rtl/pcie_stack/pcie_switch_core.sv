@@ -414,4 +414,8 @@ module pcie_switch_core #(
     );
     logic unused;
     assign unused = &{select_function, config_write, config_word, config_be, config_data, type_0, config_target, functions, taken};
+
+`ifdef PROVE_SWITCH
+`include "switch_properties.svh"
+`endif
 endmodule
