@@ -4,7 +4,7 @@
 # Runs the steps of `synth_xilinx -nowidelut -family FAMILY` of Yosys, but maps to LUTs by `abc LUTS`. FAMILY is xcup and LUTS is `-lut 6` unless they are
 # set: each LUT counts as one, as in the report. The command's own weights, LUTS="-luts 2:2,3,6:5", prefer many small LUTs, and wide multiplexers
 # (MUXF7 and up) cost LUTs in the XORs of the CRCs. Modules are counted without those in them. The last row is the flattened design, in which Yosys
-# shares logic across modules. LUT of memories are distributed RAM. The path is the number of cells between registers by `ltp`: LUTs and carry
+# shares logic across modules. LUT of memories are distributed RAM and shift registers. The path is the number of cells between registers by `ltp`: LUTs and carry
 # chains, 8 bits a cell; memories end a path.
 set -eu
 cd "$(dirname "$0")/.."
@@ -39,6 +39,7 @@ row() { # NAME FILE: the cells of the last module in FILE
         $1 ~ /^RAM128X1[SD]$/ { ram += ($1 ~ /D/ ? 4 : 2) * $2 }
         $1 ~ /^RAM256X1[SD]$/ { ram += ($1 ~ /D/ ? 8 : 4) * $2 }
         $1 ~ /^RAM512X1S$/ { ram += 8 * $2 }
+        $1 ~ /^SRL(16|C32)E$/ { ram += $2 }
         $1 ~ /^RAMB36/ { bram += $2 }
         $1 ~ /^RAMB18/ { bram += $2 / 2 }
         END { printf "| %s | %d | %d | %d | %g |\n", name, logic, ram, ff, bram }' "$2"
