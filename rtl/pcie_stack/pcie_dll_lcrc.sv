@@ -16,6 +16,7 @@ module pcie_dll_lcrc #(
 );
     `include "pcie_crc.svh"
     localparam int LANES = DATA_WIDTH / 32;
+    localparam int ROWS = 4;  // 4 rows together take the fewest LUTs
     localparam logic [31:0] SEED = lcrc_shift(32'hffff_ffff, SKIPPED, 1'b1);
 
     // Bit i of the next state is the parity of `mixed` under mask i. Mask i is bits DATA_WIDTH * i and up of MASKS.
@@ -31,12 +32,37 @@ module pcie_dll_lcrc #(
     endfunction
     localparam logic [32*DATA_WIDTH-1:0] MASKS = make_masks();
 
+    // The rows of MASKS are taken in groups. A bit of `mixed` has one of 2**ROWS patterns in a group. Bits of one pattern are summed once for all rows.
+    function automatic logic [32*DATA_WIDTH/ROWS*2**ROWS-1:0] make_patterns();
+        logic [DATA_WIDTH-1:0] members;
+        for (int g = 0; g < 32 / ROWS; g++)
+            for (int p = 0; p < 2 ** ROWS; p++) begin
+                members = {DATA_WIDTH{1'b1}};
+                for (int r = 0; r < ROWS; r++) members = members & (MASKS[DATA_WIDTH*(ROWS*g+r)+:DATA_WIDTH] ^ {DATA_WIDTH{(p >> r) % 2 == 0}});
+                make_patterns[DATA_WIDTH*(2**ROWS*g+p)+:DATA_WIDTH] = members;
+            end
+    endfunction
+    localparam logic [32*DATA_WIDTH/ROWS*2**ROWS-1:0] PATTERNS = make_patterns();
+
+    // Patterns with each row.
+    function automatic logic [ROWS*2**ROWS-1:0] make_has_row();
+        for (int r = 0; r < ROWS; r++) for (int p = 0; p < 2 ** ROWS; p++) make_has_row[2**ROWS*r+p] = (p >> r) % 2 == 1;
+    endfunction
+    localparam logic [ROWS*2**ROWS-1:0] HAS_ROW = make_has_row();
+
     logic [DATA_WIDTH-1:0] mixed;
     always_comb begin
         mixed = data;
         mixed[31:0] = data[31:0] ^ (first ? SEED : state);
     end
 
-    always_ff @(posedge clk)
-        if (valid) for (int i = 0; i < 32; i++) state[i] <= ^(mixed & MASKS[DATA_WIDTH*i+:DATA_WIDTH]);
+    function automatic logic [31:0] product(input logic [DATA_WIDTH-1:0] vector);
+        logic [2**ROWS-1:0] sums;  // by pattern, of one group
+        for (int g = 0; g < 32 / ROWS; g++) begin
+            for (int p = 0; p < 2 ** ROWS; p++) sums[p] = p != 0 && ^(vector & PATTERNS[DATA_WIDTH*(2**ROWS*g+p)+:DATA_WIDTH]);
+            for (int r = 0; r < ROWS; r++) product[ROWS*g+r] = ^(sums & HAS_ROW[2**ROWS*r+:2**ROWS]);
+        end
+    endfunction
+
+    always_ff @(posedge clk) if (valid) state <= product(mixed);
 endmodule

@@ -3,7 +3,7 @@
 // first and last double-words of frames. After a framing error it ignores the stream until the next SDS.
 //
 // The length of a token gives the place of the next one. For each double-word that might begin a token, stages 2 and 3 calculate which later
-// double-words of the word begin tokens, and the distance to the first token after the word. Stage 4 selects one of these results, so
+// double-words of the word begin tokens, and the place of the first token after the word. Stage 4 selects one of these results, so
 // the loop from word to word is short. Tokens must begin on a double-word of the stream, also at x1 and x2.
 module pcie_phy_rx_blocks #(
     parameter int LANES = 8,
@@ -40,7 +40,7 @@ module pcie_phy_rx_blocks #(
 );
     `include "pcie_phy.svh"
     localparam int WORDS = 16 / SYMBOLS;
-    localparam int OUT = 11;
+    localparam int OUT = 12;
     localparam int LEVELS = $clog2(D);
     localparam int SPLIT = (LEVELS + 1) / 2;  // merges of stage 2; the rest is in stage 3
 
@@ -85,8 +85,8 @@ module pcie_phy_rx_blocks #(
             a_eds[i] <= word[32*i+:32] == TOKEN_EDS;
             a_stp[i] <= word[32*i+:4] == 4'hf && crc_right[i] && word[32*i+4+:11] >= 11'd5 && word[32*i+4+:11] < 11'd1152;
             a_bad_stp[i] <= word[32*i+:4] == 4'hf && word[32*i+:32] != TOKEN_EDS;
-            // Double-words from the next one to the next token.
-            a_out[OUT*i+:OUT] <= word[32*i+:4] == 4'hf ? word[32*i+4+:11] - 11'd1 : OUT'(word[32*i+:16] == TOKEN_SDP);
+            // Place of the next token, from the end of the word.
+            a_out[OUT*i+:OUT] <= word[32*i+:4] == 4'hf ? OUT'(word[32*i+4+:11]) + OUT'(i - D) : word[32*i+:16] == TOKEN_SDP ? OUT'(i + 2 - D) : OUT'(i + 1 - D);
         end
     end
 

@@ -92,7 +92,9 @@ module pcie_phy_rx_frames #(
     logic [WIDTH-1:0] written, queue_front;
     assign nearly_full = count >= (ADDRESS + 1)'(DEPTH - 2);
     assign write = g_valid && !lossy;
-    assign written = nearly_full ? {{DATA_WIDTH{1'b0}}, DWORDS'(0), DWORDS'(1), DWORDS'(0), DWORDS'(0), DWORDS'(1), 1'b0} : g_word;
+    // The mark has any data.
+    localparam int MARKS = WIDTH - DATA_WIDTH;
+    assign written = {g_word[WIDTH-1:MARKS], nearly_full ? {DWORDS'(0), DWORDS'(1), DWORDS'(0), DWORDS'(0), DWORDS'(1), 1'b0} : g_word[MARKS-1:0]};
     assign event_overflow = write && nearly_full;
     always_ff @(posedge clk)
         if (rst) lossy <= 1'b0;
@@ -245,10 +247,20 @@ module pcie_phy_rx_frames #(
             if (base_here[LANE]) window[2*DATA_WIDTH-1:DATA_WIDTH] <= y_data;
             else window[DATA_WIDTH-1:0] <= y_data;
         end
+    // The first step rotates by half a word and selects the word, one of four sources for each double-word; the others rotate by less.
+    localparam int HALF = DWORDS / 2;
+    logic [DWORDS-1:0] from_high;
     logic [DATA_WIDTH-1:0] picked;
     always_comb begin
-        for (int i = 0; i < DWORDS; i++) picked[32*i+:32] = (LANE'(i) >= LANE'(z_at)) != z_at[LANE] ? window[32*i+:32] : window[32*(i+DWORDS)+:32];
-        for (int k = 0; k < LANE; k++) if (z_at[k]) picked = (picked >> 32 * 2 ** k) | (picked << 32 * (DWORDS - 2 ** k));
+        for (int i = 0; i < DWORDS; i++) from_high[i] = ((LANE'(i) ^ (z_at[LANE-1] ? LANE'(HALF) : '0)) >= LANE'(z_at)) == z_at[LANE];
+        for (int i = 0; i < DWORDS; i++)
+            case ({z_at[LANE-1], from_high[i]})
+                2'b00: picked[32*i+:32] = window[32*i+:32];
+                2'b01: picked[32*i+:32] = window[32*(i+DWORDS)+:32];
+                2'b10: picked[32*i+:32] = window[32*(i^HALF)+:32];
+                default: picked[32*i+:32] = window[32*((i^HALF)+DWORDS)+:32];
+            endcase
+        for (int k = 0; k < LANE - 1; k++) if (z_at[k]) picked = (picked >> 32 * 2 ** k) | (picked << 32 * (DWORDS - 2 ** k));
     end
     always_ff @(posedge clk)
         if (rst) frame_valid <= 1'b0;

@@ -4,7 +4,7 @@
 //
 // The link never waits, so the stream is planned ahead. `slack` is what is planned beyond the word that leaves now. Each cycle plans up to a
 // beat and at least as much as is missing for a word. The place of a frame in the stream is a running sum of lengths,
-// so it is known at once, and the data follow in a pipeline of three stages: tokens, rotation to the place, read-out.
+// so it is known at once, and the data follow in a pipeline of three stages: tokens; rotation to the place, sets and idle; read-out.
 module pcie_phy_tx_packer #(
     parameter int DATA_WIDTH = 256,
     parameter int LANES = 8,
@@ -257,43 +257,56 @@ module pcie_phy_tx_packer #(
     );
     assign stp = {a_data[31:24], crc, a_data[19:16], parity, a_length, 4'hf};
 
+    // The double-words of a frame rotate to their place in stage 3. Sets, EDB, EDS and PAD are added there, because their places are known here.
     logic [36*DWORDS-1:0] assembled, b_lanes, rotated;
+    logic [9*SYMBOLS-1:0] b_symbols;
+    logic [DWORDS-1:0] b_edb, b_eds, b_pad;
     logic [N-1:0] b_n;
-    logic [PLACE-1:0] b_place, idle_place;
-    assign idle_place = a_place + PLACE'(a_data_n);
-    always_comb
-        for (int i = 0; i < DWORDS; i++) begin
-            assembled[36*i+:36] = '0;
-            if (a_set) begin
-                for (int k = 0; k < 4; k++)
-                    {assembled[36*i+32+k], assembled[36*i+8*k+:8]} = symbol_of(a_kind, a_symbol + 4'((4 * i + k) / LANES));
-            end else if (N'(i) < a_data_n) begin
-                assembled[36*i+:36] = {a_last[i], 2'b00, a_first[i], a_data[32*i+:32]};
-                if (BLOCKS != 0 && i == 0 && a_token) begin
-                    if (a_dllp) assembled[15:0] = TOKEN_SDP;
-                    else assembled[31:0] = stp;
-                end
-                if (BLOCKS == 0 && a_fill) assembled[36*i+:36] = {4'b1000, K_EDB, 24'd0};
-            end else if (BLOCKS != 0) begin
-                if (a_edb && N'(i) == a_data_n) assembled[36*i+:32] = TOKEN_EDB;
-                else if (a_eds && N'(i) == a_n - N'(1)) assembled[36*i+:32] = TOKEN_EDS;
-            end else if (TIME > 1) begin
-                // PAD up to the end of the symbol time in which the frame ended.
-                if ((idle_place & PLACE'(TIME - 1)) != '0 && ((a_place + PLACE'(i)) ^ idle_place) < PLACE'(TIME)) assembled[36*i+:36] = {4'b1111, {4{K_PAD}}};
-            end
+    logic [PLACE-1:0] b_place;
+    logic [LANE-1:0] idle_lane, last_lane;
+    assign idle_lane = LANE'(a_place) + LANE'(a_data_n);
+    assign last_lane = LANE'(a_place) + LANE'(a_n) - LANE'(1);
+    always_comb begin
+        for (int i = 0; i < DWORDS; i++) assembled[36*i+:36] = {a_last[i], 2'b00, a_first[i], a_data[32*i+:32]};
+        if (BLOCKS != 0 && a_token) begin
+            if (a_dllp) assembled[15:0] = TOKEN_SDP;
+            else assembled[31:0] = stp;
         end
+        if (BLOCKS == 0 && a_fill) assembled[35:0] = {4'b1000, K_EDB, 24'd0};
+    end
     always_ff @(posedge clk)
         if (rst) b_n <= '0;
         else b_n <= a_n;
     always_ff @(posedge clk) begin
-        b_lanes <= assembled;
+        for (int i = 0; i < DWORDS; i++)
+            if (N'(i) >= a_data_n) b_lanes[36*i+:36] <= '0;
+            else b_lanes[36*i+:36] <= assembled[36*i+:36];
         b_place <= a_place;
+        for (int i = 0; i < DWORDS; i++) begin
+            b_edb[i] <= BLOCKS != 0 && a_edb && idle_lane == LANE'(i);
+            b_eds[i] <= BLOCKS != 0 && a_eds && last_lane == LANE'(i);
+            // PAD up to the end of the symbol time in which the frame ended.
+            b_pad[i] <= BLOCKS == 0 && !a_set && (idle_lane & LANE'(TIME - 1)) != '0
+                && (LANE'(i) | LANE'(TIME - 1)) == (idle_lane | LANE'(TIME - 1)) && LANE'(i) >= idle_lane
+                && N'(LANE'(i) - LANE'(a_place)) >= a_data_n;
+        end
+        for (int k = 0; k < SYMBOLS; k++)
+            if (!a_set) b_symbols[9*k+:9] <= '0;
+            else b_symbols[9*k+:9] <= symbol_of(a_kind, a_symbol + 4'(k));
     end
 
     // ---- stage 3: to the place in the stream ----
     always_comb begin
         rotated = b_lanes;
         for (int k = 0; k < LANE; k++) if (b_place[k]) rotated = (rotated << 36 * 2 ** k) | (rotated >> 36 * (DWORDS - 2 ** k));
+        for (int i = 0; i < DWORDS; i++) begin
+            if (b_edb[i]) rotated[36*i+:32] = rotated[36*i+:32] | TOKEN_EDB;
+            if (b_eds[i]) rotated[36*i+:32] = rotated[36*i+:32] | TOKEN_EDS;
+            if (b_pad[i]) rotated[36*i+:36] = rotated[36*i+:36] | {4'b1111, {4{K_PAD}}};
+            // A set begins at a word.
+            for (int k = 0; k < 4; k++)
+                {rotated[36*i+32+k], rotated[36*i+8*k+:8]} = {rotated[36*i+32+k], rotated[36*i+8*k+:8]} | b_symbols[9*((4*(i%D)+k)/LANES)+:9];
+        end
     end
     logic [72*DWORDS-1:0] stream;
     always_ff @(posedge clk)

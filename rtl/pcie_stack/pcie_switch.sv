@@ -28,7 +28,8 @@ module pcie_switch #(
     parameter logic [7:0] REVISION = 8'h00,
     parameter int LINK_SPEED = 3,
     parameter int LINK_WIDTH = 8,
-    localparam int PORTS = DOWNSTREAM + 1,
+    // An illegal number stops elaboration before it has made many ports.
+    localparam int PORTS = DOWNSTREAM < 1 || DOWNSTREAM > 31 ? 2 : DOWNSTREAM + 1,
     localparam int LANE = DATA_WIDTH > 32 ? $clog2(DATA_WIDTH / 32) : 1
 ) (
     input logic clk,

@@ -16,7 +16,8 @@ module pcie_switch_core #(
     parameter int LINK_SPEED = 3,
     parameter int LINK_WIDTH = 8,
     parameter int COUNTER_WIDTH = 16,
-    localparam int PORTS = DOWNSTREAM + 1,
+    // An illegal number stops elaboration before it has made many ports.
+    localparam int PORTS = DOWNSTREAM < 1 || DOWNSTREAM > 31 ? 2 : DOWNSTREAM + 1,
     localparam int STREAMS = 3 * PORTS,
     localparam int LANE = DATA_WIDTH > 32 ? $clog2(DATA_WIDTH / 32) : 1
 ) (
@@ -413,4 +414,8 @@ module pcie_switch_core #(
     );
     logic unused;
     assign unused = &{select_function, config_write, config_word, config_be, config_data, type_0, config_target, functions, taken};
+
+`ifdef PROVE_SWITCH
+`include "switch_properties.svh"
+`endif
 endmodule

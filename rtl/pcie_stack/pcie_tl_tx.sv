@@ -63,21 +63,20 @@ module pcie_tl_tx #(
     localparam int REGIONS = 4 * NUM_VCS;  // VC above type, of which there are three
 
     // ---- beats into the queues ----
-    logic in_tlp, dropping, relaxed, is_defined;
+    logic in_tlp, dropping, offered_relaxed, relaxed, is_defined;
     logic [1:0] offered_kind, kind;
-    logic [31:0] word;
     logic [11:0] dwords;
-    logic [8:0] credits;
+    logic [8:0] offered_credits, credits;
     pcie_tl_header offered (
         .word(tx_data[31:0]),
-        .is_defined(),
+        .is_defined(is_defined),
         .kind(offered_kind),
         .four(),
         .has_data(),
         .length(),
-        .dwords(),
-        .credits(),
-        .relaxed()
+        .dwords(dwords),
+        .credits(offered_credits),
+        .relaxed(offered_relaxed)
     );
 
     // Only the first beat needs room. If the link goes down within a TLP, its remaining beats are taken and dropped.
@@ -94,7 +93,9 @@ module pcie_tl_tx #(
     logic [LANE-1:0] next_end;
     logic [DATA_WIDTH-1:0] next_data;
     logic [2:0] next_vc;
-    logic [11:0] next_before;  // double-words before this beat
+    logic [11:LANE] next_beat;  // number of this beat in the TLP
+    logic [11:0] last;  // index of the last double-word, by the header
+    logic sendable;
     always_ff @(posedge clk)
         if (rst) begin
             in_tlp <= 1'b0;
@@ -113,26 +114,18 @@ module pcie_tl_tx #(
         next_data <= tx_data;
         if (starts) begin
             next_vc <= tx_vc;
-            word <= tx_data[31:0];
+            kind <= offered_kind;
+            credits <= offered_credits;
+            relaxed <= offered_relaxed;
+            last <= dwords - 12'd1;
+            sendable <= is_defined && dwords <= 12'(MAX_TLP_BYTES / 4) && tc_map[3*tx_data[14:12]+:3] == tx_vc;
         end
-        if (take) next_before <= in_tlp ? next_before + 12'(LANES) : 12'd0;
+        if (take) next_beat <= in_tlp ? next_beat + 1'b1 : '0;
     end
 
-    pcie_tl_header header (
-        .word(word),
-        .is_defined(is_defined),
-        .kind(kind),
-        .four(),
-        .has_data(),
-        .length(),
-        .dwords(dwords),
-        .credits(credits),
-        .relaxed(relaxed)
-    );
-    logic sendable, stores, commits;
-    assign sendable = is_defined && dwords <= 12'(MAX_TLP_BYTES / 4) && tc_map[3*word[14:12]+:3] == next_vc;
-    assign stores = next_valid && sendable && next_before < dwords;
-    assign commits = stores && next_eop && next_before + 12'(next_end) + 12'd1 == dwords;
+    logic stores, commits;
+    assign stores = next_valid && sendable && next_beat <= last[11:LANE];
+    assign commits = stores && next_eop && {next_beat, next_end} == last;
     assign event_refused = next_valid && next_eop && !commits;
 
     // ---- queues, credits and order ----

@@ -326,6 +326,7 @@ impl Fabric {
             self.ports[n].port.start(Time::ZERO);
             self.pump(n);
         }
+        self.await_settling();
         // Links without flow control are up at once.
         self.try_start_host();
     }
@@ -468,7 +469,10 @@ impl Fabric {
     }
 
     fn try_start_host(&mut self) {
-        let waits = |p: &PortState| !p.port.is_active() && self.is_awaited(p.id.link());
+        let waits = |p: &PortState| {
+            let link = p.id.link();
+            (!p.port.is_active() || self.is_settling(link)) && self.is_awaited(link)
+        };
         if !self.ports.iter().any(waits) {
             self.host_started = true;
             for n in 0..self.hosts.len() {

@@ -166,4 +166,25 @@ check rc_nonposted pcie_root_complex_nonposted "$NONPOSTED" "-set DATA_WIDTH 128
 broken pcie_root_complex_nonposted.sv 's/if (!busy\[n\]) begin/if (1) begin/' "an ID is used again while it is outstanding"
 broken pcie_root_complex_nonposted.sv 's/may_issue = slot_found \&\& (!arvalid || arready)/may_issue = slot_found/' "a beat of AR changes while it waits"
 broken pcie_root_complex_nonposted.sv 's/frees = order_pop \&\& o_reads \&\& complete\[o_slot\]/frees = order_pop \&\& o_reads/' "the ID of an abandoned read is free at once"
+
+# The switch: routes of each port and type, then the core without configuration space.
+for port in 0 1; do
+    for stream in 0 1 2; do
+        check "route_$port$stream" route "pcie_switch_route.sv formal/route.sv" "-set PORT $port -set STREAM $stream" PROVE_SWITCH 0
+        case $port$stream in
+            00) broken pcie_switch_route.sv "s/to\\[PORTS-1:1\\] = '1;/to = '1;/" "a broadcast also goes back" ;;
+            01) broken pcie_switch_route.sv "s/if (!type_\\[0\\]) own = number == '0;/if (!type_[0]) begin own = 1; to[1] = 1; end/" "a configuration request of the switch also goes on" ;;
+            12) broken pcie_switch_route.sv 's/n != PORT \&\& claims/claims/;s/PORT == 0 ? claims\[0\] : !claims\[PORT\]/1/' "a completion goes back" ;;
+        esac
+    done
+done
+SWITCH="pcie_dll_counters.sv pcie_switch_completer.sv pcie_switch_egress.sv pcie_switch_messages.sv pcie_switch_route.sv pcie_switch_stream.sv formal/any_switch_config.sv pcie_switch_core.sv"
+check switch pcie_switch_core "$SWITCH" "-set DATA_WIDTH 128 -set COUNTER_WIDTH 2" PROVE_SWITCH "${DEPTH:-8}"
+broken pcie_switch_core.sv "s/assign leaves = forwarded | ended/assign leaves = forwarded/" "a TLP that ends here does not leave"
+broken pcie_switch_core.sv 's/busy | ~room_p/~room_p/' "a broadcast begins while a port is busy"
+broken pcie_switch_core.sv "s/ \&\& !waits\[s\] \&\& tx_room/ \&\& tx_room/" "a completion passes a posted request"
+broken pcie_switch_core.sv "s/ \&\& tx_room\[3\*n+s%3\]//" "a TLP begins without room"
+broken pcie_switch_egress.sv 's/busy ? owner \& present/busy ? present \& (~present + 1)/' "TLPs are mixed at a port"
+broken pcie_switch_route.sv "s/if (n != PORT \&\& claims\[n\]) begin/if (n != PORT \&\& claims[n]) begin claimed[0] = 1;/;s/                    claimed = '0;$//" "a TLP has two destinations"
+broken pcie_switch_stream.sv 's/in_ready = !valid || leaves/in_ready = 1/' "a beat is lost"
 exit $failures

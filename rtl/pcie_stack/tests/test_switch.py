@@ -787,6 +787,8 @@ def test_lspci_decodes_the_configuration_space(tmp_path):
     "parameters, expected",
     [
         (["DOWNSTREAM=0"], "DOWNSTREAM is 0; expected 1 to 31"),
+        (["DOWNSTREAM=32"], "DOWNSTREAM is 32; expected 1 to 31"),
+        (["DOWNSTREAM=100000"], "DOWNSTREAM is 100000; expected 1 to 31"),
         (["DOWNSTREAM=1", "DATA_WIDTH=64"], "DATA_WIDTH is 64; expected 128, 256 or 512"),
         (["DOWNSTREAM=1", "MAX_PAYLOAD=384"], "MAX_PAYLOAD is 384; expected a power of two from 128 to 4096"),
         (["DOWNSTREAM=1", "LINK_SPEED=6"], "LINK_SPEED is 6; expected 1 to 5"),

@@ -234,7 +234,7 @@ impl Fabric {
         if let Some(tap) = &mut self.tap {
             show(tap.as_mut(), sent_at, id, id.side(), frame.as_ref(), in_flight.odd.as_deref());
         }
-        if peer.faults.none() {
+        if !peer.port.rare().intersects(Rare::FAULTS | Rare::FRAMES) {
             peer.push_inbound(in_flight, arrival, &mut self.queue);
         } else if let Some(cut) = peer.send_by_rules(in_flight, frame.as_ref(), arrival, &mut self.queue) {
             self.cut(id.link(), cut);

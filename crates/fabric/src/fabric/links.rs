@@ -12,7 +12,7 @@ use crate::topology::{HostId, LinkChange, LinkConfig, LinkEvent, LinkId, Owner, 
 use crate::wire::InFlight;
 use bitflags::bitflags;
 use config::SlotEvent;
-use link::{Frame, Lost, Notice};
+use link::{Frame, Lost, Notice, Rare};
 use std::collections::BTreeSet;
 use tlp::{Class, Duration, Rate, Time, Width};
 
@@ -250,6 +250,21 @@ impl Fabric {
         let is_soon = |e: &LinkEvent| (self.now..=Time::ZERO + START_PATIENCE).contains(&e.at);
         let comes = |e: &LinkEvent| e.link == link && matches!(e.change, LinkChange::Restore) && is_soon(e);
         held.is_empty() || held == Held::CUT && self.link_events.iter().any(comes)
+    }
+
+    /// Whether `link` may still be in flow-control initialization although both its ports are active: a carrier is active as
+    /// soon as its link is up, and with two of them the fabric does not see DL_Active. The host then waits for
+    /// [`START_PATIENCE`] before its first configuration request, as firmware does that does not read Data Link Layer Link Active.
+    pub(super) fn is_settling(&self, link: LinkId) -> bool {
+        let is_carrier = |index: usize| self.ports[index].port.rare().contains(Rare::FRAMES);
+        self.now < Time::ZERO + START_PATIENCE && self.ends(link).into_iter().all(is_carrier)
+    }
+
+    /// Wakes the hosts when links that are [settling](Self::is_settling) need no more patience.
+    pub(super) fn await_settling(&mut self) {
+        if (0..self.held.len()).any(|n| self.is_settling(LinkId(n as u32))) {
+            self.queue.push(Time::ZERO + START_PATIENCE, Event::Host(HostId::FIRST));
+        }
     }
 
     /// Indices of the ports of `link`, the one towards the root complex first.

@@ -14,6 +14,7 @@ use std::process::Command;
 const HOST: &str = "version = 1\nlimit_us = 20000\n[host]\nroot_complex = \"rtl-root-complex\"\n\
     [host.rtl-root-complex]\ndesign = \"lab/root_link.toml\"\n";
 const SLOT: &str = "[[slot]]\nname = \"device\"\ndevice = \"endpoint-test\"\n";
+const LINK: &str = "data_link = \"rtl-link\"\nrtl-link.design = \"lab/frame_link.toml\"\n";
 const TEST: &str = "[slot.endpoint-test]\nsizes_bytes = [1, 1024, 1025, 9001]\n";
 
 /// Copies the RTL to `folder`, and builds the libraries of these designs.
@@ -86,6 +87,36 @@ fn firmware_and_driver_work_below_rtl_root_complex() {
     // The same run gives the same counters.
     let again = run(folder, &format!("{HOST}{SLOT}{TEST}"));
     assert_eq!(plain.fabric.design_counts(HostId::FIRST), again.fabric.design_counts(HostId::FIRST));
+}
+
+/// Counter `name` of the data link layer at the device.
+fn device_count(session: &Session, name: &str) -> u64 {
+    let counts = session.fabric.slot_counts(0);
+    counts.iter().find(|(counted, _)| *counted == name).map_or(0, |(_, n)| *n)
+}
+
+#[test]
+#[ignore = "of .ci/long stack"]
+fn firmware_and_driver_work_with_rtl_at_both_ends_of_a_link() {
+    if Command::new("verilator").arg("--version").output().is_err() {
+        println!("skipped: no verilator");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    build(folder, &["root_link.toml", "frame_link.toml"]);
+    let plain = run(folder, &format!("{HOST}{SLOT}{LINK}{TEST}"));
+    let received = count(&plain, "rtl_tlps_received");
+    assert!(received > 400, "{received}");
+    for name in ["rtl_bad_lcrc", "rtl_replays"] {
+        assert_eq!([count(&plain, name), device_count(&plain, name)], [0, 0], "{name}");
+    }
+
+    // Bit errors: the RTL at each end finds damaged TLPs and sends its own again.
+    let errors = run(folder, &format!("{HOST}[link]\nbit_error_rate = 2e-5\n{SLOT}{LINK}{TEST}"));
+    for name in ["rtl_bad_lcrc", "rtl_replays"] {
+        assert!(count(&errors, name) > 0 && device_count(&errors, name) > 0, "{name}");
+    }
 }
 
 #[test]
