@@ -35,7 +35,7 @@ def model(name, seed):
     """A root complex of a build, or one joined with the layers below it."""
     if name in STACKS:
         return Model("pcie_root_stack", f"root_complex/{name}", STACKS[name], ["pcie_*.sv*"], seed)
-    sources = ["pcie_root_complex*.sv*", "pcie_packetizer*.sv*"]
+    sources = ["pcie_root_complex*.sv*", "pcie_packetizer*.sv*", "pcie_a*.sv"]
     return Model("pcie_root_complex", f"root_complex/{name}", BUILDS[name], sources, seed)
 
 
