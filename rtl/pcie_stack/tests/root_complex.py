@@ -155,10 +155,19 @@ class Bench:
 
     def __init__(self, name, seed=1, stalls=0.0):
         self.name = name
-        self.dice = random.Random(seed)
-        self.stalls = stalls
         self.model = self.build(name, seed)
         self.values = self.model.values
+        self.start(seed, stalls)
+        self.values.update(rst=1, link_speed=3, link_width=8)
+        for _ in range(4):
+            self.model.tick()
+        self.values["rst"] = 0
+        self.connect()
+
+    def start(self, seed, stalls):
+        """Nothing is in progress anywhere."""
+        self.dice = random.Random(seed)
+        self.stalls = stalls
         self.memory = Memory(random.Random(seed + 1))
         self.checkers = [AxiChecker("s_axi_", False), AxiChecker("m_axi_", True)]
         self.cycle = 0
@@ -174,11 +183,6 @@ class Bench:
         self.pulses = 0
         self.system_errors = 0
         self.later = []
-        self.values.update(rst=1, link_speed=3, link_width=8)
-        for _ in range(4):
-            self.model.tick()
-        self.values["rst"] = 0
-        self.connect()
         self.offered = dict.fromkeys(["s_axi_aw", "s_axi_w", "s_axi_ar", "m_axi_b", "m_axi_r", "rx_p", "rx_np", "rx_cpl"], False)
         self.reading = None
 
