@@ -415,4 +415,8 @@ module pcie_endpoint_read #(
         errors[ERROR_UNSUPPORTED] = header_last && status == STATUS_UR && !(is_config && poisoned);
         errors[ERROR_ABORT] = header_last && status == STATUS_CA;
     end
+
+`ifdef PROVE_ENDPOINT
+`include "endpoint_read_properties.svh"
+`endif
 endmodule

@@ -295,4 +295,8 @@ module pcie_endpoint_write #(
         errors[ERROR_UNSUPPORTED] = events[EVENT_POSTED_UR];
         errors[ERROR_POISONED] = events[EVENT_POSTED_POISONED];
     end
+
+`ifdef PROVE_ENDPOINT
+`include "endpoint_write_properties.svh"
+`endif
 endmodule

@@ -166,4 +166,20 @@ check rc_nonposted pcie_root_complex_nonposted "$NONPOSTED" "-set DATA_WIDTH 128
 broken pcie_root_complex_nonposted.sv 's/if (!busy\[n\]) begin/if (1) begin/' "an ID is used again while it is outstanding"
 broken pcie_root_complex_nonposted.sv 's/may_issue = slot_found \&\& (!arvalid || arready)/may_issue = slot_found/' "a beat of AR changes while it waits"
 broken pcie_root_complex_nonposted.sv 's/frees = order_pop \&\& o_reads \&\& complete\[o_slot\]/frees = order_pop \&\& o_reads/' "the ID of an abandoned read is free at once"
+
+# The endpoint: channels of the AXI port to the peripheral.
+EP_WRITE="pcie_endpoint_piece.sv pcie_endpoint_write.sv"
+check ep_write pcie_endpoint_write "$EP_WRITE" "-set DATA_WIDTH 128 -set MAX_PAYLOAD 128 -set BUS_WIDTH 32" PROVE_ENDPOINT "${EP_DEPTH:-12}"
+broken pcie_endpoint_write.sv 's/beat_valid \&\& (!wvalid || wready) \&\& !gives_up/beat_valid \&\& !gives_up/' "a beat of W changes while it waits"
+broken pcie_endpoint_write.sv "s/ \&\& (!awvalid || awready) \&\& w_left/ \&\& w_left/" "a beat of AW changes while it waits"
+broken pcie_endpoint_write.sv "s/wlast <= w_left == 8'd1/wlast <= w_left <= 8'd2/" "WLAST comes a beat early"
+broken pcie_endpoint_write.sv "s/fills = stalled \&\& w_left != '0/fills = stalled/" "a bus that was given up gets too many beats"
+broken pcie_endpoint_piece.sv "s/ \&\& (word \& 10'(2 \*\* n - 1)) == '0)/)/" "an access is not aligned to its size"
+
+EP_READ="pcie_packetizer_fence.sv pcie_packetizer_beats.sv pcie_endpoint_piece.sv pcie_endpoint_read.sv"
+check ep_read pcie_endpoint_read "$EP_READ" "-set DATA_WIDTH 128 -set MAX_PAYLOAD 128 -set BUS_WIDTH 32" PROVE_ENDPOINT "${EP_DEPTH:-18}"
+broken pcie_endpoint_read.sv 's/state == PIECE \&\& !block_done \&\& !given_up;/state == PIECE \&\& !block_done;/' "a read begins while the bus owes an answer"
+broken pcie_endpoint_read.sv "s/else if (arready) arvalid/else arvalid/" "AR falls while it waits"
+broken pcie_packetizer_beats.sv "s/assign tx_valid = whole != '0;/assign tx_valid = write_row != read_row;/" "a TLP begins before it is complete"
+broken pcie_endpoint_piece.sv "s/ \&\& (word \& 10'(2 \*\* n - 1)) == '0)/)/" "an access is not aligned to its size"
 exit $failures
