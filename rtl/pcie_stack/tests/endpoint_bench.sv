@@ -2,6 +2,7 @@
 // A root port and an endpoint in RTL, from the CPU's and the memory's bus to the peripheral's. With LANES = 0 the frames of one end are those of the
 // other; otherwise there are physical layers and lines between them. Ports of the endpoint begin with e_.
 // verilator lint_off PINCONNECTEMPTY
+// verilator lint_off UNUSEDSIGNAL
 module endpoint_bench #(
     parameter int DATA_WIDTH = 256,
     parameter int CPU_WIDTH = 64,

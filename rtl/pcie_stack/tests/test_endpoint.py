@@ -173,6 +173,14 @@ def test_requests_of_each_alignment_and_length(make, name, stalls):
         assert host.read(BASE + 0x7B, 3001) == memory.read(bus(bench, 0x7B), 3001)
 
 
+def test_register_read_takes_twelve_cycles_and_those_of_the_bus(plain):
+    plain.push("np", memory_read(BASE, 4, 200, requester=0))
+    plain.run(lambda: plain.values["rx_np_valid"])
+    start = plain.cycle
+    plain.run(lambda: plain.out["tx_valid"])
+    assert plain.cycle - start == 13, "the bus answers in the next cycle"
+
+
 def test_longest_write_keeps_the_bus_busy(plain):
     plain.host.set_limits(256, 128)
     for n in range(8):

@@ -131,7 +131,7 @@ def test_damaged_frames_are_replayed(make):
         bench.step(20)
     bench.run(bench.quiet, 60000)
     assert bench.read_burst(bar0, 3, 40, limit=60000)[0] == bytes(n for n in range(40) for _ in range(8))
-    assert bench.config(DEVICE, AER + 0x10) & 0xC0 and bench.config(0, AER + 0x10) & 0xC0, "Bad TLP, Bad DLLP"
+    assert bench.config(DEVICE, AER + 0x10) & 0xC1 and bench.config(0, AER + 0x10) & 0xC1, "Receiver Error, Bad TLP or Bad DLLP"
     assert len(side.memory.bytes) == 320
 
 
@@ -208,23 +208,21 @@ def test_function_level_reset_from_the_host(make):
     assert bench.side.resets == 32
 
 
-# Cycles of a register read from ARVALID of the CPU to RVALID, with a peripheral that answers in the cycle after its address.
-ROUND_TRIP = {("joined", 3): 0, ("joined_x8", 3): 0, ("joined_x8", 88): 0}
+# Cycles of a register read, from the cycle in which the CPU offers the address to the one in which it takes the data. The peripheral answers in the
+# cycle after its address. ENDPOINT.md says where the cycles go.
+ROUND_TRIP = {("joined", 3): 64, ("joined_x8", 3): 100, ("joined_x8", 88): 270}
 
 
 @pytest.mark.parametrize("name, latency", ROUND_TRIP)
 def test_round_trip_of_a_register_read(make, name, latency):
     bench = make(name, latency=latency)
     bar0, _, _ = enumerate_tree(bench)
-    bench.step(200)
-    seen = {}
-
-    def times(count):
+    times = []
+    for n in range(8):
+        bench.step(200)
         start = bench.cycle
         bench.start_read(bar0 + 8, 2, 1, 3)
-        bench.run(lambda: len(bench.read_beats[3]) == count, 3000)
-        bench.step(100)
-        return bench.read_beats and bench.cycle - 100 - start
-
-    seen = [times(n + 1) for n in range(8)]
-    assert min(seen) == ROUND_TRIP[name, latency], seen
+        bench.run(lambda n=n: len(bench.read_beats[3]) > n)
+        times.append(bench.cycle - start)
+    # A word of SKP may hold up a read by a few cycles.
+    assert min(times) == ROUND_TRIP[name, latency] and max(times) < min(times) + 8, times
