@@ -177,7 +177,7 @@ broken pcie_endpoint_write.sv "s/fills = stalled \&\& w_left != '0/fills = stall
 broken pcie_endpoint_piece.sv "s/ \&\& (word \& 10'(2 \*\* n - 1)) == '0)/)/" "an access is not aligned to its size"
 
 EP_READ="pcie_packetizer_fence.sv pcie_packetizer_beats.sv pcie_endpoint_piece.sv pcie_endpoint_read.sv"
-check ep_read pcie_endpoint_read "$EP_READ" "-set DATA_WIDTH 128 -set MAX_PAYLOAD 128 -set BUS_WIDTH 32" PROVE_ENDPOINT "${EP_DEPTH:-18}"
+check ep_read pcie_endpoint_read "$EP_READ" "-set DATA_WIDTH 128 -set MAX_PAYLOAD 32 -set BUS_WIDTH 32" PROVE_ENDPOINT "${EP_DEPTH:-18}"
 broken pcie_endpoint_read.sv 's/state == PIECE \&\& !block_done \&\& !given_up;/state == PIECE \&\& !block_done;/' "a read begins while the bus owes an answer"
 broken pcie_endpoint_read.sv "s/else if (arready) arvalid/else arvalid/" "AR falls while it waits"
 broken pcie_packetizer_beats.sv "s/assign tx_valid = whole != '0;/assign tx_valid = write_row != read_row;/" "a TLP begins before it is complete"
