@@ -577,7 +577,8 @@ module pcie_endpoint #(
         if (rst || link_reset) messages <= '0;
         else messages <= (messages & ~(message_send && message_send_ready ? 4'd1 << message_kind : 4'd0)) | message_set;
 
-    // ---- requests to TLPs: messages and interrupts first, then reads and writes in turn ----
+    // ---- requests to TLPs ----
+    // Messages and interrupts have priority. Reads and writes alternate.
     logic request_ready, write_turn, takes_message, takes_interrupt, takes_write, takes_read;
     logic from_writes;  // the data of the TLP that is made come from the DMA writes
     logic [31:0] interrupt_word;

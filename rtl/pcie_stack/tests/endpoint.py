@@ -82,7 +82,7 @@ def check_request(tlp, bench):
 
 
 class Host:
-    """What is above the endpoint: configuration and memory requests with their completions, and host memory for its DMA."""
+    """The endpoint's partner: sends configuration and memory requests, and answers DMA from its memory."""
 
     def __init__(self, bench):
         self.bench = bench

@@ -165,7 +165,7 @@ class Bench:
         self.connect()
 
     def start(self, seed, stalls):
-        """Nothing is in progress anywhere."""
+        """Sets up an idle bench."""
         self.dice = random.Random(seed)
         self.stalls = stalls
         self.memory = Memory(random.Random(seed + 1))
