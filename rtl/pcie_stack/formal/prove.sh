@@ -142,17 +142,17 @@ broken pcie_tl_reader.sv 's/pick_ready = !busy || (advance \&\& last)/pick_ready
 broken pcie_tl_reader.sv 's/assign advance = !out_valid || out_ready/assign advance = 1/' "a beat does not wait for the user"
 broken pcie_tl_queue.sv "s/if (pop) head_start <= head_end + 1'b1;//" "TLPs are read from the wrong row"
 # The root complex: channels of both AXI ports, and tags.
-check rc_read pcie_root_complex_read pcie_root_complex_read.sv "-set READ_SLOTS 2 -set CPU_ID 1" PROVE_ROOT_COMPLEX "${RC_DEPTH:-12}"
-broken pcie_root_complex_read.sv 's/may_fill = answering \&\& (!rvalid || rready)/may_fill = answering/' "a beat of R changes while it waits"
-broken pcie_root_complex_read.sv "s/rlast <= beats_left == '0/rlast <= beats_left <= 1/" "RLAST comes a beat early"
-broken pcie_root_complex_read.sv 's/ \&\& !used\[SLOT\];/;/' "a tag is used again while it is outstanding"
-broken pcie_root_complex_read.sv 's/else if (burst_done) answering/else if (0) answering/' "beats come after the burst"
+check axi_read pcie_axi_read pcie_axi_read.sv "-set READ_SLOTS 2 -set CPU_ID 1" PROVE_AXI "${RC_DEPTH:-12}"
+broken pcie_axi_read.sv 's/may_fill = answering \&\& (!rvalid || rready)/may_fill = answering/' "a beat of R changes while it waits"
+broken pcie_axi_read.sv "s/rlast <= beats_left == '0/rlast <= beats_left <= 1/" "RLAST comes a beat early"
+broken pcie_axi_read.sv 's/ \&\& !used\[SLOT\];/;/' "a tag is used again while it is outstanding"
+broken pcie_axi_read.sv 's/else if (burst_done) answering/else if (0) answering/' "beats come after the burst"
 
-check rc_write pcie_root_complex_write pcie_root_complex_write.sv "-set CPU_ID 1 -set MAX_PAYLOAD 128" PROVE_ROOT_COMPLEX "${RC_DEPTH:-12}"
-broken pcie_root_complex_write.sv "s/beats_left == '1 ? CLOSE : BEAT/CLOSE/" "a response comes before the last beat"
-broken pcie_root_complex_write.sv 's/close = !run_empty \&\& !send_valid/close = !run_empty/' "a request changes while it waits"
-broken pcie_root_complex_write.sv "s/joins = !run_empty \&\& open/joins = !run_empty/;s/ \&\& (word_at\[6:0\] \& block_mask) != '0//" "a request leaves its block"
-broken pcie_root_complex_write.sv 's/if (bvalid \&\& bready) state/if (bvalid) state/' "a response does not wait"
+check axi_write pcie_axi_write pcie_axi_write.sv "-set CPU_ID 1 -set MAX_PAYLOAD 128" PROVE_AXI "${RC_DEPTH:-12}"
+broken pcie_axi_write.sv "s/beats_left == '1 ? CLOSE : BEAT/CLOSE/" "a response comes before the last beat"
+broken pcie_axi_write.sv 's/close = !run_empty \&\& !send_valid/close = !run_empty/' "a request changes while it waits"
+broken pcie_axi_write.sv "s/joins = !run_empty \&\& open/joins = !run_empty/;s/ \&\& (word_at\[6:0\] \& block_mask) != '0//" "a request leaves its block"
+broken pcie_axi_write.sv 's/if (bvalid \&\& bready) state/if (bvalid) state/' "a response does not wait"
 
 POSTED="pcie_packetizer_align.sv pcie_root_complex_posted.sv"
 check rc_posted pcie_root_complex_posted "$POSTED" "-set DATA_WIDTH 128 -set MAX_PAYLOAD 128 -set MAX_BURST 2" PROVE_ROOT_COMPLEX "${RC_DEPTH:-12}"
@@ -161,7 +161,7 @@ broken pcie_root_complex_posted.sv "s/wlast <= at == '1 || /wlast <= /" "WLAST m
 broken pcie_packetizer_align.sv 's/ \&\& (!out_valid || out_ready);/;/' "a beat of W changes while it waits"
 broken pcie_root_complex_posted.sv "s/fill_loads = stalled \&\& w_left != '0/fill_loads = stalled/" "a bus that was given up gets too many beats"
 
-NONPOSTED="pcie_packetizer_align.sv pcie_root_complex_fence.sv pcie_root_complex_nonposted.sv"
+NONPOSTED="pcie_packetizer_align.sv pcie_packetizer_fence.sv pcie_root_complex_nonposted.sv"
 check rc_nonposted pcie_root_complex_nonposted "$NONPOSTED" "-set DATA_WIDTH 128 -set MAX_PAYLOAD 128 -set SLOTS 2" PROVE_ROOT_COMPLEX "${RC_DEPTH:-12}"
 broken pcie_root_complex_nonposted.sv 's/if (!busy\[n\]) begin/if (1) begin/' "an ID is used again while it is outstanding"
 broken pcie_root_complex_nonposted.sv 's/may_issue = slot_found \&\& (!arvalid || arready)/may_issue = slot_found/' "a beat of AR changes while it waits"
@@ -187,4 +187,20 @@ broken pcie_switch_core.sv "s/ \&\& tx_room\[3\*n+s%3\]//" "a TLP begins without
 broken pcie_switch_egress.sv 's/busy ? owner \& present/busy ? present \& (~present + 1)/' "TLPs are mixed at a port"
 broken pcie_switch_route.sv "s/if (n != PORT \&\& claims\[n\]) begin/if (n != PORT \&\& claims[n]) begin claimed[0] = 1;/;s/                    claimed = '0;$//" "a TLP has two destinations"
 broken pcie_switch_stream.sv 's/in_ready = !valid || leaves/in_ready = 1/' "a beat is lost"
+
+# The endpoint: channels of the AXI port to the peripheral.
+EP_WRITE="pcie_endpoint_piece.sv pcie_endpoint_write.sv"
+check ep_write pcie_endpoint_write "$EP_WRITE" "-set DATA_WIDTH 128 -set MAX_PAYLOAD 128 -set BUS_WIDTH 32" PROVE_ENDPOINT "${EP_DEPTH:-12}"
+broken pcie_endpoint_write.sv 's/beat_valid \&\& (!wvalid || wready) \&\& !gives_up/beat_valid \&\& !gives_up/' "a beat of W changes while it waits"
+broken pcie_endpoint_write.sv "s/ \&\& (!awvalid || awready) \&\& w_left/ \&\& w_left/" "a beat of AW changes while it waits"
+broken pcie_endpoint_write.sv "s/wlast <= w_left == 8'd1/wlast <= w_left <= 8'd2/" "WLAST comes a beat early"
+broken pcie_endpoint_write.sv "s/fills = stalled \&\& w_left != '0/fills = stalled/" "a bus that was given up gets too many beats"
+broken pcie_endpoint_piece.sv "s/ \&\& (word \& 10'(2 \*\* n - 1)) == '0)/)/" "an access is not aligned to its size"
+
+EP_READ="pcie_packetizer_fence.sv pcie_packetizer_beats.sv pcie_endpoint_piece.sv pcie_endpoint_read.sv"
+check ep_read pcie_endpoint_read "$EP_READ" "-set DATA_WIDTH 128 -set MAX_PAYLOAD 32 -set BUS_WIDTH 32" PROVE_ENDPOINT "${EP_DEPTH:-18}"
+broken pcie_endpoint_read.sv 's/state == PIECE \&\& !block_done \&\& !given_up;/state == PIECE \&\& !block_done;/' "a read begins while the bus owes an answer"
+broken pcie_endpoint_read.sv "s/else if (arready) arvalid/else arvalid/" "AR falls while it waits"
+broken pcie_packetizer_beats.sv "s/assign tx_valid = whole != '0;/assign tx_valid = write_row != read_row;/" "a TLP begins before it is complete"
+broken pcie_endpoint_piece.sv "s/ \&\& (word \& 10'(2 \*\* n - 1)) == '0)/)/" "an access is not aligned to its size"
 exit $failures
