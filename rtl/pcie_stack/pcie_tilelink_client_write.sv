@@ -141,7 +141,7 @@ module pcie_tilelink_client_write #(
 
     // ---- slots ----
     logic [SLOT:0] head, tail;
-    logic [SLOTS-1:0] failed, denied, ends, enter_slots, done_slots, send_slots;
+    logic [SLOTS-1:0] failed, denied, ends, enter_slots, done_slots, drop_slots, send_slots;
     logic [ID_BITS-1:0] slot_id[0:SLOTS-1];
     logic [3:0] slot_size[0:SLOTS-1];
     logic [SLOTS-1:0] late;         // a wrong burst or WLAST: its answer is SLVERR
@@ -151,8 +151,8 @@ module pcie_tilelink_client_write #(
     assign enter_slots = enters ? SLOTS'(1) << tail[SLOT-1:0] : '0;
     // The bus may answer a Put after its first beat. The slot is in use until its last beat has been sent.
     assign early = answer_valid && queue_valid && answer_slot == put_slot && !(row_pop && row_last);
-    assign done_slots = (answer_valid && !early ? SLOTS'(1) << answer_slot : '0)
-        | ((was_early || drops) && row_pop && row_last ? SLOTS'(1) << put_slot : '0);
+    assign done_slots = (answer_valid && !early ? SLOTS'(1) << answer_slot : '0) | (was_early && row_pop && row_last ? SLOTS'(1) << put_slot : '0);
+    assign drop_slots = drops && row_last ? SLOTS'(1) << put_slot : '0;
     assign send_slots = put_valid && put_ready ? SLOTS'(1) << put_slot : '0;
     assign owed_size = slot_size[answer_slot];
     always_ff @(posedge clk)
@@ -164,7 +164,7 @@ module pcie_tilelink_client_write #(
             head <= '0;
             tail <= '0;
         end else begin
-            owed <= (owed & ~done_slots) | (queued ? enter_slots : '0);
+            owed <= (owed & ~done_slots & ~drop_slots) | (queued ? enter_slots : '0);
             sent <= (sent & ~done_slots) | (send_slots & ~done_slots);
             failed <= (failed & ~enter_slots) | (stalled ? owed & ~done_slots : '0) | (enters && stalled && !was_wrong ? enter_slots : '0);
             was_early <= (was_early || early) && !(row_pop && row_last);
