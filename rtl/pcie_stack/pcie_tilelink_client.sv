@@ -198,7 +198,7 @@ module pcie_tilelink_client #(
     assign a_param = '0;
     assign a_corrupt = 1'b0;
     for (genvar n = 0; n < BYTES; n++) begin : lanes
-        assign get_mask[n] = (BYTE'(n) >> get_size) == (get_address[BYTE-1:0] >> get_size) || int'(get_size) >= BYTE;
+        assign get_mask[n] = (BYTE'(n) >> get_size) == (get_address[BYTE-1:0] >> get_size) || 32'(get_size) >= BYTE;
     end
     always_ff @(posedge clk)
         if (rst) begin
@@ -243,7 +243,7 @@ module pcie_tilelink_client #(
     assign put_answer = d_valid && is_put && known && right && continues;
     assign get_answer = d_valid && !is_put && known && right && continues;
     for (genvar n = 0; n < BEAT; n++) begin : each_bit
-        assign beats[n] = int'(d_size) > BYTE + n;
+        assign beats[n] = 32'(d_size) > BYTE + n;
     end
     assign answer_beat = mid ? beat : '0;
     assign answer_last = answer_beat == beats;

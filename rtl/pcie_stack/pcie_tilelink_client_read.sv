@@ -67,7 +67,7 @@ module pcie_tilelink_client_read #(
     assign arready = state == IDLE && !queue_full;
     assign low_mask = ~(7'h7f << size);
     assign page_end = ({4'd0, address[11:0]} & ~{9'd0, low_mask}) + (16'(left) << size) + {9'd0, low_mask};
-    assign wrong = int'(size) > BYTE || (burst != 2'b01 && left != '0) || burst == 2'b11 || page_end[15:12] != '0;
+    assign wrong = 32'(size) > BYTE || (burst != 2'b01 && left != '0) || burst == 2'b11 || page_end[15:12] != '0;
     assign bad_burst = state == DECODE && wrong;
     assign queue_push = state == DECODE;
     pcie_tilelink_client_split #(
@@ -198,8 +198,4 @@ module pcie_tilelink_client_read #(
             rdata <= is_wrong || fails || row_response == DECERR ? '1 : row_data;
         end
     end
-
-`ifdef PROVE_TILELINK
-`include "tilelink_client_read_properties.svh"
-`endif
 endmodule

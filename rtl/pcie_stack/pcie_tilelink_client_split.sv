@@ -15,9 +15,9 @@ module pcie_tilelink_client_split #(
     always_comb begin
         last = '0;
         message_size = {1'b0, size};
-        if (int'(size) == BYTE)
+        if (32'(size) == BYTE)
             for (int n = 1; n <= LONGEST - BYTE; n++)
-                if ((address & ((12'd1 << (BYTE + n)) - 12'd1)) == '0 && int'(left) >= 2 ** n - 1) begin
+                if ((address & ((12'd1 << (BYTE + n)) - 12'd1)) == '0 && 32'(left) >= 2 ** n - 1) begin
                     last = BEAT'(2 ** n - 1);
                     message_size = 4'(BYTE + n);
                 end

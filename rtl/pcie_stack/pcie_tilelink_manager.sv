@@ -91,14 +91,14 @@ module pcie_tilelink_manager #(
 
     // Beats of a message with data, less one.
     function automatic logic [COUNT-1:0] beats_of(input logic [SIZE_BITS-1:0] size);
-        for (int n = 0; n < COUNT; n++) beats_of[n] = int'(size) > BYTE + n;
+        for (int n = 0; n < COUNT; n++) beats_of[n] = 32'(size) > BYTE + n;
     endfunction
     // Lanes of a message that is shorter than a beat; all of a longer one.
     function automatic logic [BYTES-1:0] lanes_of(input logic [SIZE_BITS-1:0] size, input logic [BYTE-1:0] offset);
-        for (int n = 0; n < BYTES; n++) lanes_of[n] = (BYTE'(n) >> size) == (offset >> size) || int'(size) >= BYTE;
+        for (int n = 0; n < BYTES; n++) lanes_of[n] = (BYTE'(n) >> size) == (offset >> size) || 32'(size) >= BYTE;
     endfunction
     function automatic logic [11:0] offset_mask(input logic [SIZE_BITS-1:0] size);
-        for (int n = 0; n < 12; n++) offset_mask[n] = int'(size) > n;
+        for (int n = 0; n < 12; n++) offset_mask[n] = 32'(size) > n;
     endfunction
 
     // ---- channel A: one beat ----
@@ -141,7 +141,7 @@ module pcie_tilelink_manager #(
     assign is_put = opcode == PUT_FULL || opcode == PUT_PARTIAL;
     assign atomic = opcode == ARITHMETIC || opcode == LOGICAL;
     assign lanes = lanes_of(size, address[BYTE-1:0]);
-    assign too_long = int'(size) > LONGEST;
+    assign too_long = 32'(size) > LONGEST;
     assign fits = !too_long && (address[11:0] & offset_mask(size)) == '0;
     assign last = continues ? left == '0 : !put || beats_of(size) == '0;
     assign malformed = was_malformed || changed || (!too_long && !fits) || opcode[2:1] == 2'b11 || ((is_put || opcode == GET) && param != '0)
@@ -179,13 +179,14 @@ module pcie_tilelink_manager #(
 
     logic stalled, stall_begins, in_use, free_found, needs_bus, accepts, store_ready, refuses;
     logic [SLOT-1:0] free;
+    // A slot that is given up is free only when the bus owes nothing more: until then, messages need no slot.
     always_comb begin
         in_use = local_valid && local_source == source;
         for (int n = 0; n < SLOTS; n++) if (unanswered[n] && slot_source[n] == source) in_use = 1'b1;
         free = '0;
         free_found = 1'b0;
         for (int n = SLOTS - 1; n >= 0; n--)
-            if (!owed[n] && !unanswered[n]) begin
+            if (!unanswered[n]) begin
                 free = SLOT'(n);
                 free_found = 1'b1;
             end
@@ -261,7 +262,7 @@ module pcie_tilelink_manager #(
     assign m_axi_awvalid = aw_valid;
     assign m_axi_awid = aw_slot;
     assign m_axi_awlen = 8'(beats_of(aw_size));
-    assign m_axi_awsize = int'(aw_size) > BYTE ? 3'(BYTE) : 3'(aw_size);
+    assign m_axi_awsize = 32'(aw_size) > BYTE ? 3'(BYTE) : 3'(aw_size);
     assign m_axi_awburst = 2'b01;
     assign m_axi_arburst = 2'b01;
     // Reads that the bus has not been offered are dropped when it is given up.
@@ -276,7 +277,7 @@ module pcie_tilelink_manager #(
             m_axi_arid <= ar_slot;
             m_axi_araddr <= ar_address;
             m_axi_arlen <= 8'(beats_of(ar_size));
-            m_axi_arsize <= int'(ar_size) > BYTE ? 3'(BYTE) : 3'(ar_size);
+            m_axi_arsize <= 32'(ar_size) > BYTE ? 3'(BYTE) : 3'(ar_size);
         end
 
     // Data of Puts. If the bus is given up, the rest has no strobes.
@@ -358,7 +359,7 @@ module pcie_tilelink_manager #(
         ready = {local_valid, unanswered & (~owed | failed)};
         if (sending) ready[current] = 1'b0;
         // The first one after the current one, or the first of all.
-        for (int n = 0; n <= SLOTS; n++) later[n] = ready[n] && n > int'(current);
+        for (int n = 0; n <= SLOTS; n++) later[n] = ready[n] && n > 32'(current);
         chosen = '0;
         found = 1'b0;
         for (int n = SLOTS; n >= 0; n--)

@@ -306,6 +306,20 @@ def test_bursts_of_writes_wait_for_each_other_if_ordered(make, name, together):
     assert bench.written[0] == [OKAY] * 6
 
 
+def test_put_that_is_answered_early_keeps_its_slot_until_it_is_sent(client):
+    client.start_write(0x1000, 3, bytes(range(64)), ident=1)
+    client.run(lambda: client.pending)
+    client.a_open = False
+    for n in range(8):
+        client.start_write(0x2000 + 8 * n, 3, bytes([n] * 8))
+    client.step(100)
+    assert not client.written[1], "its last beat has not been sent"
+    client.a_open = True
+    client.run(lambda: len(client.written[0]) == 8)
+    assert client.written == {0: [OKAY] * 8, 1: [OKAY]}
+    assert client.memory.read(0x1000, 64) == bytes(range(64)) and client.memory.read(0x2000, 64) == bytes(n // 8 for n in range(64))
+
+
 @pytest.mark.parametrize("size, beats, burst, address", [(3, 4, 0, 0x1000), (3, 4, 2, 0x1000), (4, 1, 1, 0x1000), (3, 2, 1, 0x1FF8), (3, 1, 3, 0x1000)])
 def test_wrong_burst_gets_slverr(client, size, beats, burst, address):
     data, responses = client.read_burst(address, size, beats, burst=burst)

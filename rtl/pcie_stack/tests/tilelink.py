@@ -331,6 +331,7 @@ class ClientBench(Bench):
     def __init__(self, name="tl_uh", seed=1, stalls=0.0, delay=0, fifo=False):
         self.memory, self.delay, self.fifo = Memory(), delay, fifo
         self.put, self.pending, self.log = [], [], []
+        self.a_open = True                  # channel A is taken
         super().__init__("pcie_tilelink_client", name, CLIENTS[name], seed, stalls)
         self.tilelink = TileLinkChecker(self.width, True)
         self.checkers = [self.tilelink, AxiChecker("s_axi_", False)]
@@ -380,7 +381,7 @@ class ClientBench(Bench):
         for channel in ("aw", "w", "ar"):
             self.drive(f"s_axi_{channel}")
         values["s_axi_bready"], values["s_axi_rready"] = int(self.go()), int(self.go())
-        values["a_ready"] = int(not self.frozen and self.go())
+        values["a_ready"] = int(self.a_open and not self.frozen and self.go())
         if not self.queues["d_"] and not self.frozen and not self.silent:
             due = [entry for entry in self.pending if entry["due"] <= self.cycle]
             if due:
