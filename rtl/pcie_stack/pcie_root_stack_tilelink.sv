@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // pcie_root_stack with TileLink instead of AXI4: a manager for the CPU, a client for memory. TILELINK.md and ROOT_COMPLEX.md describe its ports.
 module pcie_root_stack_tilelink #(
-    parameter int DATA_WIDTH = 256,      // of TLPs, of frames and of the AXI4 master: 128, 256 or 512
-    parameter int CPU_WIDTH = 64,
+    parameter int DATA_WIDTH = 256,      // of TLPs, of frames and of messages to memory: 128, 256 or 512
+    parameter int CPU_WIDTH = 64,        // of messages of the CPU
     parameter int MAX_PAYLOAD = 256,     // 128, 256 or 512
     parameter int READ_SLOTS = 8,
     parameter int READ_BYTES = 128,

@@ -286,7 +286,7 @@ def test_gets_are_in_flight_together_and_answered_in_order(make):
     client = make(ClientBench, delay=50)
     for n in range(12):
         client.start_read(0x40 * n, 3, 8, ident=n % 3)
-    client.run(lambda: len(client.pending) == 8)
+    client.run(lambda: len(client.manager.pending) == 8)
     client.run(client.quiet)
     for ident in range(3):
         for n, at in enumerate(range(ident, 12, 3)):
@@ -296,25 +296,25 @@ def test_gets_are_in_flight_together_and_answered_in_order(make):
 @pytest.mark.parametrize("name, together", [("tl_uh", 1), ("tl_wide", 6)])
 def test_bursts_of_writes_wait_for_each_other_if_ordered(make, name, together):
     bench = make(ClientBench, name)
-    bench.silent = True
+    bench.manager.silent = True
     for n in range(6):
         bench.start_write(0x1000 + 8 * n, 3, bytes(8))
     bench.step(80)
-    assert len(bench.pending) == together
-    bench.silent = False
+    assert len(bench.manager.pending) == together
+    bench.manager.silent = False
     bench.run(bench.quiet)
     assert bench.written[0] == [OKAY] * 6
 
 
 def test_put_that_is_answered_early_keeps_its_slot_until_it_is_sent(client):
     client.start_write(0x1000, 3, bytes(range(64)), ident=1)
-    client.run(lambda: client.pending)
-    client.a_open = False
+    client.run(lambda: client.manager.pending)
+    client.manager.open = False
     for n in range(8):
         client.start_write(0x2000 + 8 * n, 3, bytes([n] * 8))
     client.step(100)
     assert not client.written[1], "its last beat has not been sent"
-    client.a_open = True
+    client.manager.open = True
     client.run(lambda: len(client.written[0]) == 8)
     assert client.written == {0: [OKAY] * 8, 1: [OKAY]}
     assert client.memory.read(0x1000, 64) == bytes(range(64)) and client.memory.read(0x2000, 64) == bytes(n // 8 for n in range(64))
@@ -356,7 +356,7 @@ def test_denied_and_corrupt_become_decerr_and_slverr(client):
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_silent_manager_is_given_up_and_comes_back(client, frozen):
-    client.frozen, client.silent = frozen, True
+    client.manager.frozen, client.manager.silent = frozen, True
     client.start_read(0x100, 3, 20)
     client.start_write(0x2000, 3, bytes(128), ident=1)
     client.start_write(0x3000, 3, bytes(8), ident=2)
@@ -366,7 +366,7 @@ def test_silent_manager_is_given_up_and_comes_back(client, frozen):
     began = client.cycle
     assert client.read_burst(0x100, 3)[1] == [SLVERR] and client.write_burst(0x5000, 3, bytes(8)) == SLVERR
     assert client.cycle - began < 40
-    client.frozen = client.silent = False
+    client.manager.frozen = client.manager.silent = False
     client.run(client.quiet)
     client.step(4)
     assert client.read_burst(0x100, 3, 20) == (client.memory.read(0x100, 160), [OKAY] * 20)
@@ -379,21 +379,21 @@ def test_silent_manager_is_given_up_and_comes_back(client, frozen):
     {"opcode": 1, "size": 3, "source": 0}, {"opcode": 0, "size": 3, "source": 8}, {"opcode": 2, "size": 3, "source": 1}, {"opcode": 5, "size": 0, "source": 15}])
 def test_unexpected_answer_is_dropped_and_counted(client, answer):
     client.checkers = [client.checkers[1]]
-    client.queues["d_"].append({"param": 0, "sink": 0, "denied": 0, "corrupt": 0, "data": 0} | answer)
+    client.manager.beats.append({"param": 0, "sink": 0, "denied": 0, "corrupt": 0, "data": 0} | answer)
     client.step(5)
     assert client.events == {"unexpected": 1}
 
 
 def test_answer_of_the_wrong_form_is_dropped(client):
     client.checkers = [client.checkers[1]]
-    client.silent = True
+    client.manager.silent = True
     client.start_read(0x100, 3)
-    client.run(lambda: client.pending)
-    right = {"opcode": 1, "param": 0, "size": 3, "source": client.pending[0]["source"], "sink": 0, "denied": 0, "corrupt": 0, "data": 7}
-    client.pending.clear()
-    client.silent = False
+    client.run(lambda: client.manager.pending)
+    right = {"opcode": 1, "param": 0, "size": 3, "source": client.manager.pending[0]["source"], "sink": 0, "denied": 0, "corrupt": 0, "data": 7}
+    client.manager.pending.clear()
+    client.manager.silent = False
     for wrong in ({"opcode": 0}, {"size": 4}, {"source": right["source"] ^ 1}, {}):
-        client.queues["d_"].append(right | wrong)
+        client.manager.beats.append(right | wrong)
     client.run(lambda: client.read[0])
     assert client.read[0] == [((7).to_bytes(8, "little"), OKAY, 1)] and client.events == {"unexpected": 3}
 

@@ -125,7 +125,6 @@ class Bench:
         self.model = Model(top, f"tilelink/{top}_{name}", parameters, sources, seed)
         self.values, self.cycle, self.events = self.model.values, 0, collections.Counter()
         self.queues, self.offered = collections.defaultdict(collections.deque), set()
-        self.frozen = self.silent = False   # the other bus takes nothing; takes requests and does not answer
         self.values["rst"] = 1
         for _ in range(3):
             self.model.tick()
@@ -220,6 +219,7 @@ class ManagerBench(Bench):
 
     def __init__(self, name="tl_uh", seed=1, stalls=0.0, delay=0):
         self.memory, self.delay = Memory(), delay
+        self.frozen = self.silent = False   # the bus takes nothing; takes requests and does not answer
         self.aw, self.w, self.ar, self.b = collections.deque(), collections.deque(), [], []
         self.log = []
         super().__init__("pcie_tilelink_manager", name, MANAGERS[name], seed, stalls)
@@ -325,14 +325,81 @@ class ManagerBench(Bench):
         return self.tilelink.idle() and not self.queues["a_"] and self.checkers[1].idle() and not self.checkers[1].held
 
 
+class Manager:
+    """A TileLink manager with a memory on ports with `prefix`: answers in any order, or in that of the messages, also after the first beat of a Put."""
+
+    def __init__(self, bench, prefix, width, memory, delay=0, fifo=False):
+        self.bench, self.prefix, self.width, self.memory, self.delay, self.fifo = bench, prefix, width, memory, delay, fifo
+        self.put, self.pending, self.log, self.beats = [], [], [], collections.deque()
+        self.open = True                    # channel A is taken
+        self.frozen = self.silent = False   # nothing is taken; messages are taken and not answered
+        self.waits = False
+
+    def data(self, value):
+        return value if self.width > 8 else int.from_bytes(value, "little")
+
+    def drive(self):
+        bench, values, answers = self.bench, self.bench.values, not self.frozen and not self.silent
+        values[self.prefix + "a_ready"] = int(self.open and not self.frozen and bench.go())
+        if not self.beats and answers:
+            due = [entry for entry in self.pending if entry["due"] <= bench.cycle]
+            if due:
+                entry = due[0] if self.fifo else bench.dice.choice(due)
+                self.pending.remove(entry)
+                self.answer(entry)
+        if not self.waits:
+            values[self.prefix + "d_valid"] = int(bool(self.beats) and answers and bench.go())
+            if values[self.prefix + "d_valid"]:
+                self.waits = True
+                for field, value in self.beats[0].items():
+                    values[self.prefix + "d_" + field] = value
+
+    def answer(self, entry):
+        opcode, size, source, address = entry["opcode"], entry["size"], entry["source"], entry["address"]
+        responses = [self.memory.response(address + self.width * n) for n in range(max(1, (1 << size) // self.width))]
+        denied = int(DECERR in responses)
+        base = {"param": 0, "size": size, "source": source, "sink": 0, "denied": denied}
+        if opcode != GET:
+            self.beats.append(base | {"opcode": ACCESS_ACK, "corrupt": 0, "denied": int(any(responses)), "data": self.data(bytes(self.width))})
+            return
+        at = address // self.width * self.width
+        for response in responses:
+            data = self.memory.read(at, self.width)
+            self.beats.append(base | {"opcode": ACCESS_ACK_DATA, "corrupt": int(denied or response == SLVERR), "data": self.data(data)})
+            at += self.width
+
+    def sample(self, out):
+        prefix, bench = self.prefix, self.bench
+        if self.waits and out[prefix + "d_ready"]:
+            self.waits = False
+            self.beats.popleft()
+        if not (out[prefix + "a_valid"] and bench.values[prefix + "a_ready"]):
+            return
+        message = {field: out[prefix + "a_" + field] for field in ("opcode", "size", "source", "address")}
+        if not self.put:
+            self.log.append((message["opcode"], message["address"], message["size"]))
+            message["due"] = bench.cycle + 1 + (bench.dice.randrange(self.delay) if self.delay else 0)
+            self.pending.append(message)
+        if message["opcode"] == GET:
+            return
+        at = message["address"] // self.width * self.width + self.width * len(self.put)
+        if not self.memory.response(at):
+            data, mask = out[prefix + "a_data"], out[prefix + "a_mask"]
+            data = data if isinstance(data, bytes) else data.to_bytes(self.width, "little")
+            self.memory.bytes.update({at + n: byte for n, byte in enumerate(data) if mask >> n & 1})
+        self.put.append(message)
+        if len(self.put) == beats_of(message["opcode"], message["size"], self.width):
+            self.put = []
+
+
 class ClientBench(Bench):
-    """pcie_tilelink_client between an AXI4 master and a manager in Python, which answers in any order, also after the first beat of a Put."""
+    """pcie_tilelink_client between an AXI4 master and a manager in Python."""
 
     def __init__(self, name="tl_uh", seed=1, stalls=0.0, delay=0, fifo=False):
-        self.memory, self.delay, self.fifo = Memory(), delay, fifo
-        self.put, self.pending, self.log = [], [], []
-        self.a_open = True                  # channel A is taken
         super().__init__("pcie_tilelink_client", name, CLIENTS[name], seed, stalls)
+        self.memory = Memory()
+        self.manager = Manager(self, "", self.width, self.memory, delay, fifo)
+        self.log = self.manager.log
         self.tilelink = TileLinkChecker(self.width, True)
         self.checkers = [self.tilelink, AxiChecker("s_axi_", False)]
         self.written, self.read = collections.defaultdict(list), collections.defaultdict(list)
@@ -381,50 +448,17 @@ class ClientBench(Bench):
         for channel in ("aw", "w", "ar"):
             self.drive(f"s_axi_{channel}")
         values["s_axi_bready"], values["s_axi_rready"] = int(self.go()), int(self.go())
-        values["a_ready"] = int(self.a_open and not self.frozen and self.go())
-        if not self.queues["d_"] and not self.frozen and not self.silent:
-            due = [entry for entry in self.pending if entry["due"] <= self.cycle]
-            if due:
-                entry = due[0] if self.fifo else self.dice.choice(due)
-                self.pending.remove(entry)
-                self.answer(entry)
-        self.drive("d_", not self.frozen and not self.silent)
-
-    def answer(self, entry):
-        opcode, size, source, address = entry["opcode"], entry["size"], entry["source"], entry["address"]
-        responses = [self.memory.response(address + self.width * n) for n in range(max(1, (1 << size) // self.width))]
-        denied = int(DECERR in responses)
-        base = {"param": 0, "size": size, "source": source, "sink": 0, "denied": denied}
-        if opcode != GET:
-            self.queues["d_"].append(base | {"opcode": ACCESS_ACK, "corrupt": 0, "denied": int(any(responses)), "data": self.data(bytes(self.width))})
-            return
-        at = address // self.width * self.width
-        for response in responses:
-            data = self.memory.read(at, self.width)
-            self.queues["d_"].append(base | {"opcode": ACCESS_ACK_DATA, "corrupt": int(denied or response == SLVERR), "data": self.data(data)})
-            at += self.width
+        self.manager.drive()
 
     def sample(self, out):
         values = self.values
-        for channel in ("s_axi_aw", "s_axi_w", "s_axi_ar", "d_"):
+        for channel in ("s_axi_aw", "s_axi_w", "s_axi_ar"):
             self.taken(channel, out)
+        self.manager.sample(out)
         if out["s_axi_bvalid"] and values["s_axi_bready"]:
             self.written[out["s_axi_bid"]].append(out["s_axi_bresp"])
         if out["s_axi_rvalid"] and values["s_axi_rready"]:
             self.read[out["s_axi_rid"]].append((self.bytes_of(out["s_axi_rdata"]), out["s_axi_rresp"], out["s_axi_rlast"]))
-        if out["a_valid"] and values["a_ready"]:
-            message = {field: out["a_" + field] for field in ("opcode", "size", "source", "address")}
-            if not self.put:
-                self.log.append((message["opcode"], message["address"], message["size"]))
-                message["due"] = self.cycle + 1 + (self.dice.randrange(self.delay) if self.delay else 0)
-                self.pending.append(message)
-            if message["opcode"] != GET:
-                at = message["address"] // self.width * self.width + self.width * len(self.put)
-                if not self.memory.response(at):
-                    self.memory.write(at, self.bytes_of(out["a_data"]), out["a_mask"])
-                self.put.append(message)
-                if len(self.put) == beats_of(message["opcode"], message["size"], self.width):
-                    self.put = []
 
     def quiet(self):
         return self.tilelink.idle() and not any(self.queues[channel] for channel in ("s_axi_aw", "s_axi_w", "s_axi_ar")) and self.checkers[1].idle()
