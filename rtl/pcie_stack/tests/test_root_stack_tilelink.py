@@ -112,7 +112,7 @@ def test_device_is_enumerated_and_copies_memory(make, name, stalls):
     assert bench.memory.read(RAM + 0x4_0003, len(text)) == text, "the data are in memory before the interrupt"
     bench.run(bench.quiet, 20000)
     assert not bench.link.counts, bench.link.counts
-    assert {opcode for opcode, _, _ in bench.manager.log} == {GET, PUT_FULL, PUT_PARTIAL}
+    assert {GET, PUT_PARTIAL} <= {opcode for opcode, _, _ in bench.manager.log}
 
 
 def test_long_messages_are_one_request_on_the_link(make):
