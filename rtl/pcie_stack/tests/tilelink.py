@@ -331,6 +331,7 @@ class Manager:
     def __init__(self, bench, prefix, width, memory, delay=0, fifo=False):
         self.bench, self.prefix, self.width, self.memory, self.delay, self.fifo = bench, prefix, width, memory, delay, fifo
         self.put, self.pending, self.log, self.beats = [], [], [], collections.deque()
+        self.latency = 0                    # cycles from a message to its answer, more than one
         self.open = True                    # channel A is taken
         self.frozen = self.silent = False   # nothing is taken; messages are taken and not answered
         self.waits = False
@@ -378,7 +379,7 @@ class Manager:
         message = {field: out[prefix + "a_" + field] for field in ("opcode", "size", "source", "address")}
         if not self.put:
             self.log.append((message["opcode"], message["address"], message["size"]))
-            message["due"] = bench.cycle + 1 + (bench.dice.randrange(self.delay) if self.delay else 0)
+            message["due"] = bench.cycle + 1 + self.latency + (bench.dice.randrange(self.delay) if self.delay else 0)
             self.pending.append(message)
         if message["opcode"] == GET:
             return
