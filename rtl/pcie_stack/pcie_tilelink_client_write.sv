@@ -185,7 +185,7 @@ module pcie_tilelink_client_write #(
 
     // ---- Puts to channel A ----
     // verilator lint_off PINCONNECTEMPTY
-    pcie_root_stack_store #(
+    pcie_stack_store #(
         .WIDTH(DATA_WIDTH + BYTES),
         .ROWS(BEATS > 2 ? 2 * BEATS : 4)
     ) store (

@@ -285,7 +285,7 @@ module pcie_tilelink_manager #(
     logic [BYTES-1:0] row_mask;
     logic [DATA_WIDTH-1:0] row_data;
     // verilator lint_off PINCONNECTEMPTY
-    pcie_root_stack_store #(
+    pcie_stack_store #(
         .WIDTH(DATA_WIDTH + BYTES),
         .ROWS(BEATS > 2 ? 2 * BEATS : 4)
     ) store (

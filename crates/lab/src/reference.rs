@@ -208,7 +208,7 @@ pcie-bench = { test = \"BW_RD\", size_bytes = 512 }
     Part {
         file: "lab-code.md",
         title: "Your own code",
-        tables: &["slot.native", "slot.nettlp-adapter", "slot.rtl", "slot.rtl-link"],
+        tables: &["slot.native", "slot.nettlp-adapter", "slot.rtl", "slot.rtl-endpoint", "slot.rtl-link"],
         head: "\
 Settings of slots in [a lab](lab.md) with a device that is not a model of riser: [C and C++](../native.md), [RTL](../rtl.md), or a program
 that [NetTLP](../nettlp.md) connects.

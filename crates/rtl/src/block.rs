@@ -86,7 +86,7 @@ pub enum BlockKind {
     /// Plain TLPs, on one stream per direction: `riser_tlp_stream`, riser's own module.
     #[serde(rename = "tlp-stream")]
     TlpStream,
-    /// Frames of a link, for a data link layer below a device: `riser_link_frames`, riser's own module. Only for the model `rtl-link`.
+    /// Frames of a link, for a data link layer below a device: `riser_link_frames`, riser's own module. Only for the models `rtl-link` and `rtl-endpoint`.
     #[serde(rename = "link-frames")]
     LinkFrames,
     /// A bus and the frames of a link, for a root complex: `riser_root_complex`, riser's own module. Only for the model `rtl-root-complex`.

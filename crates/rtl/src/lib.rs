@@ -11,6 +11,7 @@
 //! - [`Recording`]: the inputs of a design, to measure what riser adds; `design_record`, `divergence`, `vcd`: comparison of two runs of a design.
 //! - `seven_series`, `receive`, `status`: the 7-series block; `descriptor`: the blocks with descriptor streams; `tlp_stream`: plain TLPs, not a vendor's block;
 //!   `transmit`, `common`, `kept`, `registers`: their shared parts.
+//! - [`RtlEndpoint`]: the model `rtl-endpoint`, a whole device in RTL from its configuration space to its frames.
 //! - [`RtlLink`]: the model `rtl-link`, a data link layer in RTL below any device; `engine`, `beats`: its design in time, its frames.
 //! - [`RtlRootComplex`]: the model `rtl-root-complex`, a root complex in RTL below a host.
 //! - `space`: configuration spaces; `slot`, `clocks`: a block and the design in time; `shown`: its TLPs in the waves; `trigger`: waves that start at a TLP.
@@ -61,7 +62,7 @@ mod vcd;
 
 pub use block::BlockKind;
 pub use build::{BuildError, Built, Options, Step, build};
-pub use data_link::RtlLink;
+pub use data_link::{RtlEndpoint, RtlLink};
 pub use design::{Alignment, Block, Clock, Design, Function, Msix, Reset, Sriov, Straddle, folder};
 pub use divergence::{Divergence, DivergenceError, compare_seeds};
 pub use findings::DesignStatus;

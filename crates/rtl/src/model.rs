@@ -108,7 +108,7 @@ impl Model for Settings {
         let design = Design::read(&path).map_err(|e| at(e.to_string()))?;
         let elsewhere = match design.block.kind {
             BlockKind::LinkFrames => {
-                Some("a data link layer goes below a device, as data_link = \"rtl-link\"")
+                Some("frames of a link are for data_link = \"rtl-link\" or device = \"rtl-endpoint\"")
             }
             BlockKind::RootComplex => {
                 Some("a root complex is part of a host, as root_complex = \"rtl-root-complex\" of [host]")

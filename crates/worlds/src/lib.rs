@@ -22,6 +22,7 @@ pub fn models() -> Models {
         .with::<adapter::NettlpAdapter>()
         .with::<native::Settings>()
         .with::<rtl::Settings>()
+        .with::<rtl::RtlEndpoint>()
         .with::<rtl::RtlLink>()
         .with::<rtl::RtlRootComplex>()
 }

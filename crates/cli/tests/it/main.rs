@@ -57,6 +57,7 @@ mod random_writes;
 #[cfg(target_os = "linux")]
 mod release;
 mod rtl;
+mod rtl_endpoint;
 mod rtl_root;
 mod run;
 mod schema;

@@ -3,10 +3,12 @@
 //! [`DataLink`]. It runs ahead of the fabric while no input can arrive, up to the first edge with an output.
 
 mod block;
+mod device;
 mod model;
 #[cfg(test)]
 mod tests;
 
+pub use device::RtlEndpoint;
 pub use model::RtlLink;
 pub(crate) use model::instance_of;
 

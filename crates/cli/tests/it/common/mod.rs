@@ -96,3 +96,12 @@ pub(crate) fn riser_whose_reader_leaves(args: &[&str]) -> (i32, String) {
         String::from_utf8_lossy(&output.stderr).into_owned(),
     )
 }
+
+/// Replaces the numbers after `IRQ `, which depend on the machine.
+pub(crate) fn masked_irqs(text: &str) -> String {
+    let line = |line: &str| match line.split_once("routed to IRQ ") {
+        Some((before, _)) => format!("{before}routed to IRQ N"),
+        None => line.trim_end().to_owned(),
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n").trim().to_owned()
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The root complex of `rtl/pcie_stack` under Verilator: a stock kernel uses it, and riser's NVMe controller is below it.
 
-use crate::common::riser_ok;
+use crate::common::{masked_irqs, riser_ok};
 use crate::guest::rig::Guest;
 use std::path::Path;
 
@@ -9,15 +9,6 @@ use std::path::Path;
 /// 256 B in both functions, the windows hold the controller's BAR, the root port's MSI and the controller's MSI-X are enabled, the kernel
 /// has set Root Error Command, and no error status is set.
 const LSPCI: &str = include_str!("lspci.txt");
-
-/// Replaces the numbers after `IRQ `, which depend on the machine.
-fn masked(text: &str) -> String {
-    let line = |line: &str| match line.split_once("routed to IRQ ") {
-        Some((before, _)) => format!("{before}routed to IRQ N"),
-        None => line.trim_end().to_owned(),
-    };
-    text.lines().map(line).collect::<Vec<_>>().join("\n").trim().to_owned()
-}
 
 #[test]
 #[ignore = "of .ci/long stack"]
@@ -41,5 +32,5 @@ fn kernel_enumerates_rtl_root_port_and_does_dma_through_it() {
     let guest = Guest::run(&lab, script, &["--allow-native", "--module", "nvme"]);
     assert_eq!(guest.said("functions"), "10000:00:00.0\n10000:01:00.0\n");
     assert_eq!(guest.said("data"), "equal\n");
-    assert_eq!(masked(guest.said("lspci")), masked(LSPCI));
+    assert_eq!(masked_irqs(guest.said("lspci")), masked_irqs(LSPCI));
 }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The endpoint of `rtl/pcie_stack` under Verilator in a slot: the simulated host and a stock kernel find it, and its peripheral copies host
+//! memory.
+
+use crate::common::{masked_irqs, riser_ok};
+use crate::guest::rig::Guest;
+use std::path::Path;
+
+/// Configuration of the endpoint as the kernel has left it. Reviewed by hand: the link is up at 8 GT/s and x8, payloads are 256 B, BARs 0 and 5
+/// have addresses, and no error status is set.
+const LSPCI: &str = include_str!("lspci.txt");
+
+/// The lab of the example.
+fn lab() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl/pcie_stack/lab/copy.toml");
+    path.to_str().unwrap().to_owned()
+}
+
+/// Makes the design's library.
+fn build() {
+    riser_ok(&["rtl", "build", &lab().replace("copy.toml", "endpoint_link.toml")]);
+}
+
+#[test]
+#[ignore = "of .ci/long stack"]
+fn host_finds_rtl_endpoint_and_its_peripheral_copies_memory() {
+    build();
+    let out = riser_ok(&["run", &lab(), "--allow-native"]);
+    assert!(out.contains("copier"), "{out}");
+}
+
+#[test]
+#[ignore = "of .ci/long stack"]
+fn kernel_enumerates_rtl_endpoint() {
+    build();
+    let design = lab().replace("copy.toml", "endpoint_link.toml");
+    let lab = format!(
+        "version = 1\n[link]\ngen = 3\nlanes = 8\nmps_bytes = 256\n\
+         [[slot]]\nname = 'copier'\ndevice = 'rtl-endpoint'\nrtl-endpoint.design = '{design}'\n"
+    );
+    let script = "echo == lspci\nlspci -d 1234:4550 -vv\necho == end";
+    let guest = Guest::run(&lab, script, &["--allow-native"]);
+    assert_eq!(masked_irqs(guest.said("lspci")), masked_irqs(LSPCI));
+}
