@@ -1,78 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The root complex with TileLink ports, at its frames: a TileLink client above, a TileLink memory, and the data link layer in Python at the link."""
 
-import collections
-
 import pytest
 from device_tree import Bridge, Endpoint, Enumeration, Tree
 from root_complex import DECERR, MEMORY32, MEMORY64, OKAY, SLVERR
-from test_root_stack import MSI_TARGET, RAM, StackBench, start_copy, with_device
-from tilelink import ACCESS_ACK_DATA, GET, INTENT, LOGICAL, PUT_FULL, PUT_PARTIAL, Manager, TileLinkChecker, beats_of, lanes
+from test_root_stack import MSI_TARGET, RAM, start_copy, with_device
+from tilelink import GET, INTENT, LOGICAL, PUT_FULL, PUT_PARTIAL
+from tilelink_stack import TileLinkBench
 from tlps import CA, SC, UR, Tlp, completion, completions_of, memory_read, memory_write
-
-
-class TileLinkBench(StackBench):
-    """The design with a TileLink client as the CPU and a TileLink manager as the memory."""
-
-    def __init__(self, name, **options):
-        super().__init__(name, **options)
-        self.manager = Manager(self, "memory_", self.beat, self.memory, delay=8, fifo=not self.parameters.get("ORDERED", 1))
-        self.cpu = TileLinkChecker(self.cpu_bytes, False, "cpu_")
-        self.checkers = [self.cpu, TileLinkChecker(self.beat, True, "memory_")]
-        self.messages, self.answers, self.parts, self.waits = collections.deque(), {}, [], False
-
-    def drive_cpu(self):
-        values = self.values
-        if not self.waits:
-            self.waits = bool(self.messages) and self.go()
-            values["cpu_a_valid"] = int(self.waits)
-            if self.waits:
-                values.update(self.messages[0])
-        values["cpu_d_ready"] = int(self.go())
-
-    def sample_cpu(self, out):
-        if self.waits and out["cpu_a_ready"]:
-            self.waits = False
-            self.messages.popleft()
-        if out["cpu_d_valid"] and self.values["cpu_d_ready"]:
-            data = out["cpu_d_data"]
-            self.parts.append((data if isinstance(data, bytes) else data.to_bytes(self.cpu_bytes, "little"), out["cpu_d_denied"], out["cpu_d_corrupt"]))
-            if not self.cpu.answer_more:
-                self.answers[out["cpu_d_source"]] = (out["cpu_d_opcode"], self.parts)
-                self.parts = []
-
-    def drive_memory(self):
-        self.manager.frozen, self.manager.silent = self.memory.frozen, self.memory.silent
-        self.manager.drive()
-
-    def sample_memory(self, out):
-        self.manager.sample(out)
-
-    def send(self, opcode, source, address, size, data=b""):
-        low = address % self.cpu_bytes if 1 << size < self.cpu_bytes else 0
-        for n in range(beats_of(opcode, size, self.cpu_bytes)):
-            part = (bytes(low) + data[n * self.cpu_bytes:(n + 1) * self.cpu_bytes]).ljust(self.cpu_bytes, b"\x11")[:self.cpu_bytes]
-            fields = {"opcode": opcode, "param": 0, "size": size, "source": source, "address": address, "mask": lanes(address, size, self.cpu_bytes), "corrupt": 0}
-            fields["data"] = part if self.cpu_bytes > 8 else int.from_bytes(part, "little")
-            self.messages.append({"cpu_a_" + field: value for field, value in fields.items()})
-
-    def ask(self, opcode, address, size, data=b"", source=1, limit=60000):
-        """Sends a message and returns (data, [response]), with denied and corrupt as the responses of AXI."""
-        self.send(opcode, source, address, size, data)
-        self.run(lambda: source in self.answers, limit)
-        found, beats = self.answers.pop(source)
-        low = address % self.cpu_bytes if 1 << size < self.cpu_bytes else 0
-        got = b"".join(part for part, _, _ in beats)[low:low + (1 << size)] if found == ACCESS_ACK_DATA else b""
-        return got, [DECERR if denied else SLVERR if corrupt else OKAY for _, denied, corrupt in beats]
-
-    def read_burst(self, address, size, limit=60000):
-        return self.ask(GET, address, size, limit=limit)
-
-    def write_burst(self, address, size, data, limit=60000):
-        return self.ask(PUT_FULL, address, size, data, limit=limit)[1][0]
-
-    def quiet(self):
-        return super().quiet() and not self.messages and not self.manager.pending
 
 
 @pytest.fixture
