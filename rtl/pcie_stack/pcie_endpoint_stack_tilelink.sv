@@ -14,7 +14,7 @@ module pcie_endpoint_stack_tilelink #(
     parameter logic [63:0] BAR3_SIZE = 64'd0,
     parameter logic [63:0] BAR4_SIZE = 64'd0,
     parameter logic [63:0] BAR5_SIZE = 64'd0,
-    parameter logic [63:0] BAR0_BASE = 64'd0,       // where the BAR begins on the bus of the peripheral, a multiple of its size
+    parameter logic [63:0] BAR0_BASE = 64'd0,       // first address of the BAR on the bus of the peripheral, a multiple of its size
     parameter logic [63:0] BAR1_BASE = 64'd0,
     parameter logic [63:0] BAR2_BASE = 64'd0,
     parameter logic [63:0] BAR3_BASE = 64'd0,

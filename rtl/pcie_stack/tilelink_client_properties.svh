@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Properties of pcie_tilelink_client. Channel A: a beat stays until it is taken; opcode, size and mask are legal, and the address is aligned; the beats of a Put
-// follow each other with the same control, and their number is that of its size; a source is not used again before its answer. AXI4: beats of R and B
-// stay until they are taken; each burst of reads has its ID and its number of beats; each burst of writes has one B, after its last beat, and, unless
-// the bus was given up, after all its Puts have been answered.
+// Properties of pcie_tilelink_client.
+// Channel A: a beat stays until it is taken. Opcode, size and mask are legal, and the address is aligned. The beats of a Put follow each other with
+// the same control, and their number is that of its size. A source is not used again before its answer.
+// AXI4: beats of R and B stay until they are taken. Each burst of reads has its ID and its number of beats. Each burst of writes has one B, after its
+// last beat. B comes after the answers of all Puts, unless the bus was given up.
 // Assumptions: answers on channel D follow the rules of TileLink; a Put may be answered after its first beat. The AXI4 master is free.
     (* anyseq *) logic f_any;
     logic f_started, f_a_waits, f_r_waits, f_b_waits, f_a_more, f_d_more, f_given_up;

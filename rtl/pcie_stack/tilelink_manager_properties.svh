@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Properties of pcie_tilelink_manager. Channel D: a beat stays until it is taken; the beats of an answer follow each other, and their number is that of
-// its size; each message has one answer, with its source, its size and the opcode that belongs to it, after its last beat; denied data are corrupt.
-// AXI4: requests stay until they are taken; an ID is not used again before its answer; addresses are aligned; each burst of W has its length.
+// Properties of pcie_tilelink_manager.
+// Channel D: a beat stays until it is taken. The beats of an answer follow each other, and their number is that of its size. Each message has one
+// answer, after its last beat, with its source, its size and the opcode that belongs to it. Denied data are corrupt.
+// AXI4: requests stay until they are taken. An ID is not used again before its answer. Addresses are aligned. Each burst of W has its length.
 // Assumptions: a client does not use a source again before its answer, and continues a message that it has begun. All else on A is free, also
-// illegal messages. The answers of the bus are free as well, but for those of W bursts that are not complete.
+// illegal messages. The bus takes W after AW, and answers requests that it has taken, in any form and order.
     logic f_started, f_d_waits, f_ar_waits, f_aw_waits, f_w_waits;
     logic [SOURCE_BITS-1:0] f_source;
     logic [2:0] f_opcode;

@@ -113,7 +113,7 @@ class TileLinkChecker:
 
 
 class Bench:
-    """What the benches of both bridges share: time, channels, events."""
+    """A bench of a bridge: time, channels, events."""
 
     def __init__(self, top, name, parameters, seed, stalls):
         self.name = name
@@ -333,7 +333,7 @@ class Manager:
         self.put, self.pending, self.log, self.beats = [], [], [], collections.deque()
         self.latency = 0                    # cycles from a message to its answer, more than one
         self.open = True                    # channel A is taken
-        self.frozen = self.silent = False   # nothing is taken; messages are taken and not answered
+        self.frozen = self.silent = False   # no message is taken; messages are taken and not answered
         self.waits = False
 
     def data(self, value):
