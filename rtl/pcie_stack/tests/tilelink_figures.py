@@ -34,7 +34,7 @@ def measure(name, latency):
 
 def rows():
     """One row for each number of slots, order of writes and latency."""
-    for slots in (2, 8, 16):
+    for slots in (2, 8):
         for ordered in (1, 0):
             name = f"figure_{slots}_{ordered}"
             CLIENTS[name] = {"DATA_WIDTH": 256, "SLOTS": slots, "ORDERED": ordered}
