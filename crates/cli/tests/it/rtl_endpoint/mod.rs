@@ -26,7 +26,7 @@ fn build() {
 fn host_finds_rtl_endpoint_and_its_peripheral_copies_memory() {
     build();
     let out = riser_ok(&["run", &lab(), "--allow-native"]);
-    assert!(out.contains("copier"), "{out}");
+    assert!(out.contains("copier (rtl-endpoint)"), "{out}");
 }
 
 #[test]
