@@ -236,7 +236,7 @@ module pcie_tilelink_client #(
     logic [SLOT:0] source;  // of the answer in progress
     assign d_ready = 1'b1;
     assign {is_put, answer_slot} = d_source;
-    // An answer to a message whose first beat has not left is none.
+    // A message whose first beat has not left has no answer yet.
     assign known = (is_put ? put_owed[answer_slot] && put_sent[answer_slot] : get_owed[answer_slot]) && !(a_valid && a_first && a_source == d_source);
     assign right = d_opcode == (is_put ? ACCESS_ACK : ACCESS_ACK_DATA) && 4'(d_size) == (is_put ? put_owed_size : get_owed_size);
     assign continues = !mid || source == d_source;
