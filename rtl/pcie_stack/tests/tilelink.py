@@ -326,7 +326,10 @@ class ManagerBench(Bench):
 
 
 class Manager:
-    """A TileLink manager with a memory on ports with `prefix`: answers in any order, or with `fifo` in the order of the messages; also after the first beat of a Put."""
+    """A TileLink manager with a memory on ports with `prefix`: answers in any order, or with `fifo` in that of the messages.
+
+    It may answer a Put after its first beat.
+    """
 
     def __init__(self, bench, prefix, width, memory, delay=0, fifo=False):
         self.bench, self.prefix, self.width, self.memory, self.delay, self.fifo = bench, prefix, width, memory, delay, fifo
