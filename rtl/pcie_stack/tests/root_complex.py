@@ -22,6 +22,14 @@ STACKS = {
     "stack": {"COMPLETION_TIMEOUT": 20000, "BUS_TIMEOUT": 600, "INIT_FC_CYCLES": 256},
     "narrow_stack": {"DATA_WIDTH": 128, "CPU_WIDTH": 128, "MAX_PAYLOAD": 128, "READ_SLOTS": 2, "DMA_SLOTS": 2, "MAX_BURST": 2, "COMPLETION_TIMEOUT": 20000, "BUS_TIMEOUT": 600},
 }
+# The same with TileLink instead of AXI4.
+TILELINK_STACKS = {
+    "tilelink_stack": {"COMPLETION_TIMEOUT": 20000, "MEMORY_TIMEOUT": 300, "BUS_TIMEOUT": 600, "INIT_FC_CYCLES": 256},
+    "narrow_tilelink_stack": {
+        "DATA_WIDTH": 128, "CPU_WIDTH": 128, "MAX_PAYLOAD": 128, "READ_SLOTS": 2, "DMA_SLOTS": 2, "MAX_BURST": 2, "CPU_SLOTS": 2, "MEMORY_SLOTS": 2, "ORDERED": 0,
+        "COMPLETION_TIMEOUT": 20000, "MEMORY_TIMEOUT": 300, "BUS_TIMEOUT": 600,
+    },
+}
 DEFAULTS = {"DATA_WIDTH": 256, "CPU_WIDTH": 64, "CPU_ID": 4, "MAX_PAYLOAD": 256, "READ_SLOTS": 8, "READ_BYTES": 128, "DMA_SLOTS": 8, "MAX_BURST": 16}
 REGISTERS, ECAM, MEMORY32, MEMORY64 = 0x2000_0000, 0x3000_0000, 0x4000_0000, 0x40_0000_0000
 EVENTS = (
@@ -33,6 +41,8 @@ OKAY, SLVERR, DECERR = 0, 2, 3
 
 def model(name, seed):
     """A root complex of a build, or one joined with the layers below it."""
+    if name in TILELINK_STACKS:
+        return Model("pcie_root_stack_tilelink", f"root_complex/{name}", TILELINK_STACKS[name], ["pcie_*.sv*"], seed)
     if name in STACKS:
         return Model("pcie_root_stack", f"root_complex/{name}", STACKS[name], ["pcie_*.sv*"], seed)
     sources = ["pcie_root_complex*.sv*", "pcie_packetizer*.sv*", "pcie_a*.sv"]
@@ -148,7 +158,7 @@ class Bench:
 
     def build(self, name, seed):
         """Returns the model of a build. Sets its parameters, and the bytes of a beat, of a word at the slave and of a word at the master."""
-        self.parameters = DEFAULTS | (BUILDS | STACKS)[name]
+        self.parameters = DEFAULTS | (BUILDS | STACKS | TILELINK_STACKS)[name]
         self.beat = self.bus_bytes = self.parameters["DATA_WIDTH"] // 8
         self.cpu_bytes = self.parameters["CPU_WIDTH"] // 8
         return model(name, seed)
