@@ -38,7 +38,7 @@ pub(crate) fn foreign(bytes: &[u8]) -> Option<(usize, usize)> {
     let (choice, text) = bytes.split_first()?;
     let mut reader = Reader::with_options(text, "input", &options(*choice)).ok()?;
     let (mut tlps, mut faults, mut shown) = (Vec::new(), 0, String::new());
-    let mut hex = hex_text::HEADING.to_owned();
+    let mut hex = riser_capture::reader::HEX_HEADING.to_owned();
     let mut writer = Writer::of_tlps(Vec::new()).expect("memory");
     let lines =
         text.iter().filter(|byte| **byte == b'\n').count() + 1 + text.len() / riser_capture::reader::MAX_LINE;

@@ -210,7 +210,7 @@ proptest! {
         let tlps = copied(&file);
         prop_assert_eq!(tlps.len(), headers.len());
         let (mut raw, mut nettlp) = (Writer::of_tlps(Vec::new()).unwrap(), Writer::new(Vec::new()).unwrap());
-        let (mut text, mut source) = (reader::HEX_HEADING.to_owned(), reader(&file));
+        let (mut text, mut source) = (riser_capture::reader::HEX_HEADING.to_owned(), reader(&file));
         while let Some(record) = source.next_record().unwrap() {
             for writer in [&mut raw, &mut nettlp] {
                 let id = writer.like(record.interface.unwrap()).unwrap();
