@@ -257,7 +257,9 @@ const TWO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/nettlp/two.to
 fn serves_both_adapters_of_a_lab() {
     let (local, first, second) = ("127.13.60.24", "127.13.60.22", "127.13.60.23");
     let rule = format!("{local},all,rw");
-    let args = [TWO, "--listen", first, "--listen", second, "--allow", &rule, "--json"];
+    let gen3 = ["--set", "link.gen=3"];
+    let args =
+        [&[TWO, "--listen", first, "--listen", second, "--allow", &rule, "--json"][..], &gen3].concat();
     let (adapter, said) = Adapter::start(&args);
     assert!(said.contains("slot first") && said.contains(first), "{said}");
     for remote in [first, second] {

@@ -178,7 +178,9 @@ fn descriptors_in_the_device_move_data_in_each_direction() {
             window: 64,
             transfers: 40,
             size_bytes: 4096,
+            // The RTL has eight descriptors per engine.
             ring: RingOf::Device,
+            ring_entries: 8,
             directions,
             ..Default::default()
         };

@@ -225,6 +225,9 @@ impl LabRun<'_> {
             }
             let sockets = AdapterSockets::bind(options).map_err(Failure::run)?;
             uplinks.push(Uplink::new(sockets, self.settings(*device), place));
+        }
+        // All adapters listen before the first line says so.
+        for ((slot, options), device) in slots.iter().zip(&self.options).zip(devices) {
             let what = format!("{slot} of {}", self.lab.display());
             self.args.listening(options.address).greet(&what, &self.allow, *device);
         }

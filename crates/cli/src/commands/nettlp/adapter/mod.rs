@@ -36,7 +36,7 @@ Examples:
   riser nettlp adapter --memory ram.img --write-back --allow 127.0.0.2,all,rw --json > counted.json
   riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw --capture out/served.pcapng
   riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw --set link.gen=4
-  riser nettlp adapter labs/nettlp/two.toml --listen 127.0.0.1 --listen 127.0.0.3 --allow 127.0.0.2,all,rw
+  riser nettlp adapter two.toml --listen 127.0.0.1 --listen 127.0.0.3 --allow 127.0.0.2,all,rw
 
 Replaces a NetTLP adapter on an FPGA card, its host, and the driver of that host. LibTLP's programs (dma_read, \
 dma_write, tlpperf, pcie_cfg_read, pcie_cfg_write, process-list) access this memory like the memory of that host.
