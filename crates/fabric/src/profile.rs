@@ -99,6 +99,14 @@ impl HostProfile {
         }
     }
 
+    /// Returns whether some latencies are drawn by chance.
+    pub fn has_rare_latencies(&self) -> bool {
+        let refresh = self.dram.as_ref().is_some_and(|dram| dram.refresh.is_some());
+        let stalls = self.iommu.as_ref().is_some_and(|iommu| !iommu.stalls.is_empty());
+        let snoops = self.llc.as_ref().is_some_and(|llc| !llc.snoop_waits.is_empty());
+        refresh || stalls || snoops || !self.noise.is_empty() || !self.power.is_empty()
+    }
+
     pub(crate) fn read_service(&self, address: u64, len: u32) -> Duration {
         self.read_request_service + self.read_line_service * lines(address, len)
     }

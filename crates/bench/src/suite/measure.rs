@@ -51,9 +51,10 @@ impl Task<'_> {
         let reads_stay = host.llc.as_ref().is_some_and(|llc| llc.read_allocate);
         let (batch, batches) =
             (self.rule.batch(&self.key, self.detail), self.rule.batches(&self.key, self.detail));
+        let maximum_of = self.rule.maximum_of(&self.key, self.detail).filter(|_| host.has_rare_latencies());
         let lab = self.machine.lab(
             &self.key,
-            batch * batches + if self.maximum_of().is_some() { Rule::RAREST_SAMPLES } else { 0 },
+            batch * batches + maximum_of.map_or(0, |_| Rule::RAREST_SAMPLES),
             self.rule.warm_up(&self.key),
             self.rule.seen(&self.key, reads_stay),
             self.seed,
@@ -65,12 +66,18 @@ impl Task<'_> {
         session.fabric.keep_accounts(false);
         let mut run = Run { session: &mut session, results: &results, cancel };
         match self.key.test.is_latency() {
-            true => self.latency(&mut run, batch, batches),
+            true => self.latency(&mut run, (batch, batches), maximum_of),
             false => self.bandwidth(&mut run, batch, batches),
         }
     }
 
-    fn latency(&self, run: &mut Run<'_>, batch: u64, batches: u64) -> Result<Option<Measured>, BenchError> {
+    /// Measures latencies in at most `batches` batches, and their maximum of `maximum_of` samples.
+    fn latency(
+        &self,
+        run: &mut Run<'_>,
+        (batch, batches): (u64, u64),
+        maximum_of: Option<u64>,
+    ) -> Result<Option<Measured>, BenchError> {
         let mut histogram = Histogram::default();
         let mut series = Vec::new();
         let mut settled = Settled::new(self.rule.stable_batches);
@@ -93,16 +100,12 @@ impl Task<'_> {
         }
         let elapsed = run.results.get().elapsed().as_ps();
         let mut figures = histogram.figures(elapsed);
-        if let Some(samples) = self.maximum_of() {
+        if let Some(samples) = maximum_of {
             let Some(longest_ps) = run.longest_of(samples)? else { return Ok(None) };
             figures.extend_to(figures::cycles(longest_ps));
         }
         let row = ResultRow { key: self.key, figures: Figures::Latency(figures) };
         Ok(Some(Measured { row, histogram, series }))
-    }
-
-    fn maximum_of(&self) -> Option<u64> {
-        self.rule.maximum_of(&self.key, self.detail)
     }
 
     fn bandwidth(&self, run: &mut Run<'_>, batch: u64, batches: u64) -> Result<Option<Measured>, BenchError> {

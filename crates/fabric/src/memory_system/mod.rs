@@ -186,8 +186,11 @@ impl MemorySystem {
     pub(crate) fn translate(&mut self, access: &Access, read: Option<ReadTraffic>, at: Time) -> Time {
         let mut at = at;
         if let Some(retraining) = &mut self.retraining {
-            at = retraining.ready(read, at);
-            self.stay_awake(at);
+            let ready = retraining.ready(read, at);
+            if ready > at {
+                self.stay_awake(ready);
+            }
+            at = ready;
         }
         if let Some(power) = &mut self.power {
             let (awake, slept) = power.wake(at, self.drawing, &mut self.rng);

@@ -333,3 +333,19 @@ fn load_of_writes_loses_time_to_retraining() {
     let mut system = seeded(&profile, 1, 1);
     assert!((1..=100).all(|n| system.translate(&access(0, 64), LINE, at(n * 50)) == at(n * 50)));
 }
+
+/// A link that is retrained under load still sleeps between requests that are far apart.
+#[test]
+fn retraining_leaves_sleep_between_requests() {
+    let wake = vec![WeightedLatency { parts_per_billion: 1_000_000_000, latency: ns(650) }];
+    let retraining =
+        RetrainingProfile { write_ppm: 1_000_000, idle_ppm: 0, apart: ns(100), wait: Duration::from_us(1) };
+    let profile = HostProfile {
+        power: vec![PowerProfile { idle: ns(300), wake }],
+        retraining: Some(retraining),
+        ..HostProfile::ideal()
+    };
+    let mut system = seeded(&profile, 1, 1);
+    assert_eq!(system.translate(&access(0, 64), LINE, at(1000)), at(1650));
+    assert_eq!(system.translate(&access(0, 64), LINE, at(2000)), at(2650));
+}
