@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Shows the PCI Express root complex in RTL below a host: on the simulated host, and under a stock Linux kernel, with an NVMe controller of
-# riser's at its link. Uses the riser that RISER names, the newest one that is built, or builds one. Writes only to out/stack-demo.
+# Shows the PCI Express root complex in RTL below a host: on the simulated host, with RTL at both ends of its link, and under a stock Linux kernel. An NVMe
+# controller of riser's is at the link. Uses the riser that RISER names, the newest one that is built, or builds one. Writes only to out/stack-demo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,6 +19,10 @@ show "$riser" rtl build rtl/pcie_stack/lab/root_link.toml
 
 title "On the simulated host: firmware enumerates the RTL's root port and the controller, and the driver compares what it reads"
 show "$riser" run "$lab" --allow-native
+
+title "RTL at both ends of the link: the controller's DMA crosses a second data link layer in RTL"
+show "$riser" rtl build rtl/pcie_stack/lab/frame_link.toml
+show "$riser" run rtl/pcie_stack/lab/both_ends.toml --allow-native
 
 title "Under a stock kernel: its nvme driver writes 256 KiB by DMA, reads them back and compares"
 cat >"$out/script" <<'GUEST'
