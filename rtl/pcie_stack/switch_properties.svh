@@ -52,7 +52,7 @@
             end
         end
         for (int n = 0; n < PORTS; n++) begin
-            assert ((taken[SOURCES*n+:SOURCES] & (taken[SOURCES*n+:SOURCES] - 1'b1)) == '0);
+            if (!rst) assert ((taken[SOURCES*n+:SOURCES] & (taken[SOURCES*n+:SOURCES] - 1'b1)) == '0);
             if (rst) f_sending[n] <= 1'b0;
             else if (tx_valid[n]) begin
                 assert (tx_sop[n] == !f_sending[n]);
