@@ -16,7 +16,9 @@ module pcie_packetizer_completion #(
     input logic clk,
     input logic rst,
     input logic link_up,
+    input logic timed,           // requests without a completion are given up
     input logic [31:0] timeout,  // cycles; a request is given up between one and two of them
+    input logic [15:0] requester,
 
     input logic rx_valid,
     output logic rx_ready,
@@ -104,7 +106,7 @@ module pcie_packetizer_completion #(
     assign fits_config = has_data ? !config_is_write && length == 10'd1 : config_is_write;
 
     logic known;
-    assign known = h0[31] == 1'b0 && h0[29] == 1'b0 && h0[28:24] == 5'b01010 && h2[31:16] == 16'd0 && (is_config || is_read);
+    assign known = h0[31] == 1'b0 && h0[29] == 1'b0 && h0[28:24] == 5'b01010 && h2[31:16] == requester && (is_config || is_read);
 
     logic for_config, data_left_in_slot, expected;
     logic [2:0] verdict;
@@ -116,7 +118,7 @@ module pcie_packetizer_completion #(
     assign lane_data = beat[32*lane+:32];
 
     logic open;
-    pcie_root_complex_fence fence (
+    pcie_packetizer_fence fence (
         .clk(clk),
         .rst(rst),
         .capture(take && rx_sop),
@@ -193,8 +195,8 @@ module pcie_packetizer_completion #(
             elapsed <= '0;
             tick <= 1'b0;
         end else begin
-            elapsed <= elapsed >= timeout ? '0 : elapsed + 1'b1;
-            if (elapsed >= timeout) tick <= 1'b1;
+            elapsed <= elapsed >= timeout || !timed ? '0 : elapsed + 1'b1;
+            if (elapsed >= timeout && timed) tick <= 1'b1;
             else if (ticks) tick <= 1'b0;
         end
 

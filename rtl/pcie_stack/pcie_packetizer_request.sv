@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Makes TLPs of requests: header and data, one double-word per cycle, into whole beats. A TLP is offered when it is complete, so that it
-// never pauses between beats.
+// Makes TLPs of requests and messages: header and data, one double-word per cycle, into whole beats.
 // Handshake: `request_ready` takes a request with its fields. The data of a memory write is taken from data_* afterwards, by
 // `data_take`. tx_* is the stream of TLPs; a beat stays until tx_ready.
 module pcie_packetizer_request #(
@@ -14,12 +13,13 @@ module pcie_packetizer_request #(
 
     input logic request_valid,
     output logic request_ready,
-    input logic [1:0] request_kind,       // SEND_*
-    input logic request_type1,            // configuration request: type 1
-    input logic [61:0] request_address,   // double-word address; configuration: bus, device, function, register in bits 25:0
-    input logic [9:0] request_length,
-    input logic [3:0] request_first_be,
-    input logic [3:0] request_last_be,
+    input logic [2:0] request_kind,       // SEND_*
+    input logic request_type1,            // configuration request: type 1; message: gathered on its way to the root complex
+    input logic [15:0] requester,
+    input logic [61:0] request_address,   // double-word address; configuration: bus, device, function, register in bits 25:0; message: 0
+    input logic [9:0] request_length,     // message: 0
+    input logic [3:0] request_first_be,   // message: bits 3:0 of its code
+    input logic [3:0] request_last_be,    // message: bits 7:4 of its code
     input logic [7:0] request_tag,
     input logic [31:0] request_data,      // configuration write
 
@@ -35,9 +35,6 @@ module pcie_packetizer_request #(
     output logic tx_posted                // with tx_eop: the TLP is a memory write
 );
     `include "pcie_root_complex.svh"
-    localparam int BEATS = (MAX_PAYLOAD + 16 + DATA_WIDTH / 8 - 1) / (DATA_WIDTH / 8);
-    localparam int ROWS = 2 ** $clog2(2 * BEATS);
-    localparam int ROW = $clog2(ROWS);
 
     function automatic logic [31:0] swapped(input logic [31:0] word);
         swapped = {word[7:0], word[15:8], word[23:16], word[31:24]};
@@ -45,18 +42,20 @@ module pcie_packetizer_request #(
 
     // ---- the request ----
     logic busy, type1;
-    logic [1:0] kind;
+    logic [2:0] kind;
     logic [61:0] address;
     logic [9:0] length, left;
     logic [3:0] first_be, last_be;
     logic [7:0] tag;
     logic [31:0] config_data;
     logic [1:0] index;
-    logic in_data, is_config, is_write, wide, header_last, tlp_last, put;
+    logic in_data, is_config, is_write, is_message, wide, header_last, tlp_last, put, room;
 
+    assign is_message = kind[2];
     assign is_config = kind[1];
     assign is_write = kind[0];
-    assign wide = !is_config && address[61:30] != '0;
+    assign wide = is_message || (!is_config && address[61:30] != '0);
+    assign put = busy && room;
     assign header_last = index == (wide ? 2'd3 : 2'd2);
     assign tlp_last = in_data ? left == 10'd1 : header_last && !is_write;
     assign request_ready = !busy;
@@ -65,8 +64,8 @@ module pcie_packetizer_request #(
     logic [31:0] header, word;
     always_comb
         case (index)
-            2'd0: header = {1'b0, is_write, wide, is_config ? {4'b0010, type1} : 5'd0, 14'd0, length};
-            2'd1: header = {16'd0, tag, last_be, first_be};
+            2'd0: header = {1'b0, is_write, wide, is_config ? {4'b0010, type1} : is_message ? {2'b10, type1, 1'b0, type1} : 5'd0, 14'd0, length};
+            2'd1: header = {requester, tag, last_be, first_be};
             2'd2: header = is_config ? {address[25:10], 4'd0, address[9:0], 2'd0} : wide ? address[61:30] : {address[29:0], 2'd0};
             default: header = {address[29:0], 2'd0};
         endcase
@@ -95,45 +94,23 @@ module pcie_packetizer_request #(
             if (in_data) left <= left - 1'b1;
         end
 
-    // ---- beats ----
-    logic [DATA_WIDTH-1:0] beat, filled;
-    logic [LANE-1:0] lane;
-    logic first, beat_done, row_free;
-    logic [ROW:0] write_row, read_row;
-    logic [ROW:0] whole;  // TLPs that are complete
-    assign row_free = write_row - read_row != (ROW + 1)'(ROWS);
-    assign put = busy && row_free;
-    assign beat_done = put && (tlp_last || lane == LANE'(LANES - 1));
-    always_comb begin
-        // By comparison: for a variable part Yosys shifts the whole beat.
-        for (int n = 0; n < LANES; n++) filled[32*n+:32] = lane == LANE'(n) ? word : beat[32*n+:32];
-    end
-
-    (* ram_style = "distributed" *) logic [DATA_WIDTH+LANE+2:0] rows[0:ROWS-1];
-    always_ff @(posedge clk) begin
-        if (put) beat <= filled;
-        if (beat_done) rows[write_row[ROW-1:0]] <= {kind == SEND_MWR, first, tlp_last, lane, filled};
-    end
-    assign {tx_posted, tx_sop, tx_eop, tx_end, tx_data} = rows[read_row[ROW-1:0]];
-    assign tx_valid = whole != '0;
-
-    logic enters, leaves;
-    assign enters = beat_done && tlp_last;
-    assign leaves = tx_valid && tx_ready && tx_eop;
-    always_ff @(posedge clk)
-        if (rst) begin
-            lane <= '0;
-            first <= 1'b1;
-            write_row <= '0;
-            read_row <= '0;
-            whole <= '0;
-        end else begin
-            if (put) lane <= tlp_last ? '0 : lane + 1'b1;
-            if (beat_done) begin
-                first <= tlp_last;
-                write_row <= write_row + 1'b1;
-            end
-            if (tx_valid && tx_ready) read_row <= read_row + 1'b1;
-            whole <= whole + (ROW + 1)'(enters) - (ROW + 1)'(leaves);
-        end
+    pcie_packetizer_beats #(
+        .DATA_WIDTH(DATA_WIDTH),
+        .MAX_PAYLOAD(MAX_PAYLOAD)
+    ) beats (
+        .clk(clk),
+        .rst(rst),
+        .put(busy),
+        .ready(room),
+        .word(word),
+        .last(tlp_last),
+        .posted(kind == SEND_MWR),
+        .tx_valid(tx_valid),
+        .tx_ready(tx_ready),
+        .tx_sop(tx_sop),
+        .tx_eop(tx_eop),
+        .tx_end(tx_end),
+        .tx_data(tx_data),
+        .tx_posted(tx_posted)
+    );
 endmodule

@@ -255,7 +255,7 @@ module pcie_root_complex #(
     logic [SLOT:0] cpu_reads;
     logic [DMA_ID:0] dma_reads;
 
-    pcie_root_complex_read #(
+    pcie_axi_read #(
         .CPU_WIDTH(CPU_WIDTH),
         .CPU_ID(CPU_ID),
         .READ_SLOTS(READ_SLOTS),
@@ -307,7 +307,7 @@ module pcie_root_complex #(
         .outstanding(cpu_reads)
     );
 
-    pcie_root_complex_write #(
+    pcie_axi_write #(
         .CPU_WIDTH(CPU_WIDTH),
         .CPU_ID(CPU_ID),
         .MAX_PAYLOAD(MAX_PAYLOAD)
@@ -431,7 +431,8 @@ module pcie_root_complex #(
         .rst(rst),
         .request_valid(takes_config || takes_write || takes_read),
         .request_ready(request_ready),
-        .request_kind(takes_config ? {1'b1, config_send_write} : {1'b0, takes_write}),
+        .request_kind(takes_config ? {2'b01, config_send_write} : {2'b00, takes_write}),
+        .requester(16'd0),
         .request_type1(config_type1),
         .request_address(takes_config ? {36'd0, config_address} : takes_write ? write_send_address : read_send_address),
         .request_length(takes_config ? 10'd1 : takes_write ? write_send_length : read_send_length),
@@ -484,7 +485,9 @@ module pcie_root_complex #(
         .clk(clk),
         .rst(rst),
         .link_up(link_up),
+        .timed(1'b1),
         .timeout(completion_timeout),
+        .requester(16'd0),
         .rx_valid(rx_cpl_valid),
         .rx_ready(rx_cpl_ready),
         .rx_sop(rx_cpl_sop),

@@ -18,10 +18,11 @@
     localparam logic [2:0] STATUS_BAD = 3'd7;     // poisoned or malformed completion
 
     // Kinds of requests to send.
-    localparam logic [1:0] SEND_MRD = 2'd0;
-    localparam logic [1:0] SEND_MWR = 2'd1;
-    localparam logic [1:0] SEND_CFGRD = 2'd2;
-    localparam logic [1:0] SEND_CFGWR = 2'd3;
+    localparam logic [2:0] SEND_MRD = 3'd0;
+    localparam logic [2:0] SEND_MWR = 3'd1;
+    localparam logic [2:0] SEND_CFGRD = 3'd2;
+    localparam logic [2:0] SEND_CFGWR = 3'd3;
+    localparam logic [2:0] SEND_MESSAGE = 3'd4;
 
     // AER: a set of detected errors, one bit each.
     localparam int ERRORS = 6;

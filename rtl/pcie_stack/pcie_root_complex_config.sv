@@ -67,8 +67,6 @@ module pcie_root_complex_config #(
 );
     `include "pcie_root_complex.svh"
     localparam logic [2:0] MPS_SUPPORTED = MAX_PAYLOAD == 128 ? 3'd0 : MAX_PAYLOAD == 256 ? 3'd1 : 3'd2;
-    localparam logic [31:0] UNCORRECTABLE = 32'h0017_f010;  // bits that exist: 4, 12 to 18, 20
-    localparam logic [31:0] CORRECTABLE = 32'h0000_31c1;    // 0, 6, 7, 8, 12, 13
 
     function automatic logic [31:0] bytes_of(input logic [3:0] enables);
         bytes_of = {{8{enables[3]}}, {8{enables[2]}}, {8{enables[1]}}, {8{enables[0]}}};
@@ -88,9 +86,7 @@ module pcie_root_complex_config #(
     logic [31:0] command, bus_numbers, memory_range, prefetch_range, prefetch_base_upper, prefetch_limit_upper, bridge;
     logic [31:0] device_control, link_control, root_control, device_control_2, link_control_2, msi_control, power;
     logic [31:0] msi_low, msi_high, msi_value, cache_line;
-    logic [31:0] uncorrectable_status, uncorrectable_mask, severity, correctable_status, correctable_mask, root_command, root_status, source;
-    logic [127:0] header_log;
-    logic [4:0] first_error;
+    logic [31:0] aer_data, root_command, root_status, source;
     logic [15:0] status, secondary_status, device_status;
     logic aer_interrupt;
 
@@ -126,20 +122,10 @@ module pcie_root_complex_config #(
             10'h024: read_data = 32'h0003_0001;  // Power Management, version 3, no PME
             10'h025: read_data = 32'h0000_0008 | power;
             10'h040: read_data = 32'h0002_0001;  // AER, version 2, the last
-            10'h041: read_data = uncorrectable_status;
-            10'h042: read_data = uncorrectable_mask;
-            10'h043: read_data = severity;
-            10'h044: read_data = correctable_status;
-            10'h045: read_data = correctable_mask;
-            10'h046: read_data = {27'd0, first_error};
-            10'h047: read_data = {header_log[7:0], header_log[15:8], header_log[23:16], header_log[31:24]};
-            10'h048: read_data = {header_log[39:32], header_log[47:40], header_log[55:48], header_log[63:56]};
-            10'h049: read_data = {header_log[71:64], header_log[79:72], header_log[87:80], header_log[95:88]};
-            10'h04a: read_data = {header_log[103:96], header_log[111:104], header_log[119:112], header_log[127:120]};
             10'h04b: read_data = root_command;
             10'h04c: read_data = root_status;
             10'h04d: read_data = source;
-            default: read_data = '0;
+            default: read_data = word[9:4] == 6'h04 ? aer_data : '0;
         endcase
 
     logic power_legal;
@@ -164,9 +150,6 @@ module pcie_root_complex_config #(
             msi_high <= '0;
             msi_value <= '0;
             power <= '0;
-            uncorrectable_mask <= '0;
-            severity <= 32'h0006_2010;
-            correctable_mask <= 32'h0000_2000;
             root_command <= '0;
         end else if (writes)
             case (word)
@@ -188,9 +171,6 @@ module pcie_root_complex_config #(
                 10'h022: msi_high <= written(msi_high, '1, lanes, write_data);
                 10'h023: msi_value <= written(msi_value, 32'h0000_ffff, lanes, write_data);
                 10'h025: if (power_legal) power <= written(power, 32'h0000_0003, lanes, write_data);
-                10'h042: uncorrectable_mask <= written(uncorrectable_mask, UNCORRECTABLE, lanes, write_data);
-                10'h043: severity <= written(severity, UNCORRECTABLE, lanes, write_data);
-                10'h045: correctable_mask <= written(correctable_mask, CORRECTABLE, lanes, write_data);
                 10'h04b: root_command <= written(root_command, 32'h0000_0007, lanes, write_data);
                 default: ;
             endcase
@@ -212,59 +192,33 @@ module pcie_root_complex_config #(
     assign rrs_visible = root_control[4];
     assign ari_forwarding = device_control_2[5];
 
-    // ---- errors of this port: Figure 6-2 ----
-    function automatic logic [31:0] aer_bits(input logic [5:0] found);
-        aer_bits = '0;
-        aer_bits[12] = found[ERROR_POISONED];
-        aer_bits[14] = found[ERROR_TIMEOUT];
-        aer_bits[15] = found[ERROR_ABORT];
-        aer_bits[16] = found[ERROR_UNEXPECTED];
-        aer_bits[18] = found[ERROR_MALFORMED];
-        aer_bits[20] = found[ERROR_UNSUPPORTED];
-    endfunction
-
-    logic [31:0] plain, maybe_advisory, advisory, found, shown, correctable;
-    logic advisory_shown, is_fatal, is_nonfatal, is_correctable, ur_found, ur_shown;
-    assign plain = aer_bits(errors) | (link_uncorrectable & UNCORRECTABLE);
-    assign maybe_advisory = aer_bits(advisory_errors);
-    // An error with severity fatal is never advisory (§6.2.3.2.4).
-    assign advisory = maybe_advisory & ~severity;
-    assign found = plain | (maybe_advisory & severity);
-    assign advisory_shown = !correctable_mask[13];
-    assign shown = (found | (advisory_shown ? advisory : '0)) & ~uncorrectable_mask;
-    assign correctable = (link_correctable & CORRECTABLE & ~32'h2000) | {18'd0, advisory != '0, 13'd0};
-    assign is_fatal = (found & ~uncorrectable_mask & severity) != '0;
-    assign is_nonfatal = (found & ~uncorrectable_mask & ~severity) != '0;
-    assign is_correctable = (correctable & ~correctable_mask) != '0;
-    assign ur_found = found[20] || advisory[20];
-    // Unsupported Request Reporting Enable must be set as well, if the error is nothing else.
-    assign ur_shown = device_control[3] || command[8];
-
-    logic log_free;
-    logic [4:0] lowest;
-    assign log_free = (uncorrectable_status & ~uncorrectable_mask) == '0;
-    always_comb begin
-        lowest = '0;
-        for (int n = 31; n >= 0; n--) if (shown[n]) lowest = 5'(n);
-    end
-
+    // ---- errors of this port ----
+    logic [3:0] found_kinds;
+    logic found_cor, found_nonfatal, found_fatal;
+    pcie_aer aer (
+        .clk(clk),
+        .rst(rst),
+        .writes(writes && word[9:4] == 6'h04),
+        .word(word[3:0]),
+        .lanes(lanes),
+        .write_data(write_data),
+        .read_data(aer_data),
+        .errors(errors),
+        .advisory_errors(advisory_errors),
+        .has_header(has_header),
+        .error_header(error_header),
+        .link_uncorrectable(link_uncorrectable),
+        .link_correctable(link_correctable),
+        .report(device_control[3:0]),
+        .serr_enable(command[8]),
+        .found_kinds(found_kinds),
+        .message_cor(found_cor),
+        .message_nonfatal(found_nonfatal),
+        .message_fatal(found_fatal)
+    );
     always_ff @(posedge clk)
-        if (rst) begin
-            uncorrectable_status <= '0;
-            correctable_status <= '0;
-            first_error <= '0;
-            header_log <= '0;
-            device_status <= '0;
-        end else begin
-            uncorrectable_status <= (uncorrectable_status & ~(writes && word == 10'h041 ? clears : '0)) | found | (advisory_shown ? advisory : '0);
-            correctable_status <= (correctable_status & ~(writes && word == 10'h044 ? clears : '0)) | correctable;
-            if (log_free && shown != '0) begin
-                first_error <= lowest;
-                header_log <= has_header ? error_header : '0;
-            end
-            device_status <= (device_status & ~(writes && word == 10'h012 ? clears[31:16] : '0))
-                | {12'd0, ur_found, (found & severity) != '0, (found & ~severity) != '0, correctable != '0};
-        end
+        if (rst) device_status <= '0;
+        else device_status <= (device_status & ~(writes && word == 10'h012 ? clears[31:16] : '0)) | 16'(found_kinds);
 
     // ---- root error registers: messages from below, and errors of this port as if it had sent a message to itself ----
     logic own_cor, own_nonfatal, own_fatal, from_below, cor, nonfatal, fatal;
@@ -285,10 +239,9 @@ module pcie_root_complex_config #(
             secondary_status <= '0;
             system_error <= 1'b0;
         end else begin
-            own_cor <= (own_cor && from_below) || (is_correctable && device_control[0] && (correctable != 32'h2000 || !advisory[20] || ur_shown));
-            own_nonfatal <= (own_nonfatal && from_below)
-                || (is_nonfatal && (device_control[1] || command[8]) && (!ur_found || ur_shown || (found & ~uncorrectable_mask & ~32'h0010_0000) != '0));
-            own_fatal <= (own_fatal && from_below) || (is_fatal && (device_control[2] || command[8]));
+            own_cor <= (own_cor && from_below) || found_cor;
+            own_nonfatal <= (own_nonfatal && from_below) || found_nonfatal;
+            own_fatal <= (own_fatal && from_below) || found_fatal;
             root_status <= root_status & ~(writes && word == 10'h04c ? clears & 32'h7f : '0);
             if (cor) begin
                 root_status[0] <= 1'b1;

@@ -81,7 +81,7 @@ module pcie_root_complex_nonposted #(
     assign rx_ready = state == IDLE || !eop_seen;
     assign take = rx_valid && rx_ready && rx_sop && state == IDLE;
 
-    pcie_root_complex_fence fence (
+    pcie_packetizer_fence fence (
         .clk(clk),
         .rst(rst),
         .capture(take),

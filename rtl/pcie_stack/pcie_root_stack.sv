@@ -154,77 +154,12 @@ module pcie_root_stack #(
         $error("pcie_root_stack: the buffer of completions is too small for READ_SLOTS reads of READ_BYTES");
 
     logic tx_valid, tx_ready, tx_sop, tx_eop;
-    logic [LANE-1:0] tx_end, rx_p_end, rx_np_end, rx_cpl_end, stored_end;
-    logic [DATA_WIDTH-1:0] tx_data, rx_p_data, rx_np_data, rx_cpl_data, stored_data;
-    logic rx_p_valid, rx_p_ready, rx_p_sop, rx_p_eop, rx_p_cut, rx_p_poisoned;
-    logic rx_np_valid, rx_np_ready, rx_np_sop, rx_np_eop, rx_np_poisoned;
-    logic rx_cpl_valid, rx_cpl_ready, rx_cpl_sop, rx_cpl_eop, rx_cpl_cut, rx_cpl_poisoned;
+    logic p_valid, p_ready, p_sop, p_eop, p_poisoned, np_valid, np_ready, np_sop, np_eop, np_poisoned;
+    logic cpl_valid, cpl_ready, cpl_sop, cpl_eop, cpl_poisoned;
+    logic [LANE-1:0] tx_end, p_end, np_end, cpl_end;
+    logic [DATA_WIDTH-1:0] tx_data, p_data, np_data, cpl_data;
     logic [2:0] max_payload;
-
-    // ---- received TLPs: posted ones whole, the others after the posted ones that came before them ----
-    localparam int ROWS = 2 ** $clog2(2 * (MAX_PAYLOAD + 32) / (DATA_WIDTH / 8));
-    logic stored_valid, stored_ready, stored_sop, stored_eop, stored_poisoned;
-    logic [$clog2(ROWS):0] stored_tlps;
-    logic np_valid, np_ready, cpl_valid, cpl_ready;
-    pcie_root_stack_store #(
-        .WIDTH(DATA_WIDTH + LANE + 2),
-        .ROWS(ROWS)
-    ) store (
-        .clk(clk),
-        .rst(rst),
-        .in_valid(rx_p_valid),
-        .in_ready(rx_p_ready),
-        .in_eop(rx_p_eop),
-        .in_cut(rx_p_cut),
-        .in_row({rx_p_sop, rx_p_poisoned, rx_p_end, rx_p_data}),
-        .out_valid(stored_valid),
-        .out_ready(stored_ready),
-        .out_eop(stored_eop),
-        .out_row({stored_sop, stored_poisoned, stored_end, stored_data}),
-        .tlps(stored_tlps)
-    );
-    pcie_root_stack_order #(
-        .COUNT($clog2(ROWS) + 1)
-    ) np_order (
-        .clk(clk),
-        .rst(rst),
-        .in_valid(rx_np_valid),
-        .in_ready(rx_np_ready),
-        .sop(rx_np_sop),
-        .out_valid(np_valid),
-        .out_ready(np_ready),
-        .stored(stored_tlps),
-        .leaves(stored_valid && stored_ready && stored_eop)
-    );
-    pcie_root_stack_order #(
-        .COUNT($clog2(ROWS) + 1)
-    ) cpl_order (
-        .clk(clk),
-        .rst(rst),
-        .in_valid(rx_cpl_valid),
-        .in_ready(rx_cpl_ready),
-        .sop(rx_cpl_sop),
-        .out_valid(cpl_valid),
-        .out_ready(cpl_ready),
-        .stored(stored_tlps),
-        .leaves(stored_valid && stored_ready && stored_eop)
-    );
-
-    // ---- errors of the lower layers, by their bits in the AER status registers (PCIe 6.0 §7.8.4.2, §7.8.4.5) ----
     logic [31:0] uncorrectable, correctable;
-    always_comb begin
-        uncorrectable = '0;
-        uncorrectable[4] = dll_events[7];               // Data Link Protocol Error
-        uncorrectable[13] = |tl_events[10:9];           // Flow Control Protocol Error
-        uncorrectable[17] = tl_events[7];               // Receiver Overflow
-        uncorrectable[18] = |tl_events[6:0];            // Malformed TLP
-        correctable = '0;
-        correctable[0] = dll_events[4];                 // Receiver Error
-        correctable[6] = |dll_events[1:0];              // Bad TLP
-        correctable[7] = dll_events[5];                 // Bad DLLP
-        correctable[8] = dll_events[9];                 // REPLAY_NUM Rollover
-        correctable[12] = dll_events[8];                // Replay Timer Timeout
-    end
 
     pcie_root_complex #(
         .DATA_WIDTH(DATA_WIDTH),
@@ -316,27 +251,27 @@ module pcie_root_stack #(
         .tx_eop(tx_eop),
         .tx_end(tx_end),
         .tx_data(tx_data),
-        .rx_p_valid(stored_valid),
-        .rx_p_ready(stored_ready),
-        .rx_p_sop(stored_sop),
-        .rx_p_eop(stored_eop),
-        .rx_p_end(stored_end),
-        .rx_p_data(stored_data),
-        .rx_p_poisoned(stored_poisoned),
+        .rx_p_valid(p_valid),
+        .rx_p_ready(p_ready),
+        .rx_p_sop(p_sop),
+        .rx_p_eop(p_eop),
+        .rx_p_end(p_end),
+        .rx_p_data(p_data),
+        .rx_p_poisoned(p_poisoned),
         .rx_np_valid(np_valid),
         .rx_np_ready(np_ready),
-        .rx_np_sop(rx_np_sop),
-        .rx_np_eop(rx_np_eop),
-        .rx_np_end(rx_np_end),
-        .rx_np_data(rx_np_data),
-        .rx_np_poisoned(rx_np_poisoned),
+        .rx_np_sop(np_sop),
+        .rx_np_eop(np_eop),
+        .rx_np_end(np_end),
+        .rx_np_data(np_data),
+        .rx_np_poisoned(np_poisoned),
         .rx_cpl_valid(cpl_valid),
         .rx_cpl_ready(cpl_ready),
-        .rx_cpl_sop(rx_cpl_sop),
-        .rx_cpl_eop(rx_cpl_eop),
-        .rx_cpl_end(rx_cpl_end),
-        .rx_cpl_data(rx_cpl_data),
-        .rx_cpl_poisoned(rx_cpl_poisoned || rx_cpl_cut),
+        .rx_cpl_sop(cpl_sop),
+        .rx_cpl_eop(cpl_eop),
+        .rx_cpl_end(cpl_end),
+        .rx_cpl_data(cpl_data),
+        .rx_cpl_poisoned(cpl_poisoned),
         .link_up(dl_up),
         .link_speed(link_speed),
         .link_width(link_width),
@@ -354,11 +289,8 @@ module pcie_root_stack #(
         .events(events)
     );
 
-    // verilator lint_off PINCONNECTEMPTY
-    pcie_port #(
+    pcie_stack_port #(
         .DATA_WIDTH(DATA_WIDTH),
-        .NUM_VCS(1),
-        .MAX_TLP_BYTES(MAX_PAYLOAD + 32),
         .MAX_PAYLOAD(MAX_PAYLOAD),
         .TX_BYTES(TX_BYTES),
         .TX_TLPS(TX_TLPS),
@@ -368,7 +300,6 @@ module pcie_root_stack #(
         .RX_NP_DATA(RX_NP_DATA),
         .RX_CPL_HEADERS(RX_CPL_HEADERS),
         .RX_CPL_DATA(RX_CPL_DATA),
-        .INFINITE_COMPLETIONS(1),
         .BLOCK_RAM(BLOCK_RAM),
         .REPLAY_BYTES(REPLAY_BYTES),
         .REPLAY_TLPS(REPLAY_TLPS),
@@ -379,59 +310,42 @@ module pcie_root_stack #(
     ) link (
         .clk(clk),
         .rst(rst),
-        .tc_map(24'd0),
-        .vc_enable(1'b1),
-        .vc_arbitration(2'd0),
-        .vc_phases(96'd0),
-        .max_payload(max_payload),
-        .update_fc_latency_limit(update_fc_latency_limit),
-        .update_fc_period(update_fc_period),
-        .local_features(local_features),
         .tx_valid(tx_valid),
+        .tx_ready(tx_ready),
         .tx_sop(tx_sop),
         .tx_eop(tx_eop),
         .tx_end(tx_end),
         .tx_data(tx_data),
-        .tx_vc(3'd0),
-        .tx_ready(tx_ready),
-        .tx_room(),
-        .rx_p_valid(rx_p_valid),
-        .rx_p_sop(rx_p_sop),
-        .rx_p_eop(rx_p_eop),
-        .rx_p_cut(rx_p_cut),
-        .rx_p_poisoned(rx_p_poisoned),
-        .rx_p_vc(),
-        .rx_p_end(rx_p_end),
-        .rx_p_data(rx_p_data),
-        .rx_p_ready(rx_p_ready),
-        .rx_np_valid(rx_np_valid),
-        .rx_np_sop(rx_np_sop),
-        .rx_np_eop(rx_np_eop),
-        .rx_np_cut(),
-        .rx_np_poisoned(rx_np_poisoned),
-        .rx_np_vc(),
-        .rx_np_end(rx_np_end),
-        .rx_np_data(rx_np_data),
-        .rx_np_ready(rx_np_ready),
-        .rx_cpl_valid(rx_cpl_valid),
-        .rx_cpl_sop(rx_cpl_sop),
-        .rx_cpl_eop(rx_cpl_eop),
-        .rx_cpl_cut(rx_cpl_cut),
-        .rx_cpl_poisoned(rx_cpl_poisoned),
-        .rx_cpl_vc(),
-        .rx_cpl_end(rx_cpl_end),
-        .rx_cpl_data(rx_cpl_data),
-        .rx_cpl_ready(rx_cpl_ready),
-        .scaled_flow_control(),
-        .tx_starved(),
-        .error_valid(),
-        .error_syndrome(),
-        .error_header(),
-        .tl_events(tl_events),
-        .tl_counts(),
+        .p_valid(p_valid),
+        .p_ready(p_ready),
+        .p_sop(p_sop),
+        .p_eop(p_eop),
+        .p_end(p_end),
+        .p_data(p_data),
+        .p_poisoned(p_poisoned),
+        .np_valid(np_valid),
+        .np_ready(np_ready),
+        .np_sop(np_sop),
+        .np_eop(np_eop),
+        .np_end(np_end),
+        .np_data(np_data),
+        .np_poisoned(np_poisoned),
+        .cpl_valid(cpl_valid),
+        .cpl_ready(cpl_ready),
+        .cpl_sop(cpl_sop),
+        .cpl_eop(cpl_eop),
+        .cpl_end(cpl_end),
+        .cpl_data(cpl_data),
+        .cpl_poisoned(cpl_poisoned),
+        .max_payload(max_payload),
+        .uncorrectable(uncorrectable),
+        .correctable(correctable),
         .replay_timer_limit(replay_timer_limit),
         .ack_latency_limit(ack_latency_limit),
         .ack_count_limit(ack_count_limit),
+        .update_fc_latency_limit(update_fc_latency_limit),
+        .update_fc_period(update_fc_period),
+        .local_features(local_features),
         .phy_link_up(phy_link_up),
         .phy_recovery(phy_recovery),
         .retrain_request(retrain_request),
@@ -451,22 +365,8 @@ module pcie_root_stack #(
         .phy_rx_error(phy_rx_error),
         .phy_rx_end(phy_rx_end),
         .phy_rx_data(phy_rx_data),
-        .ecrc_generate(1'b0),
-        .ecrc_check(1'b0),
-        .ecrc_error(),
-        .ecrc_header(),
-        .vc_ready(),
-        .tx_dllp_valid(1'b0),
-        .tx_dllp_bytes(32'd0),
-        .tx_dllp_ready(),
-        .rx_dllp_valid(),
-        .rx_dllp_bytes(),
-        .dl_state(),
         .dl_up(dl_up),
-        .remote_features_valid(),
-        .remote_features(),
-        .events(dll_events),
-        .counts()
+        .dll_events(dll_events),
+        .tl_events(tl_events)
     );
-    // verilator lint_on PINCONNECTEMPTY
 endmodule

@@ -35,7 +35,7 @@ def model(name, seed):
     """A root complex of a build, or one joined with the layers below it."""
     if name in STACKS:
         return Model("pcie_root_stack", f"root_complex/{name}", STACKS[name], ["pcie_*.sv*"], seed)
-    sources = ["pcie_root_complex*.sv*", "pcie_packetizer*.sv*"]
+    sources = ["pcie_root_complex*.sv*", "pcie_packetizer*.sv*", "pcie_a*.sv"]
     return Model("pcie_root_complex", f"root_complex/{name}", BUILDS[name], sources, seed)
 
 
@@ -144,14 +144,20 @@ class Memory:
 class Bench:
     """The design with its surroundings. A test sets `on_tlp`, which gets each TLP that the design sends."""
 
+    EVENTS = EVENTS
+
+    def build(self, name, seed):
+        """Returns the model of a build. Sets its parameters, and the bytes of a beat, of a word at the slave and of a word at the master."""
+        self.parameters = DEFAULTS | (BUILDS | STACKS)[name]
+        self.beat = self.bus_bytes = self.parameters["DATA_WIDTH"] // 8
+        self.cpu_bytes = self.parameters["CPU_WIDTH"] // 8
+        return model(name, seed)
+
     def __init__(self, name, seed=1, stalls=0.0):
         self.name = name
-        self.parameters = DEFAULTS | (BUILDS | STACKS)[name]
-        self.beat = self.parameters["DATA_WIDTH"] // 8
-        self.cpu_bytes = self.parameters["CPU_WIDTH"] // 8
         self.dice = random.Random(seed)
         self.stalls = stalls
-        self.model = model(name, seed)
+        self.model = self.build(name, seed)
         self.values = self.model.values
         self.memory = Memory(random.Random(seed + 1))
         self.checkers = [AxiChecker("s_axi_", False), AxiChecker("m_axi_", True)]
@@ -271,8 +277,13 @@ class Bench:
                 values[f"s_axi_{channel}valid"] = 0
         values["s_axi_bready"], values["s_axi_rready"] = int(self.go()), int(self.go())
 
-    def cpu_data(self, data):
-        return data if self.model.sizes["s_axi_wdata"][0] > 64 else int.from_bytes(data, "little")
+    def port_value(self, port, data):
+        """Bytes as a value of a port."""
+        return data if self.model.sizes[port][0] > 64 else int.from_bytes(data, "little")
+
+    @staticmethod
+    def port_bytes(value, count):
+        return value if isinstance(value, bytes) else value.to_bytes(count, "little")
 
     def sample_cpu(self, out):
         for channel, queue in self.to_cpu.items():
@@ -282,8 +293,7 @@ class Bench:
         if out["s_axi_bvalid"] and self.values["s_axi_bready"]:
             self.written[out["s_axi_bid"]].append(out["s_axi_bresp"])
         if out["s_axi_rvalid"] and self.values["s_axi_rready"]:
-            data = out["s_axi_rdata"]
-            data = data if isinstance(data, bytes) else data.to_bytes(self.cpu_bytes, "little")
+            data = self.port_bytes(out["s_axi_rdata"], self.cpu_bytes)
             self.read_beats[out["s_axi_rid"]].append((data, out["s_axi_rresp"], out["s_axi_rlast"]))
 
     def drive_memory(self):
@@ -306,7 +316,7 @@ class Bench:
                     first.setdefault(memory.ar[n]["id"], n)
                 entry = memory.ar[self.dice.choice(sorted(first.values()))]
                 values["m_axi_rvalid"], values["m_axi_rid"], values["m_axi_rlast"] = 1, entry["id"], int(entry["left"] == 1)
-                values["m_axi_rdata"] = memory.read(entry["address"], self.beat)
+                values["m_axi_rdata"] = self.port_value("m_axi_rdata", memory.read(entry["address"] & -self.bus_bytes, self.bus_bytes))
                 values["m_axi_rresp"] = memory.response(entry["address"])
                 self.reading = entry
                 self.offered["m_axi_r"] = True
@@ -314,35 +324,36 @@ class Bench:
     def sample_memory(self, out):
         values, memory = self.values, self.memory
         if out["m_axi_awvalid"] and values["m_axi_awready"]:
-            memory.aw.append((out["m_axi_awid"], out["m_axi_awaddr"], out["m_axi_awlen"] + 1))
+            memory.aw.append((out["m_axi_awid"], out["m_axi_awaddr"], out["m_axi_awlen"] + 1, 1 << out["m_axi_awsize"]))
         if out["m_axi_wvalid"] and values["m_axi_wready"]:
-            memory.w.append((out["m_axi_wdata"], out["m_axi_wstrb"], out["m_axi_wlast"]))
+            memory.w.append((self.port_bytes(out["m_axi_wdata"], self.bus_bytes), out["m_axi_wstrb"], out["m_axi_wlast"]))
         if self.offered["m_axi_b"] and out["m_axi_bready"]:
             memory.b.popleft()
             self.offered["m_axi_b"] = False
         if self.offered["m_axi_r"] and out["m_axi_rready"]:
             self.offered["m_axi_r"] = False
             self.reading["left"] -= 1
-            self.reading["address"] += self.beat
+            self.reading["address"] += self.reading["size"]
             if not self.reading["left"]:
                 memory.ar.remove(self.reading)
         if out["m_axi_arvalid"] and values["m_axi_arready"]:
             due = self.cycle + 1 + (self.dice.randrange(memory.delay) if memory.delay else 0)
-            memory.ar.append({"id": out["m_axi_arid"], "address": out["m_axi_araddr"], "left": out["m_axi_arlen"] + 1, "due": due})
-            memory.log.append(("read", out["m_axi_araddr"], self.beat * (out["m_axi_arlen"] + 1)))
+            size = 1 << out["m_axi_arsize"]
+            memory.ar.append({"id": out["m_axi_arid"], "address": out["m_axi_araddr"], "left": out["m_axi_arlen"] + 1, "size": size, "due": due})
+            memory.log.append(("read", out["m_axi_araddr"], size * (out["m_axi_arlen"] + 1)))
         while memory.aw and len(memory.w) >= memory.aw[0][2]:
-            ident, address, beats = memory.aw.popleft()
+            ident, address, beats, size = memory.aw.popleft()
             bad = OKAY
             for n in range(beats):
                 data, strobes, last = memory.w.popleft()
                 assert last == (n == beats - 1)
                 bad = max(bad, memory.response(address))
                 if not memory.response(address):
-                    for lane in range(self.beat):
+                    for lane in range(self.bus_bytes):
                         if strobes >> lane & 1:
-                            memory.bytes[address + lane] = data[lane]
+                            memory.bytes[(address & -self.bus_bytes) + lane] = data[lane]
                 memory.log.append(("write", address, strobes))
-                address += self.beat
+                address += size
             memory.b.append((self.cycle + 1 + (self.dice.randrange(memory.delay) if memory.delay else 0), ident, bad))
 
     # ---- time ----
@@ -367,11 +378,15 @@ class Bench:
             self.sample_memory(out)
             events = out["events"]
             while events:
-                self.events[EVENTS[(events & -events).bit_length() - 1]] += 1
+                self.events[self.EVENTS[(events & -events).bit_length() - 1]] += 1
                 events &= events - 1
-            self.pulses |= out["msi_pulse"]
-            self.system_errors += out["system_error"]
+            self.observe(out)
             self.out = out
+
+    def observe(self, out):
+        """Looks at outputs that only this design has."""
+        self.pulses |= out["msi_pulse"]
+        self.system_errors += out["system_error"]
 
     def run(self, condition, limit=3000):
         """Steps until `condition()`."""
@@ -394,7 +409,7 @@ class Bench:
         self.to_cpu["aw"].append({"id": ident, "addr": address, "len": len(beats) - 1, "size": size, "burst": burst})
         for n, (data, strobes) in enumerate(beats):
             is_last = n == len(beats) - 1 if last is None else n == last
-            self.to_cpu["w"].append({"data": self.cpu_data(data), "strb": strobes, "last": int(is_last)})
+            self.to_cpu["w"].append({"data": self.port_value("s_axi_wdata", data), "strb": strobes, "last": int(is_last)})
 
     def read_burst(self, address, size, beats=1, ident=0, burst=1, limit=6000):
         """Returns the bytes from `address` on and the responses."""

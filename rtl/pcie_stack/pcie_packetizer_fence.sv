@@ -2,7 +2,7 @@
 // Tells when all writes of devices that arrived before a moment have their responses from the memory bus (PCIe 6.0 Table 2-42: reads and
 // completions do not pass posted requests).
 // Handshake: `capture` marks the moment; `open` is valid from the next cycle on.
-module pcie_root_complex_fence (
+module pcie_packetizer_fence (
     input logic clk,
     input logic rst,
     input logic capture,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Holds back a stream of non-posted requests or completions until the posted TLPs that were stored when a TLP of the stream arrived have left.
-module pcie_root_stack_order #(
+module pcie_stack_order #(
     parameter int COUNT = 6
 ) (
     input logic clk,

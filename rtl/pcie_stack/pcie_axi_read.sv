@@ -3,7 +3,7 @@
 // READ_BYTES and Max_Read_Request_Size, and stays in an aligned block of that size. All bursts are answered in the order of their addresses,
 // which is the order that AXI wants for each ID.
 // Handshake: AXI4; send_* is a request to the packetizer; access_* is an access of one double-word. Slots are a ring.
-module pcie_root_complex_read #(
+module pcie_axi_read #(
     parameter int CPU_WIDTH = 64,
     parameter int CPU_ID = 4,
     parameter int READ_SLOTS = 8,
@@ -265,7 +265,7 @@ module pcie_root_complex_read #(
         end
     end
 
-`ifdef PROVE_ROOT_COMPLEX
-`include "root_complex_read_properties.svh"
+`ifdef PROVE_AXI
+`include "axi_read_properties.svh"
 `endif
 endmodule

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Passes on whole TLPs: a TLP leaves only when its last beat is here. One that the link's failure has cut is dropped, so that no part of
 // it reaches memory.
-module pcie_root_stack_store #(
+module pcie_stack_store #(
     parameter int WIDTH = 265,  // of a beat with its marks
     parameter int ROWS = 32,    // a power of two: room for a longest TLP, and more for full rate
     localparam int PTR = $clog2(ROWS)

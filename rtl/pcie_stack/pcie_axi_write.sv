@@ -4,7 +4,7 @@
 // Max_Payload_Size, and skips double-words without strobes. Its response is sent when the packetizer has the last run; the response of other
 // writes comes after the access.
 // Handshake: AXI4; send_* is a request to the packetizer, which takes its data by `data_take`.
-module pcie_root_complex_write #(
+module pcie_axi_write #(
     parameter int CPU_WIDTH = 64,
     parameter int CPU_ID = 4,
     parameter int MAX_PAYLOAD = 256,
@@ -212,7 +212,7 @@ module pcie_root_complex_write #(
         end
     end
 
-`ifdef PROVE_ROOT_COMPLEX
-`include "root_complex_write_properties.svh"
+`ifdef PROVE_AXI
+`include "axi_write_properties.svh"
 `endif
 endmodule

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Properties of pcie_root_complex_write. Each burst has one response, after its last beat, which stays until it is taken. A request to the
+// Properties of pcie_axi_write. Each burst has one response, after its last beat, which stays until it is taken. A request to the
 // packetizer stays until it is taken, has legal byte enables, and does not leave its block.
     logic f_started, f_open, f_waits, f_sends;
     logic [8:0] f_beats;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Properties of pcie_root_complex_read. A beat of R stays until it is taken. A marked burst gets its ID, its number of beats and RLAST once.
+// Properties of pcie_axi_read. A beat of R stays until it is taken. A marked burst gets its ID, its number of beats and RLAST once.
 // No beat comes without a burst. A slot, and so its tag, is not used for a second request before the first is answered.
     (* anyseq *) logic f_any;
     logic f_started, f_waits, f_marked, f_answered;
