@@ -6,10 +6,14 @@ module rocket_soc #(
     parameter int DATA_WIDTH = 128,
     parameter int RAM_WORDS = 1 << 23,
     parameter int INIT_FC_CYCLES = 256,
+    parameter int NIC = 0,               // 1: a NIC on the core's bus, which has the DMA port while `nic_near` is set
     localparam int LANE = $clog2(DATA_WIDTH / 32)
 ) (
     input logic clk,
     input logic rst,
+    // verilator lint_off UNUSEDSIGNAL
+    input logic nic_near,
+    // verilator lint_on UNUSEDSIGNAL
 
     // Frames of the root port
     input logic phy_link_up,
@@ -40,7 +44,7 @@ module rocket_soc #(
     output logic finish_valid,
     output logic [31:0] finish_value
 );
-    localparam int TARGETS = 2, SMALL = 0, COMPLEX = 1;
+    localparam int TARGETS = 3, SMALL = 0, COMPLEX = 1, CARD = 2;
     localparam int DMA_ID = 3;
 
     // ---- ports of the core ----
@@ -233,18 +237,26 @@ module rocket_soc #(
 
     // ---- targets on the MMIO port ----
     logic [TARGETS-1:0] to_awvalid, to_awready, to_wvalid, to_wready, to_bvalid, to_bready, to_arvalid, to_arready, to_rvalid, to_rready;
-    logic aw_target, ar_target, w_target, r_target, small_rlast, complex_rlast;
-    logic [3:0] small_bid, small_rid, complex_bid, complex_rid;
-    logic [63:0] small_rdata, complex_rdata;
+    logic [1:0] aw_target, ar_target, w_target, r_target;
+    logic small_rlast, complex_rlast;
+    logic [3:0] small_bid, small_rid, complex_bid, complex_rid, card_bid, card_rid;
+    logic [63:0] small_rdata, complex_rdata, card_rdata;
     logic [1:0] complex_bresp, complex_rresp;
-    assign aw_target = io_awaddr[30:16] != 15'h1000;
-    assign ar_target = io_araddr[30:16] != 15'h1000;
-    assign io_bid = w_target ? complex_bid : small_bid;
-    assign io_bresp = w_target ? complex_bresp : 2'd0;
-    assign io_rid = r_target ? complex_rid : small_rid;
-    assign io_rdata = r_target ? complex_rdata : small_rdata;
-    assign io_rresp = r_target ? complex_rresp : 2'd0;
-    assign io_rlast = r_target ? complex_rlast : small_rlast;
+    function automatic logic [1:0] target(input logic [30:0] address);
+        unique case (address[30:16])
+            15'h1000: target = 2'(SMALL);
+            15'h1001: target = 2'(CARD);
+            default: target = 2'(COMPLEX);
+        endcase
+    endfunction
+    assign aw_target = target(io_awaddr);
+    assign ar_target = target(io_araddr);
+    assign io_bid = w_target == 2'(COMPLEX) ? complex_bid : w_target == 2'(CARD) ? card_bid : small_bid;
+    assign io_bresp = w_target == 2'(COMPLEX) ? complex_bresp : 2'd0;
+    assign io_rid = r_target == 2'(COMPLEX) ? complex_rid : r_target == 2'(CARD) ? card_rid : small_rid;
+    assign io_rdata = r_target == 2'(COMPLEX) ? complex_rdata : r_target == 2'(CARD) ? card_rdata : small_rdata;
+    assign io_rresp = r_target == 2'(COMPLEX) ? complex_rresp : 2'd0;
+    assign io_rlast = r_target == 2'(COMPLEX) ? complex_rlast : r_target == 2'(CARD) || small_rlast;
     soc_bus #(
         .TARGETS(TARGETS)
     ) bus (
@@ -320,6 +332,85 @@ module rocket_soc #(
     logic [1:0] m_rresp;
     assign link_down = link_disable || hot_reset;
 
+    // ---- the DMA port: of the root complex, or of the NIC on the bus ----
+    logic d_awvalid, d_awready, d_wvalid, d_wready, d_wlast, d_bvalid, d_bready, d_arvalid, d_arready, d_rvalid, d_rready;
+    logic [DMA_ID-1:0] d_awid, d_arid;
+    logic [7:0] d_awlen, d_arlen, d_wstrb;
+    logic [31:0] d_awaddr, d_araddr;
+    logic [63:0] d_wdata;
+    if (NIC == 0) begin : no_card
+        assign {dma_awvalid, dma_awid, dma_awaddr, dma_awlen} = {d_awvalid, d_awid, d_awaddr, d_awlen};
+        assign {dma_wvalid, dma_wdata, dma_wstrb, dma_wlast} = {d_wvalid, d_wdata, d_wstrb, d_wlast};
+        assign {dma_arvalid, dma_arid, dma_araddr, dma_arlen} = {d_arvalid, d_arid, d_araddr, d_arlen};
+        assign {dma_bready, dma_rready} = {d_bready, d_rready};
+        assign {d_awready, d_wready, d_bvalid, d_arready, d_rvalid} = {dma_awready, dma_wready, dma_bvalid, dma_arready, dma_rvalid};
+        // Reads as zero, and ignores writes.
+        logic answers, writes;
+        always_ff @(posedge clk) begin
+            if (to_arvalid[CARD] && to_arready[CARD]) {answers, card_rid} <= {1'b1, io_arid};
+            else if (to_rready[CARD]) answers <= 1'b0;
+            if (to_awvalid[CARD] && to_awready[CARD]) {writes, card_bid} <= {1'b1, io_awid};
+            else if (to_bready[CARD]) writes <= 1'b0;
+            if (rst) {answers, writes} <= '0;
+        end
+        assign card_rdata = '0;
+        assign to_arready[CARD] = !answers;
+        assign to_rvalid[CARD] = answers;
+        assign to_awready[CARD] = to_wvalid[CARD] && !writes;
+        assign to_wready[CARD] = to_awvalid[CARD] && !writes;
+        assign to_bvalid[CARD] = writes;
+    end else begin : card
+        logic n_awvalid, n_wvalid, n_wlast, n_arvalid;
+        logic [63:0] n_awaddr, n_wdata, n_araddr;
+        logic [7:0] n_awlen, n_wstrb, n_arlen;
+        assign {dma_awvalid, dma_awid, dma_awaddr, dma_awlen} = nic_near ? {n_awvalid, DMA_ID'(0), n_awaddr[31:0], n_awlen} : {d_awvalid, d_awid, d_awaddr, d_awlen};
+        assign {dma_wvalid, dma_wdata, dma_wstrb, dma_wlast} = nic_near ? {n_wvalid, n_wdata, n_wstrb, n_wlast} : {d_wvalid, d_wdata, d_wstrb, d_wlast};
+        assign {dma_arvalid, dma_arid, dma_araddr, dma_arlen} = nic_near ? {n_arvalid, DMA_ID'(0), n_araddr[31:0], n_arlen} : {d_arvalid, d_arid, d_araddr, d_arlen};
+        assign {dma_bready, dma_rready} = nic_near ? 2'b11 : {d_bready, d_rready};
+        assign {d_awready, d_wready, d_bvalid, d_arready, d_rvalid} = nic_near ? 5'd0 : {dma_awready, dma_wready, dma_bvalid, dma_arready, dma_rvalid};
+        soc_nic nic (
+            .clk(clk),
+            .rst(rst),
+            .awvalid(to_awvalid[CARD]),
+            .awready(to_awready[CARD]),
+            .awid(io_awid),
+            .awaddr(io_awaddr[11:0]),
+            .wvalid(to_wvalid[CARD]),
+            .wready(to_wready[CARD]),
+            .wdata(io_wdata),
+            .wstrb(io_wstrb),
+            .bvalid(to_bvalid[CARD]),
+            .bready(to_bready[CARD]),
+            .bid(card_bid),
+            .arvalid(to_arvalid[CARD]),
+            .arready(to_arready[CARD]),
+            .arid(io_arid),
+            .araddr(io_araddr[11:0]),
+            .arsize(io_arsize),
+            .rvalid(to_rvalid[CARD]),
+            .rready(to_rready[CARD]),
+            .rid(card_rid),
+            .rdata(card_rdata),
+            .m_awvalid(n_awvalid),
+            .m_awready(dma_awready && nic_near),
+            .m_awaddr(n_awaddr),
+            .m_awlen(n_awlen),
+            .m_wvalid(n_wvalid),
+            .m_wready(dma_wready && nic_near),
+            .m_wdata(n_wdata),
+            .m_wstrb(n_wstrb),
+            .m_wlast(n_wlast),
+            .m_bvalid(dma_bvalid && nic_near),
+            .m_arvalid(n_arvalid),
+            .m_arready(dma_arready && nic_near),
+            .m_araddr(n_araddr),
+            .m_arlen(n_arlen),
+            .m_rvalid(dma_rvalid && nic_near),
+            .m_rdata(dma_rdata),
+            .m_rlast(dma_rlast)
+        );
+    end
+
     soc_narrow #(
         .WIDTH(DATA_WIDTH),
         .ID(DMA_ID)
@@ -341,17 +432,17 @@ module rocket_soc #(
         .rdata(m_rdata),
         .rresp(m_rresp),
         .rlast(m_rlast),
-        .to_awaddr(dma_awaddr),
-        .to_awlen(dma_awlen),
-        .to_araddr(dma_araddr),
-        .to_arlen(dma_arlen),
-        .to_wvalid(dma_wvalid),
-        .to_wready(dma_wready),
-        .to_wdata(dma_wdata),
-        .to_wstrb(dma_wstrb),
-        .to_wlast(dma_wlast),
-        .to_rvalid(dma_rvalid),
-        .to_rready(dma_rready),
+        .to_awaddr(d_awaddr),
+        .to_awlen(d_awlen),
+        .to_araddr(d_araddr),
+        .to_arlen(d_arlen),
+        .to_wvalid(d_wvalid),
+        .to_wready(d_wready),
+        .to_wdata(d_wdata),
+        .to_wstrb(d_wstrb),
+        .to_wlast(d_wlast),
+        .to_rvalid(d_rvalid),
+        .to_rready(d_rready),
         .to_rid(dma_rid[DMA_ID-1:0]),
         .to_rdata(dma_rdata),
         .to_rresp(dma_rresp),
@@ -395,9 +486,9 @@ module rocket_soc #(
         .s_axi_rdata(complex_rdata),
         .s_axi_rresp(complex_rresp),
         .s_axi_rlast(complex_rlast),
-        .m_axi_awvalid(dma_awvalid),
-        .m_axi_awready(dma_awready),
-        .m_axi_awid(dma_awid),
+        .m_axi_awvalid(d_awvalid),
+        .m_axi_awready(d_awready),
+        .m_axi_awid(d_awid),
         .m_axi_awaddr(m_awaddr),
         .m_axi_awlen(m_awlen),
         .m_axi_awsize(),
@@ -407,13 +498,13 @@ module rocket_soc #(
         .m_axi_wdata(m_wdata),
         .m_axi_wstrb(m_wstrb),
         .m_axi_wlast(m_wlast),
-        .m_axi_bvalid(dma_bvalid),
-        .m_axi_bready(dma_bready),
+        .m_axi_bvalid(d_bvalid),
+        .m_axi_bready(d_bready),
         .m_axi_bid(dma_bid[DMA_ID-1:0]),
         .m_axi_bresp(dma_bresp),
-        .m_axi_arvalid(dma_arvalid),
-        .m_axi_arready(dma_arready),
-        .m_axi_arid(dma_arid),
+        .m_axi_arvalid(d_arvalid),
+        .m_axi_arready(d_arready),
+        .m_axi_arid(d_arid),
         .m_axi_araddr(m_araddr),
         .m_axi_arlen(m_arlen),
         .m_axi_arsize(),

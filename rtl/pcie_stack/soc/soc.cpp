@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Runs the SoC: soc CYCLES +ram=FILE. FILE is the memory's contents for $readmemh. The console goes to standard output, figures go to standard
-// error. The exit status is the value with which software ends the simulation, or 124 after CYCLES.
+// Runs the SoC: soc CYCLES NEAR WIDTH LATENCY +ram=FILE. FILE is the memory's contents for $readmemh. NEAR, WIDTH and LATENCY are inputs of soc_test. The console
+// goes to standard output, figures go to standard error. The exit status is the value with which software ends the simulation, or 124 after CYCLES.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +23,7 @@ struct Simulation {
         context.commandArgs(count, arguments);
         top = new Vsoc_test(&context);
         top->clk = 0, top->rst = 1, top->tx_valid = 0;
+        top->nic_near = atoi(arguments[2]), top->width = atoi(arguments[3]), top->latency = atoi(arguments[4]);
         for (int n = 0; n < 20; n++) edge();
         top->rst = 0;
         top->eval();
@@ -72,8 +73,8 @@ struct Simulation {
 };
 
 int main(int count, char **arguments) {
-    uint64_t limit = count > 1 ? strtoull(arguments[1], nullptr, 0) : 0;
-    if (!limit) return fprintf(stderr, "usage: soc CYCLES +ram=FILE\n"), 2;
+    if (count < 6) return fprintf(stderr, "usage: soc CYCLES NEAR WIDTH LATENCY +ram=FILE\n"), 2;
+    uint64_t limit = strtoull(arguments[1], nullptr, 0);
     Simulation simulation(count, arguments);
     auto start = std::chrono::steady_clock::now();
     int status = 124;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Builds and runs the SoC: soc.py enumerate [switch]. ROCKET_WHEEL names the wheel of pythondata-cpu-rocket; without it, pip downloads the wheel."""
+"""Builds and runs the SoC: soc.py enumerate [plain|tree]. ROCKET_WHEEL names the wheel of pythondata-cpu-rocket; without it, pip downloads the wheel."""
 
 import os
 import pathlib
@@ -22,7 +22,7 @@ FLAGS = [
     "-nostdlib", "-static", "-Wl,--build-id=none,--no-warn-rwx-segments",
 ]
 # Parameters of soc_test.
-BUILDS = {"plain": {}, "switch": {"SWITCH": 1}}
+BUILDS = {"plain": {"KIND": 0}, "tree": {"KIND": 1}, "nic": {"KIND": 2}}
 
 
 class Missing(Exception):
@@ -80,11 +80,11 @@ def firmware(name, *sources, defines=()):
     return binary.read_bytes()
 
 
-def run(build, name, parts, cycles, arguments=()):
-    """Runs the SoC with `parts` of memory, pairs of offset and bytes. Returns the finished process."""
+def run(build, name, parts, cycles, line=(0, 0, 3)):
+    """Runs the SoC with `parts` of memory, pairs of offset and bytes, and `line`: the inputs nic_near, width and latency. Returns the finished process."""
     simulator, image = model(build), BUILD / f"{name}.hex"
     write(image, parts)
-    return subprocess.run([simulator, str(cycles), f"+ram={image}", *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run([simulator, str(cycles), *map(str, line), f"+ram={image}"], capture_output=True, text=True, check=False)
 
 
 def enumerate_functions(build):

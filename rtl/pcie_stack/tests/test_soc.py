@@ -13,7 +13,7 @@ import soc
 CHECKS = 12
 
 
-@pytest.fixture(scope="module", params=soc.BUILDS)
+@pytest.fixture(scope="module", params=["plain", "tree"])
 def ran(request):
     try:
         return request.param, soc.enumerate_functions(request.param)
@@ -25,8 +25,8 @@ def test_program_enumerates_functions_and_checks_dma_and_msis(ran):
     build, result = ran
     assert result.returncode == 0, result.stdout + result.stderr
     functions = dict(re.findall(r"^function (\w+) (\w+)", result.stdout, re.MULTILINE))
-    bridges = {"0000": "52431234", "0100": "50011234", "0200": "50021234"} if build == "switch" else {"0000": "52431234"}
-    device = "0300" if build == "switch" else "0100"
+    bridges = {"0000": "52431234", "0100": "50011234", "0200": "50021234", "0208": "50021234", "0400": "4e491234"} if build == "tree" else {"0000": "52431234"}
+    device = "0300" if build == "tree" else "0100"
     assert functions == {**bridges, device: "b500104c"}
     assert f"function {device} b500104c BAR 0 4096 bytes at 4" in result.stdout
     assert len(re.findall(r": good$", result.stdout, re.MULTILINE)) == CHECKS

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Figures 9 and 10: what must hold in them, whatever the design's exact cycles are."""
+
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "soc"))
+import nic
+import soc
+
+
+def figure(number):
+    try:
+        _, rows = nic.write_figure(number)
+    except soc.Missing as missing:
+        pytest.skip(str(missing))
+    return rows
+
+
+def test_frame_takes_longer_with_each_delay_of_the_line():
+    rows = figure(9)
+    for size in (1500, 64):
+        core, *pcie = [row for row in rows if row["frame_bytes"] == size]
+        assert core["attached"] == "core" and [row["delay_cycles"] for row in pcie] == nic.DELAYS
+        cycles = [core["frame_cycles"], *(row["frame_cycles"] for row in pcie)]
+        assert all(a < b for a, b in zip(cycles, cycles[1:], strict=False))
+        # A frame crosses the link both ways at least for the send request with the first read, for the last data, and for two completions.
+        assert pcie[-1]["frame_cycles"] > 6 * nic.DELAYS[-1]
+        # Three round trips or more grow with the delay, and fewer than ten.
+        growth = (pcie[-1]["frame_cycles"] - pcie[-2]["frame_cycles"]) / (nic.DELAYS[-1] - nic.DELAYS[-2])
+        assert 6 <= growth <= 20
+
+
+def test_lanes_have_no_effect_on_small_frames():
+    rows = figure(10)
+    cycles = {row["lanes"]: row["frame_cycles"] for row in rows if row["frame_bytes"] == 64}
+    assert list(cycles) == [0, *nic.LANES]
+    assert cycles[4] < 1.1 * cycles[16]
+    assert all(0 < row["waiting_percent"] < 100 for row in rows)
