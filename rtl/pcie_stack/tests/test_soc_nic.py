@@ -33,9 +33,11 @@ def test_frame_takes_longer_with_each_delay_of_the_line():
         assert 6 <= growth <= 20
 
 
-def test_lanes_have_no_effect_on_small_frames():
+def test_lanes_have_no_effect_and_nic_waits_for_control():
     rows = figure(10)
-    cycles = {row["lanes"]: row["frame_cycles"] for row in rows if row["frame_bytes"] == 64}
-    assert list(cycles) == [0, *nic.LANES]
-    assert cycles[4] < 1.1 * cycles[16]
-    assert all(0 < row["waiting_percent"] < 100 for row in rows)
+    for size in (1500, 64):
+        cycles = {row["lanes"]: row["frame_cycles"] for row in rows if row["frame_bytes"] == size}
+        assert list(cycles) == [0, *nic.LANES]
+        assert cycles[16] < cycles[8] < cycles[4] < 1.1 * cycles[16]
+    waiting = {row["frame_bytes"]: row["waiting_percent"] for row in rows if row["lanes"] == 16}
+    assert abs(waiting[1500] - nic.PAPER_WAITING_PERCENT) < 10 and waiting[64] > waiting[1500]

@@ -81,7 +81,7 @@ fn make(arguments: &[&str]) -> Result<String, PaperError> {
 }
 
 /// Reads the rows that a target of the Makefile prints as CSV.
-fn rows<R: DeserializeOwned>(target: &str) -> Result<Vec<R>, PaperError> {
+pub(super) fn rows<R: DeserializeOwned>(target: &str) -> Result<Vec<R>, PaperError> {
     let text = make(&[target])?;
     let rows: Result<_, csv::Error> = csv::Reader::from_reader(text.as_bytes()).deserialize().collect();
     rows.map_err(|e| PaperError::Run(format!("make -C {FOLDER} {target}: {e}")))
