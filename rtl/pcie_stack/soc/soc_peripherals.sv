@@ -7,10 +7,14 @@ module soc_peripherals (
     input logic awvalid,
     output logic awready,
     input logic [3:0] awid,
+    // verilator lint_off UNUSEDSIGNAL
     input logic [15:0] awaddr,
+    // verilator lint_on UNUSEDSIGNAL
     input logic wvalid,
     output logic wready,
+    // verilator lint_off UNUSEDSIGNAL
     input logic [63:0] wdata,
+    // verilator lint_on UNUSEDSIGNAL
     input logic [7:0] wstrb,
     input logic wlast,
     output logic bvalid,
@@ -74,7 +78,9 @@ module soc_peripherals (
     // ---- UART ----
     logic [7:0] enable, line_control, modem_control, scratch, divisor_low, divisor_high, identification;
     logic uart_write, uart_read, divisor, empty_interrupt;
-    logic [7:0] strobes;
+    // verilator lint_off UNUSEDSIGNAL
+    logic [7:0] strobes;  // by register; not all have a use
+    // verilator lint_on UNUSEDSIGNAL
     assign divisor = line_control[7];
     assign uart_write = write && first && awaddr[15:12] == UART;
     assign uart_read = read && r_at[15:12] == UART;
