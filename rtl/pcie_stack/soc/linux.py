@@ -54,7 +54,7 @@ def boot(build):
 
 
 def configuration_spaces(console):
-    """The dumps of configuration space on the console, in the format of `lspci -xxxx`; lines that are not on the console are zeros."""
+    """Returns the dumps of configuration space on the console in the format of `lspci -xxxx`. Missing lines are zeros."""
     text = ""
     for name, size, body in re.findall(r"^config [0-9a-f]{4}:(\S+) (\d+)\n((?:[0-9a-f]+:(?: [0-9a-f]{2}){16}\n)*)", console.replace("\r", ""), re.MULTILINE):
         lines = {int(line.split(":")[0], 16): line.split(":")[1] for line in body.splitlines()}
@@ -64,7 +64,7 @@ def configuration_spaces(console):
 
 
 def decoded():
-    """What `lspci -vv` reads from the dump."""
+    """The dump as `lspci -vv` decodes it."""
     need("lspci")
     return subprocess.run(["lspci", "-F", OUT / "lspci.dump", "-n", "-vv"], capture_output=True, text=True, check=True).stdout
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A system on chip for simulation: a Rocket core, RAM, UART, timer and interrupt controller (the last two are Rocket's own), and the PCI Express root complex of
-// this directory on the core's MMIO and DMA ports. The frames of the root port leave at the bottom; SOC.md has the memory map.
+// A system on chip for simulation. It joins a Rocket core, which has its own timer and interrupt controller, with RAM, UART and a PCI Express root complex. The
+// complex is on the core's MMIO and DMA ports. Its frames are ports of this module. SOC.md has the memory map.
 // verilator lint_off PINCONNECTEMPTY
 module rocket_soc #(
     parameter int DATA_WIDTH = 128,

@@ -21,7 +21,7 @@ FLAGS = [
     "-O1", "-Wall", "-Wextra", "-march=rv64imac_zicsr", "-mabi=lp64", "-mcmodel=medany", "-mno-relax", "-fno-pie", "-no-pie", "-ffreestanding", "-fno-stack-protector",
     "-nostdlib", "-static", "-Wl,--build-id=none,--no-warn-rwx-segments",
 ]
-# Of the compiler: short runs do not earn the time that -O2 takes; a boot of Linux does.
+# The compiler's optimization. -O2 pays off only in a boot of Linux.
 OPTIMIZATION = {"plain": "-O1", "tree": "-O2", "nic": "-O1"}
 # Parameters of soc_test.
 BUILDS = {"plain": {"KIND": 0}, "tree": {"KIND": 1}, "nic": {"KIND": 2}}

@@ -2,10 +2,12 @@
 // A NIC whose cable is looped back, as in the Chipyard study (2022, §6.2): software writes the address of each frame and each buffer, and reads each completion. Registers
 // on an AXI4 slave, frames through an AXI4 master, both 64 bits wide. Buffers begin at a multiple of 64 bytes. A frame has 1 to 8 * WORDS bytes.
 //
-// 0x00 send request (W): address in bits 47:0, bytes in 63:48     0x08 receive request (W): address in bits 47:0
-// 0x10 send completion (R, 32 bits): takes one                    0x14 receive completion (R, 32 bits): takes one, its bytes; 0 if there is none
-// 0x18 counts (R): send completions in bits 31:0, receive completions in 63:32
-// 0x40, 0x48, 0x50 (R): cycles with reads in flight, with writes in flight, and with either
+// - 0x00 W: send request, address in bits 47:0, bytes in 63:48
+// - 0x08 W: receive request, address in bits 47:0
+// - 0x10 R, 32 bits: takes a send completion
+// - 0x14 R, 32 bits: takes a receive completion and returns its bytes; 0 if there is none
+// - 0x18 R: number of send completions in bits 31:0, of receive completions in 63:32
+// - 0x40, 0x48, 0x50 R: cycles with reads in flight, with writes in flight, and with either
 //
 // A request that finds its queue full is dropped.
 module soc_nic #(

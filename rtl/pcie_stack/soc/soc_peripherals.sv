@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The small parts of the SoC on one AXI4 slave: at 0x0000 code that jumps to RAM, at 0x1000 a UART with the registers of an 8250 that only sends, and at 0x2000 the
-// register that ends the simulation. The address is the offset in this window. Registers take single beats.
+// The small parts of the SoC on one AXI4 slave. The address is the offset in this window. Registers take single beats.
+//
+// - 0x0000: code that jumps to RAM
+// - 0x1000: a UART with the registers of an 8250, which only sends
+// - 0x2000: the register that ends the simulation
 module soc_peripherals (
     input logic clk,
     input logic rst,

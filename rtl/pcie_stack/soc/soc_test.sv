@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The SoC with what is below its root port. KIND 0: a device whose function is a program. KIND 1: the RTL switch with that device at its first downstream port, and the
-// RTL endpoint with a NIC at its second. KIND 2: the endpoint with the NIC, below physical layers and lines of 4, 8 and 16 lanes, and another NIC on the core's bus.
+// The SoC and a hierarchy below its root port.
+//
+// - KIND 0: a device whose function is a program.
+// - KIND 1: the RTL switch with two downstream ports: that device, and the RTL endpoint with a NIC.
+// - KIND 2: the endpoint with the NIC, below physical layers and lines of 4, 8 and 16 lanes. Another NIC is on the core's bus.
 // verilator lint_off PINCONNECTEMPTY
 module soc_test #(
     parameter int DATA_WIDTH = 128,

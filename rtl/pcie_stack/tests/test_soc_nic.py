@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Figures 9 and 10: what must hold in them, whatever the design's exact cycles are."""
+"""Properties of Figures 9 and 10 that do not depend on the design's exact cycles."""
 
 import pathlib
 import sys

@@ -150,7 +150,7 @@ static void test(int fd, const char *name, long command, long argument)
 	put('\n');
 }
 
-/* Of the kernel's include/uapi/linux/pcitest.h: the size of a transfer, and whether the device shall use its DMA engine. */
+/* A transfer for the driver (include/uapi/linux/pcitest.h). Flag 0 asks for the device's DMA engine. */
 struct transfer {
 	unsigned long size;
 	unsigned char flags;
