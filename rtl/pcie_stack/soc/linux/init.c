@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * The first program of the kernel, without a C library: prints the PCI functions and their configuration space, runs the tests of the kernel's driver
- * pci_endpoint_test, prints the interrupts, and turns the machine off.
+ * The first program of the kernel, without a C library. It runs the tests of the kernel's driver pci_endpoint_test. Then it prints the PCI functions, their
+ * configuration space and the interrupts, and turns the machine off.
  */
 #define AT_FDCWD (-100)
 #define BUFFER 8192
