@@ -101,13 +101,18 @@ pub(in crate::paper) fn delays(effort: &Effort) -> Result<Report, PaperError> {
     let paper = figures::chipyard()?.nic;
     let measured: Vec<Row> = rows("figure9")?;
     let points = |bytes| {
-        over_pcie(&measured, bytes).map(|row| (f64::from(row.delay_cycles), row.frame_cycles)).collect::<Vec<_>>()
+        over_pcie(&measured, bytes)
+            .map(|row| (f64::from(row.delay_cycles), row.frame_cycles))
+            .collect::<Vec<_>>()
     };
     let shapes = [1500, 64].map(|bytes| {
         let close = measured.iter().filter(|row| row.attached == Attached::Core && row.frame_bytes == bytes);
         let mut falling: Vec<f64> = points(bytes).iter().rev().map(|point| point.1).collect();
         falling.extend(close.map(|row| row.frame_cycles));
-        Shape::order(&format!("time per frame of {bytes} B rises with the delay, and is lowest on the bus"), &falling)
+        Shape::order(
+            &format!("time per frame of {bytes} B rises with the delay, and is lowest on the bus"),
+            &falling,
+        )
     });
     Ok(Report {
         verdict: Verdict::of(shapes.to_vec(), Vec::new()),
@@ -117,7 +122,10 @@ pub(in crate::paper) fn delays(effort: &Effort) -> Result<Report, PaperError> {
         chart: Some(Chart {
             x: "delay of the line, one way (cycles)",
             y: "time per frame (cycles)",
-            lines: vec![Line::riser("frames of 1500 B", points(1500)), Line::riser("frames of 64 B", points(64))],
+            lines: vec![
+                Line::riser("frames of 1500 B", points(1500)),
+                Line::riser("frames of 64 B", points(64)),
+            ],
         }),
         ..Report::default()
     })
@@ -150,7 +158,10 @@ pub(in crate::paper) fn lanes(effort: &Effort) -> Result<Report, PaperError> {
         chart: Some(Chart {
             x: "lanes",
             y: "time per frame (cycles)",
-            lines: vec![Line::riser("frames of 1500 B", points(1500)), Line::riser("frames of 64 B", points(64))],
+            lines: vec![
+                Line::riser("frames of 1500 B", points(1500)),
+                Line::riser("frames of 64 B", points(64)),
+            ],
         }),
         ..Report::default()
     })
