@@ -11,7 +11,7 @@ DOCS_PORT ?= 3000
 .DEFAULT_GOAL := help
 # With `make -j`, tests would start before set-up ends.
 .NOTPARALLEL:
-.PHONY: help setup demo guest-demo rtl-demo stack-demo test wheels ci long check check-format check-prose deny advisories lint unit benches bench hops fuzz fmt doc docs site check-docs pictures reference libtlp registers device-header release
+.PHONY: help setup demo guest-demo rtl-demo stack-demo test ci long check check-format check-prose deny advisories lint compiled unit benches bench hops fuzz fmt doc docs site check-docs pictures reference libtlp registers device-header release
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,12 +34,12 @@ stack-demo: ## run a root complex in RTL below a stock Linux kernel
 # Compiles riser's own crates with clippy. `make lint` would check all dependencies again, which takes minutes.
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/scripts/test-rustc.sh
 test: export CLIPPY_ARGS = -Dwarnings__CLIPPY_HACKERY__
-test: setup wheels check-format check-prose check-docs deny unit ## set up, then run every test; warnings are errors
+test: setup check-format check-prose check-docs deny compiled unit ## set up, then run every test; warnings are errors
 
-# Python tests report that they are skipped if their wheels cannot be installed.
-wheels:
-	-@scripts/python.sh -c ''
-	-@scripts/python.sh --with crates/python/tests/requirements.txt -c ''
+# Installs the wheels while the tests compile. Python tests report that they are skipped if their wheels cannot be installed.
+compiled:
+	@{ scripts/python.sh -c ''; scripts/python.sh --with crates/python/tests/requirements.txt -c ''; } & \
+	cargo nextest run --locked --workspace --no-run; status=$$?; wait; exit $$status
 
 ci: ## run exactly what CI runs
 	.ci/run

@@ -40,8 +40,8 @@ impl<T> OutQueue<T> {
         self.entries.is_empty()
     }
 
-    /// Appends an entry; `sleeper` is woken when it is accepted. (The item is passed in its `Option` as it is in its future,
-    /// because unpacking it costs more than everything else here.)
+    /// Appends an entry; `sleeper` is woken when it is accepted. (The future keeps the item as an `Option`, and passes it on
+    /// as such: unpacking it would cost more than everything else here.)
     pub(crate) fn push(&mut self, item: Option<T>, sleeper: Option<Sleeper>) -> u64 {
         self.entries.push_back(Entry { item, sleeper });
         self.head + self.entries.len() as u64 - 1

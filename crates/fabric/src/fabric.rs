@@ -29,6 +29,7 @@ use crate::flow::Flow;
 use crate::ledger::{AccountTotals, Ledger};
 use crate::progress::{Limits, Silence, Stop};
 use crate::queue::{Event, SortedQueue};
+use crate::root::RootComplex;
 use crate::stages::{TransactionKind, TransactionTap};
 use crate::switch::Switch;
 use crate::tap::{Direction, Tap, TapRecord};
@@ -64,8 +65,6 @@ struct Slot {
     is_clocked: bool,
     /// Whether the device has its own data link layer.
     has_frames: bool,
-    /// Whether the device has neither a free-running clock nor its own data link layer.
-    is_plain: bool,
     /// Whether the device displays the credits of its link.
     shows_credits: bool,
     timer: TimerEvents,
@@ -331,8 +330,7 @@ impl Fabric {
         self.try_start_host();
     }
 
-    // Inlined, because it is the most frequent event. Otherwise each event would save the registers of the largest
-    // handler.
+    // Inlined into the loop. As a function of its own it would save the registers of its largest arm at each event.
     #[inline(always)]
     fn handle(&mut self, event: Event) {
         match event {
@@ -347,23 +345,13 @@ impl Fabric {
             Event::SlotTimer(slot) => self.slot_timer(slot as usize),
             Event::SwitchTimer(switch) => self.switch_timer(switch as usize),
             Event::ReadReady(job) => {
-                self.last_progress = self.now;
-                let side = &mut self.hosts[job.host()];
-                let port = side.root.read_ready(job.number(), self.now);
-                self.apply_root_effects(job.host());
-                self.pump_root(job.host(), port);
+                self.progress_at_root(job.host(), |root, now| root.read_ready(job.number(), now));
             }
-            Event::Drained(port) => {
-                self.last_progress = self.now;
-                let side = &mut self.hosts[port.host()];
-                side.root.drained(port.number() as usize, self.now);
-                self.apply_root_effects(port.host());
-                self.pump_root(port.host(), port.number() as usize);
-            }
-            Event::RootPort(port) => {
-                self.last_progress = self.now;
-                self.pump_root(port.host(), port.number() as usize);
-            }
+            Event::Drained(port) => self.progress_at_root(port.host(), |root, now| {
+                root.drained(port.number() as usize, now);
+                port.number() as usize
+            }),
+            Event::RootPort(port) => self.progress_at_root(port.host(), |_, _| port.number() as usize),
             Event::RootTimer(host) => {
                 self.hosts[host].root.handle_timeout(self.now);
                 self.apply_root_effects(host);
@@ -375,6 +363,15 @@ impl Fabric {
             Event::LinkUp(link) => self.link_up(link),
             Event::Trained(link) => self.trained(link),
         }
+    }
+
+    /// Calls the root complex of `host`, which makes progress and returns the number of a root port. Then pumps that port.
+    #[inline(always)]
+    fn progress_at_root(&mut self, host: HostId, call: impl FnOnce(&mut RootComplex, Time) -> usize) {
+        self.last_progress = self.now;
+        let n = call(&mut self.hosts[host].root, self.now);
+        self.apply_root_effects(host);
+        self.pump_root(host, n);
     }
 
     fn port_timer(&mut self, id: PortId) {
@@ -400,7 +397,7 @@ impl Fabric {
             slot.device.handle_timeout(self.now);
         }
         let port = slot.port;
-        if slot.is_plain { self.pump(port) } else { self.pump_special(n, port) }
+        if !slot.is_clocked && !slot.has_frames { self.pump(port) } else { self.pump_special(n, port) }
     }
 
     /// Pumps the port of a device with a clock, or with its own data link layer.

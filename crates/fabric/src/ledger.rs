@@ -12,6 +12,7 @@
 //! likely been lost.
 
 use crate::breakdown::Breakdown;
+use crate::flow::Flow;
 use crate::stages::{Parts, Stage, Transaction, TransactionKind, TransactionTap};
 use crate::topology::{LinkId, Side};
 use link::{Frame, Port, SentFrame, TransmitTimes};
@@ -251,16 +252,26 @@ impl Ledger {
         }
     }
 
-    /// A TLP of the transaction goes onto the wire for the first time, from `start` to `end`, and will arrive at
-    /// `arrival`. Before `start` it waited for credits at the head of its queue for `credit_wait`.
+    /// `tlp` goes onto the wire for the first time, from `start` to `end`, and will arrive at `arrival`. Before `start` it
+    /// waited for credits at the head of its queue for `credit_wait`. Its `data_bytes` count for `flow` if they are part of one.
+    #[inline(always)]
     pub(crate) fn sent(
         &mut self,
-        account: Account,
-        start: Time,
-        end: Time,
-        arrival: Time,
+        tlp: &Tlp,
+        data_bytes: u32,
+        [start, end, arrival]: [Time; 3],
         credit_wait: Duration,
+        flow: &mut Flow,
     ) {
+        if tlp.account != Account::DEFERRED {
+            self.charge_wire(tlp.account, [start, end, arrival], credit_wait);
+        }
+        if self.is_flow(tlp, data_bytes) {
+            flow.add(data_bytes, start, end);
+        }
+    }
+
+    fn charge_wire(&mut self, account: Account, [start, end, arrival]: [Time; 3], credit_wait: Duration) {
         let Some(entry) = self.entry(account) else { return };
         let credit_wait = credit_wait.min(start.since(entry.last));
         entry.parts.add(Stage::CreditWait, credit_wait);
@@ -270,10 +281,10 @@ impl Ledger {
         entry.charge(Stage::Wire, arrival);
     }
 
-    /// Returns whether the `data_bytes` of `tlp` are part of a [`Flow`](crate::Flow). For a completion of one DW, only
-    /// its account shows whether it answers a configuration request.
+    /// Returns whether the `data_bytes` of `tlp` are part of a [`Flow`]. For a completion of one DW, only its account
+    /// shows whether it answers a configuration request.
     #[inline(always)]
-    pub(crate) fn is_flow(&mut self, tlp: &Tlp, data_bytes: u32) -> bool {
+    fn is_flow(&mut self, tlp: &Tlp, data_bytes: u32) -> bool {
         match &tlp.repr.body {
             _ if data_bytes == 0 => false,
             Body::Memory(_) | Body::Atomic(_) => true,
@@ -340,7 +351,7 @@ impl Ledger {
     fn open_sent(&mut self, link: LinkId, tlp: &Tlp, times: &TransmitTimes, arrival: Time) -> Account {
         self.totals.opened -= 1;
         let account = self.open(times.queued_at, link.0 as usize, Side::Device, tlp);
-        self.sent(account, times.start, times.end, arrival, times.credit_wait);
+        self.charge_wire(account, [times.start, times.end, arrival], times.credit_wait);
         account
     }
 
@@ -405,8 +416,18 @@ impl Ledger {
         }
     }
 
+    /// `tlp` has reached the device in slot `slot`. A completion answers a request of that device.
+    #[inline(always)]
+    pub(crate) fn reached_slot(&mut self, tlp: &Tlp, slot: u32, now: Time) {
+        match tlp.class() {
+            Class::Posted => self.close_at(tlp, slot, Stage::Replay, now),
+            Class::NonPosted => self.reached(tlp.account, slot),
+            Class::Completion => self.close(tlp, Stage::Replay, now),
+        }
+    }
+
     /// Notes that a request has reached the device in slot `slot`: only now is the device known that the host addresses.
-    pub(crate) fn reached(&mut self, account: Account, slot: u32) {
+    fn reached(&mut self, account: Account, slot: u32) {
         if let Some(entry) = self.entry(account).filter(|e| e.asking == Side::Root) {
             entry.link = slot as u16;
         }

@@ -26,7 +26,7 @@ impl TimerEvents {
         TimerEvents { first: Time::MAX, later: Vec::with_capacity(LATER) }
     }
 
-    /// Makes a timer for which no event is requested.
+    /// Makes a timer that never requests an event: no deadline is earlier than its first one, at time zero.
     pub(crate) fn closed() -> TimerEvents {
         TimerEvents { first: Time::ZERO, later: Vec::new() }
     }

@@ -183,8 +183,8 @@ impl PortState {
         }
     }
 
-    /// Requests the events that the port needs next. An earlier pending event is sufficient: if it is too early, it
-    /// requests another one.
+    /// Requests the events that the port needs next. If an earlier event is pending, it is enough: at that event the port
+    /// requests the next one.
     #[inline(always)]
     pub(crate) fn arm(&mut self, now: Time, queue: &mut SortedQueue) {
         if let Some(at) = self.port.transmit_ready_at() {
@@ -239,6 +239,12 @@ impl PortState {
     /// Notes that the owner has been polled, and may still have TLPs of the classes in `outputs`.
     pub(crate) fn note_outputs(&mut self, outputs: u8) {
         self.asks_again = outputs & self.port.open_classes() != 0;
+    }
+
+    /// Returns whether the port can now send, or accept, a TLP of its owner, which may have TLPs of the classes in `outputs`.
+    #[inline(always)]
+    pub(crate) fn needs_pump(&self, now: Time, outputs: u8) -> bool {
+        outputs != 0 && (!self.port.is_busy(now, outputs) || self.port.has_notice())
     }
 
     /// Handles a `Transmit` event; returns false if a newer one has replaced it.

@@ -71,7 +71,7 @@ impl Channel {
     }
 
     /// Bytes of data that the other end has room for in a TLP of any class.
-    pub(crate) fn admits(&self) -> u16 {
+    pub(crate) fn max_data_bytes(&self) -> u16 {
         let bytes = |credits: u16| credits.saturating_mul(CREDIT_BYTES as u16);
         self.advertised.iter().flatten().map(|credits| bytes(*credits)).min().unwrap_or(u16::MAX)
     }

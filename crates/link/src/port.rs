@@ -79,7 +79,7 @@ pub struct Port {
     /// The classes of which `room` is not empty, bits by [`Class::index`].
     open_classes: u8,
     /// Bytes of data for which the other end has room in a TLP of any class on any channel.
-    admits: u16,
+    max_data_bytes: u16,
     replay: ReplayBuffer,
     /// Acks sent when the current replay by position last moved.
     replay_acks: u64,
@@ -143,7 +143,7 @@ impl Port {
             settled: TcSet::NONE,
             room: [TcSet::ALL; 3],
             open_classes: ALL_CLASSES,
-            admits: u16::MAX,
+            max_data_bytes: u16::MAX,
             replay: ReplayBuffer::new(tlps, bytes, timers.replay, buffer.is_none()),
             replay_acks: 0,
             receiver: receiver(&config, timers.ack),
@@ -244,16 +244,21 @@ impl Port {
     /// Without room the port still queues the TLP, but allocates memory.
     pub fn enqueue(&mut self, now: Time, tlp: Tlp, account: Account) {
         if self.rare.is_empty() && tlp.repr.tc == TrafficClass::default() {
-            return self.enqueue_fast(now, tlp, account);
+            return self.enqueue_on(0, true, now, tlp, account);
         }
         self.enqueue_general(now, tlp, account);
     }
 
     #[inline(never)]
     fn enqueue_general(&mut self, now: Time, tlp: Tlp, account: Account) {
-        let class = tlp.class();
-        let index = self.channel_of(tlp.repr.tc);
-        let lengths = Lengths::of(&tlp);
+        self.enqueue_on(self.channel_of(tlp.repr.tc), false, now, tlp, account);
+    }
+
+    /// Queues a TLP on channel `index`. `is_fast` if the port has no rare features.
+    // Compiled twice: once without the general selection of the next TLP.
+    #[inline(always)]
+    fn enqueue_on(&mut self, index: usize, is_fast: bool, now: Time, tlp: Tlp, account: Account) {
+        let (class, lengths) = (tlp.class(), Lengths::of(&tlp));
         let handle = self.store.insert(tlp, account);
         let channel = &mut self.channels[index];
         let behind_others = channel.queue.head(class).is_some();
@@ -262,11 +267,12 @@ impl Port {
             let classes = channel.classes;
             self.close_room(class, classes);
         }
-        if !behind_others {
+        let is_selected = behind_others || (is_fast && self.select_fast());
+        if !is_selected {
             self.select(index);
             self.stalls.note(self.wire.free_at().max(now), &mut self.counters);
         }
-        if lengths.data > self.admits {
+        if lengths.data > self.max_data_bytes {
             self.check_admitted(index, class, lengths);
         }
     }
@@ -283,7 +289,7 @@ impl Port {
     /// Called when the credits of channel `index` become known. Checks the TLPs that waited for them. Later TLPs are
     /// checked on entry.
     pub(crate) fn admit_waiting(&mut self, index: usize) {
-        self.admits = self.admits.min(self.channels[index].admits());
+        self.max_data_bytes = self.max_data_bytes.min(self.channels[index].max_data_bytes());
         for class in Class::ALL {
             let waiting = self.channels[index].queue.waiting(class).map(|queued| queued.lengths);
             if let Some(longest) = waiting.max_by_key(|lengths| lengths.data) {

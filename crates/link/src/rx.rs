@@ -69,15 +69,14 @@ impl Receiver {
         !self.expects(sequence) && self.next_rcv_seq.since(sequence) <= PAST
     }
 
-    /// Accepts the next TLP in order, for a timer that does not run from the last Ack. Returns true if the timer
-    /// starts.
+    /// Accepts the next TLP in order. Returns true if the timer for its Ack starts.
     #[inline(always)]
     pub(crate) fn accept_next(&mut self, now: Time) -> bool {
         self.next_rcv_seq = self.next_rcv_seq.next();
         self.nak_scheduled = false;
         let starts = self.ack_at == Time::MAX;
         if starts {
-            self.ack_at = now + self.ack_limit;
+            self.ack_at = self.ack_free_at.map_or(now + self.ack_limit, |free| free.max(now));
         }
         starts
     }
@@ -85,11 +84,7 @@ impl Receiver {
     /// A TLP with a good LCRC has arrived.
     pub(crate) fn receive(&mut self, now: Time, sequence: Sequence) -> Verdict {
         if sequence == self.next_rcv_seq {
-            self.next_rcv_seq = sequence.next();
-            self.nak_scheduled = false;
-            if self.ack_at == Time::MAX {
-                self.ack_at = self.ack_free_at.map_or(now + self.ack_limit, |free| free.max(now));
-            }
+            self.accept_next(now);
             return Verdict::Accept;
         }
         if self.is_duplicate(sequence) {

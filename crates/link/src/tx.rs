@@ -159,14 +159,9 @@ impl TransmitQueue {
 
     /// Does the work of `oldest_sendable` if TLPs of at most one class wait. The ordering rules then block no TLP.
     fn only_sendable(&self, credits: &[TxCredits; 3]) -> Choice {
-        let index = self.waiting.trailing_zeros() as usize;
-        let Some(head) = self.fifos.get(index).and_then(VecDeque::front) else {
-            return Choice { head: None, blocked: 0 };
-        };
-        if credits[index].covers(head.lengths.data_credits()) {
-            Choice { head: Some((Class::ALL[index], head.lengths)), blocked: 0 }
-        } else {
-            Choice { head: None, blocked: self.waiting }
+        match self.only_head(credits) {
+            Some(head) => Choice { head, blocked: 0 },
+            None => Choice { head: None, blocked: self.waiting },
         }
     }
 

@@ -147,7 +147,7 @@ impl ReadEngine {
         self.outbox.accept(stamp, tc, NonPosted::Atomic(atomic, operand), at_once);
     }
 
-    /// Returns the next TLP of the [`select`](Self::select)ed entry if there is a tag for it.
+    /// Returns the next TLP of the selected entry if there is a tag for it.
     pub(crate) fn next_request(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
         match self.outbox.current()? {
             NonPosted::Read(_) => self.next_read(now, requester, settings),
@@ -325,7 +325,7 @@ impl ReadEngine {
         }
     }
 
-    /// Ends the [`select`](Self::select)ed transfer after Bus Master Enable was cleared: the function may not request
+    /// Ends the selected transfer after Bus Master Enable was cleared: the function may not request
     /// the rest.
     pub(crate) fn stop_sending(&mut self, error: DmaError) -> Option<Done> {
         match self.outbox.finish()? {

@@ -3,11 +3,9 @@
 
 use super::owners::{PortOwner, RootPortOwner};
 use super::{Fabric, show};
-use crate::stages::Stage;
 use crate::topology::{HostId, Owner, PortId};
 use crate::wire::{InFlight, Odd};
 use link::{Frame, Rare, SentFrame};
-use tlp::Class;
 
 impl Fabric {
     /// Handles the arrival of the oldest frame in flight to `id`.
@@ -83,12 +81,7 @@ impl Fabric {
                 self.finish_root_tlp(host, n as usize, id.index());
             }
             Owner::Slot(n) => {
-                match tlp.class() {
-                    Class::Posted => self.ledger.close_at(tlp, n, Stage::Replay, now),
-                    Class::NonPosted => self.ledger.reached(tlp.account, n),
-                    // The device issued the request that this completion answers.
-                    Class::Completion => self.ledger.close(tlp, Stage::Replay, now),
-                }
+                self.ledger.reached_slot(tlp, n, now);
                 self.slots[n as usize].device.handle_tlp(now, tlp);
                 self.pump(id.index());
             }
@@ -131,7 +124,7 @@ impl Fabric {
         side.apply_effects(host, &mut self.queue, &mut self.ledger, &mut self.actions);
         if let Some(state) = self.ports.get_mut(index)
             && let outputs = side.root.outputs(n)
-            && (outputs == 0 || (state.port.is_busy(self.now, outputs) && !state.port.has_notice()))
+            && !state.needs_pump(self.now, outputs)
         {
             if outputs != 0 {
                 state.asks_again = false;

@@ -459,7 +459,6 @@ impl Slot {
             device,
             is_clocked,
             has_frames,
-            is_plain: !is_clocked && !has_frames,
             shows_credits,
             timer: TimerEvents::none(),
             held,

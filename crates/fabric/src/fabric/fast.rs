@@ -33,12 +33,7 @@ impl Fabric {
         }
         let SentTlp { sequence, start, end, credit_wait, data_bytes, tlp } = state.port.transmit_fast(now)?;
         let arrival = end + peer.propagation;
-        if tlp.account != Account::DEFERRED {
-            self.ledger.sent(tlp.account, start, end, arrival, credit_wait);
-        }
-        if self.ledger.is_flow(tlp, data_bytes) {
-            state.flow.add(data_bytes, start, end);
-        }
+        self.ledger.sent(tlp, data_bytes, [start, end, arrival], credit_wait, &mut state.flow);
         peer.push_tlp(sequence, arrival, &mut self.queue);
         Some(Put::NewTlp)
     }
@@ -54,7 +49,7 @@ impl Fabric {
             return false;
         }
         let Some((tlp, times)) = sender.port.lend_sent(sequence) else { return false };
-        let Some(request) = root.usual_request(n, tlp) else { return false };
+        let Some(request) = root.plain_request(n, tlp) else { return false };
         match request.op {
             MemoryOp::Write => {}
             MemoryOp::Read => return self.read_arrives(id, sequence, host, n),
@@ -81,7 +76,7 @@ impl Fabric {
         true
     }
 
-    /// Handles a [usual](crate::root::RootComplex::usual_request) read that arrives at root port `n` of `host`. Returns
+    /// Handles a [plain](crate::root::RootComplex::plain_request) read that arrives at root port `n` of `host`. Returns
     /// false if it must take the general path.
     // Not inlined, so that writes do not pay for its registers.
     #[inline(never)]
@@ -96,8 +91,7 @@ impl Fabric {
         // The port must not need to be pumped.
         let is_ready = read.ready <= now;
         let outputs = root.outputs(n) | u8::from(is_ready) << Class::Completion.index();
-        let is_free = outputs != 0 && (!state.port.is_busy(now, outputs) || state.port.has_notice());
-        if is_free || !state.port.accept_fast(now, sequence, Class::NonPosted, 0) {
+        if state.needs_pump(now, outputs) || !state.port.accept_fast(now, sequence, Class::NonPosted, 0) {
             return false;
         }
         let job = root.take_read(n, now, &read, request, tlp);

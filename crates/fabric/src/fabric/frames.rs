@@ -10,7 +10,6 @@ use super::pump::Put;
 use super::{Fabric, show};
 use crate::fault::Harm;
 use crate::ledger::Ledger;
-use crate::stages::Stage;
 use crate::topology::{LinkId, Owner, PortId, Side};
 use crate::wire::{InFlight, Odd};
 use endpoint::PhyEvent;
@@ -102,14 +101,13 @@ impl FrameEnd {
             return false;
         }
         self.next_receive = (sequence + 1) % SEQUENCES;
-        match tlp.class() {
-            _ if malformed => ledger.drop(tlp.account),
-            Class::Posted => ledger.close_at(tlp, self.slot, Stage::Replay, now),
-            Class::NonPosted => {
-                ledger.reached(tlp.account, self.slot);
-                self.asked.insert(tlp.repr.transaction(), tlp.account);
-            }
-            Class::Completion => ledger.close(tlp, Stage::Replay, now),
+        if malformed {
+            ledger.drop(tlp.account);
+            return true;
+        }
+        ledger.reached_slot(tlp, self.slot, now);
+        if tlp.class() == Class::NonPosted {
+            self.asked.insert(tlp.repr.transaction(), tlp.account);
         }
         true
     }
@@ -229,11 +227,8 @@ impl Fabric {
         }
         let arrival = sent_at + peer.propagation;
         if let (Frame::Tlp { tlp, .. }, true) = (&frame, is_new) {
-            self.ledger.sent(tlp.account, start, sent_at, arrival, Duration::ZERO);
             let data_bytes = 4 * tlp.repr.data_dw();
-            if self.ledger.is_flow(tlp, data_bytes) {
-                state.flow.add(data_bytes, start, sent_at);
-            }
+            self.ledger.sent(tlp, data_bytes, [start, sent_at, arrival], Duration::ZERO, &mut state.flow);
         }
         let in_flight = InFlight::foreign(&frame, Harm::of(integrity));
         if let Some(tap) = &mut self.tap {

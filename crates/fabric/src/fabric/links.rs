@@ -379,15 +379,8 @@ impl Fabric {
         }
     }
 
-    /// Carries out the requests of root complexes to the links at their root ports.
+    /// Carries out the requests of root complexes and switches to the links at their ports.
     pub(super) fn apply_link_actions(&mut self) {
-        if !self.actions.is_empty() {
-            self.apply_root_actions();
-        }
-    }
-
-    #[cold]
-    fn apply_root_actions(&mut self) {
         while let Some((index, action)) = self.actions.pop_front() {
             self.apply_action(index, action);
         }

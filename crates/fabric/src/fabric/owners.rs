@@ -26,11 +26,11 @@ pub(super) trait PortOwner {
     /// Its next TLP of `class`, of one of the Traffic Classes in `room`.
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp>;
 
-    /// Returns the account of the TLP that `poll_tlp` has just returned.
-    fn account(&mut self, ledger: &mut Ledger, now: Time, class: Class, tlp: &Tlp) -> Account;
+    /// Returns the account of the TLP that `poll_tlp` has just returned. Opens one if it begins a transaction.
+    fn open_account(&mut self, ledger: &mut Ledger, now: Time, class: Class, tlp: &Tlp) -> Account;
 
-    /// Returns the credits that are due. Returns true if this may have changed the TLPs to send.
-    fn return_credits(&mut self, port: &mut Port, now: Time) -> bool;
+    /// Returns the credits that are due.
+    fn return_credits(&mut self, port: &mut Port, now: Time);
 
     /// Moves the owner's TLPs to `port` as far as there is room, and returns credits. Returns false if the owner has no
     /// more TLPs.
@@ -38,8 +38,8 @@ pub(super) trait PortOwner {
     #[inline(always)]
     fn refill(&mut self, port: &mut PortState, now: Time, ledger: &mut Ledger) -> bool {
         let (mut outputs, mut done) = (self.outputs(), 0);
-        // Usually most classes are empty. Sending a posted TLP may unblock the classes after it; no class unblocks an
-        // earlier one.
+        // Usually most classes are empty. Sending a posted TLP may unblock the classes after it. A device in which a poll
+        // of one class leads to output of an earlier one asks for a call by its timeout.
         while let Some(class) = first_class(outputs & port.port.open_classes() & !done) {
             let bit = 1 << class.index();
             done |= bit - 1;
@@ -48,10 +48,9 @@ pub(super) trait PortOwner {
             }
             outputs = self.outputs();
         }
+        self.return_credits(&mut port.port, now);
         // A device may have more to send when its credits are returned.
-        if self.return_credits(&mut port.port, now) {
-            outputs = self.outputs();
-        }
+        let outputs = self.outputs();
         port.note_outputs(outputs);
         outputs != 0
     }
@@ -65,7 +64,7 @@ pub(super) trait PortOwner {
         }
         // The TLP moves only once more, into the port: each move of a freshly written TLP waits for the writes.
         let Some(tlp) = self.poll_tlp(now, class, room) else { return false };
-        let account = self.account(ledger, now, class, &tlp);
+        let account = self.open_account(ledger, now, class, &tlp);
         port.port.enqueue(now, tlp, account);
         true
     }
@@ -102,22 +101,22 @@ impl PortOwner for RootPortOwner<'_> {
 
     #[inline]
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
-        self.root.poll_tlp(self.port, now, class, room)
+        let tlp = self.root.poll_tlp(self.port, now, class, room);
+        self.moved |= tlp.is_some();
+        tlp
     }
 
-    fn account(&mut self, ledger: &mut Ledger, _now: Time, class: Class, tlp: &Tlp) -> Account {
-        self.moved = true;
+    fn open_account(&mut self, ledger: &mut Ledger, _now: Time, class: Class, tlp: &Tlp) -> Account {
         match self.root.poll_asked(class) {
             None => tlp.account,
             Some(asked) => ledger.open_asked(asked, self.link, tlp),
         }
     }
 
-    fn return_credits(&mut self, port: &mut Port, now: Time) -> bool {
+    fn return_credits(&mut self, port: &mut Port, now: Time) {
         for credit in self.root.owed_credits(self.port).drain(..) {
             return_credit(port, now, credit);
         }
-        false
     }
 }
 
@@ -164,14 +163,14 @@ impl PortOwner for SlotOwner<'_> {
         given
     }
 
-    fn account(&mut self, ledger: &mut Ledger, now: Time, class: Class, tlp: &Tlp) -> Account {
+    fn open_account(&mut self, ledger: &mut Ledger, now: Time, class: Class, tlp: &Tlp) -> Account {
         if self.defers_accounts && matches!(&tlp.repr.body, Body::Memory(m) if m.op == MemoryOp::Write) {
             return ledger.defer();
         }
         ledger.leaving(now, self.number, class, tlp)
     }
 
-    fn return_credits(&mut self, port: &mut Port, now: Time) -> bool {
+    fn return_credits(&mut self, port: &mut Port, now: Time) {
         while self.ready.contains(Ready::TAKEN) {
             // Even a call without a result may change when the device is to be called next.
             self.timeout = None;
@@ -179,7 +178,6 @@ impl PortOwner for SlotOwner<'_> {
             return_credit(port, now, credit);
             self.ready = self.slot.device.ready();
         }
-        true
     }
 }
 
@@ -199,15 +197,14 @@ impl PortOwner for SwitchPortOwner<'_> {
         self.switch.poll_tlp(self.port, now, class, room)
     }
 
-    fn account(&mut self, ledger: &mut Ledger, now: Time, _class: Class, tlp: &Tlp) -> Account {
+    fn open_account(&mut self, ledger: &mut Ledger, now: Time, _class: Class, tlp: &Tlp) -> Account {
         ledger.charge(tlp.account, Stage::Switch, now);
         tlp.account
     }
 
-    fn return_credits(&mut self, port: &mut Port, now: Time) -> bool {
+    fn return_credits(&mut self, port: &mut Port, now: Time) {
         while let Some(credit) = self.switch.poll_credits(self.port) {
             return_credit(port, now, credit);
         }
-        false
     }
 }

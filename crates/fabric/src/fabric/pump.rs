@@ -123,11 +123,8 @@ impl Fabric {
         let tlp = lent.tlp();
         let arrival = *end + peer.propagation;
         if let (Some(tlp), Some(wait)) = (tlp, wait) {
-            self.ledger.sent(tlp.account, *start, *end, arrival, wait.credit_wait);
             let data_bytes = 4 * tlp.repr.data_dw();
-            if self.ledger.is_flow(tlp, data_bytes) {
-                state.flow.add(data_bytes, *start, *end);
-            }
+            self.ledger.sent(tlp, data_bytes, [*start, *end, arrival], wait.credit_wait, &mut state.flow);
         }
         let again = tlp.filter(|_| wait.is_none());
         let tail = peer.tail(*start, *end, tlp);
@@ -194,10 +191,7 @@ impl Fabric {
         let mut owner = RootPortOwner::of(&mut side.root, n, at.id.link());
         let more = owner.refill(at, self.now, &mut self.ledger);
         let moved = owner.moved;
-        // The root complex rarely has effects here.
-        if !side.root.effects().is_empty() {
-            side.apply_all_effects(host, &mut self.queue, &mut self.ledger, &mut self.actions);
-        }
+        side.apply_effects(host, &mut self.queue, &mut self.ledger, &mut self.actions);
         if moved && side.program.as_ref().is_some_and(HostSlot::is_stuck) {
             self.queue.push(self.now, Event::Host(host));
         }

@@ -59,7 +59,7 @@ impl Fabric {
             self.look.from = self.now + SELDOM;
             return;
         }
-        // Each frame has two events, and is in flight between them: an odd step also hits the other moments.
+        // A frame has two events. With an even step, all looks could come between the two, while a frame is in flight.
         self.look.events = self.totals.events + ((self.ports.len() as u64 / 4) | 1);
         let Some(most) = self.quiet_intervals(limits) else { return };
         let intervals = self.ports.iter().fold(most, |most, state| state.port.refreshes_ahead(most));

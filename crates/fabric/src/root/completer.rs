@@ -373,6 +373,7 @@ impl Completer {
         }
         Some(Tlp { account, rest_ps, ..Tlp::new(repr, data) })
     }
+
     /// Handles requests other than plain reads.
     // A separate function, so that the more frequent reads do not pay for its registers.
     #[inline(never)]

@@ -192,20 +192,20 @@ impl RootComplex {
     /// Returns the memory request in `tlp`, which has arrived at root port `port`, if neither has a rare feature. The
     /// next step is [`plan_write`](Self::plan_write) or [`plan_read`](Self::plan_read).
     #[inline(always)]
-    pub(crate) fn usual_request<'a>(&self, port: usize, tlp: &'a Tlp) -> Option<&'a MemoryRequest> {
+    pub(crate) fn plain_request<'a>(&self, port: usize, tlp: &'a Tlp) -> Option<&'a MemoryRequest> {
         let (p, repr) = (self.base.ports.get(port)?, &tlp.repr);
         let Body::Memory(m) = &repr.body else { return None };
-        let is_usual = !(repr.td | repr.ep)
+        let is_plain = !(repr.td | repr.ep)
             && repr.tc == TrafficClass::default()
             && tlp.flaw == Flaw::None
             && tlp.prefixes.is_empty()
             && !m.span.is_zero_length()
             && p.watch != Watch::Everything
             && p.credits.is_empty();
-        is_usual.then_some(m)
+        is_plain.then_some(m)
     }
 
-    /// Plans the time of a [usual](Self::usual_request) write in memory, at root port `port`. `None` unless memory has
+    /// Plans the time of a [plain](Self::plain_request) write in memory, at root port `port`. `None` unless memory has
     /// fixed latencies and accepts the write immediately, the port has no TLP to send, and the write carries as much
     /// data as its header says.
     #[inline(always)]
@@ -230,7 +230,7 @@ impl RootComplex {
         (turn.taken <= now).then_some(PlannedWrite { data_credits: length_dw.div_ceil(4), turn })
     }
 
-    /// Plans the turn of a [usual](Self::usual_request) read at root port `port`. `None` unless memory has fixed
+    /// Plans the turn of a [plain](Self::plain_request) read at root port `port`. `None` unless memory has fixed
     /// latencies and room for it, and its completions have the usual size.
     #[inline(always)]
     pub(crate) fn plan_read(&self, port: usize, now: Time, m: &MemoryRequest) -> Option<ReadTurn> {

@@ -143,11 +143,6 @@ impl Crossbar {
         input.held[class.index()] < input.limit[class.index()]
     }
 
-    /// TLPs of `class` that `input` holds.
-    pub(super) fn held(&self, input: usize, class: Class) -> u32 {
-        self.inputs[input].held[class.index()]
-    }
-
     /// Returns whether `entry` uses room of its input. It does while its credits are not returned, or if the switch
     /// itself sends it.
     fn counts(&self, input: usize, entry: &Entry) -> bool {

@@ -40,7 +40,6 @@ use crate::bridge::{Bridge, Held, Routes};
 use crate::effects::{Effect, Effects};
 use config::ConfigSpace;
 use crossbar::{Crossbar, Entry, Next};
-use device::Ready;
 use endpoint::CreditReturn;
 use link::{TLP_FRAMING_BYTES, wire_time};
 use places::Place;
@@ -275,15 +274,6 @@ impl Switch {
         self.bridges[port].id()
     }
 
-    /// Returns the polls of `port` that may find something now. An omitted poll would return no TLP. An included poll
-    /// may return no TLP either.
-    pub fn ready(&self, port: usize) -> Ready {
-        let taken = if self.credits[port].is_empty() { Ready::NONE } else { Ready::TAKEN };
-        let outputs = self.outputs(port);
-        let of_class = |class: &Class| outputs & 1 << class.index() != 0;
-        Class::ALL.into_iter().filter(of_class).fold(taken, |ready, class| ready.or(Ready::output(class)))
-    }
-
     /// The classes with TLPs to send at `port`, on any Traffic Class: bits by [`Class::index`].
     pub(crate) fn outputs(&self, port: usize) -> u8 {
         self.crossbar.outputs(port)
@@ -365,11 +355,6 @@ impl Switch {
         while let Some(place) = self.places.timed_out(now) {
             self.return_place(place);
         }
-    }
-
-    /// TLPs of `class` in the receive buffer of `port`.
-    pub fn held(&self, port: usize, class: Class) -> u32 {
-        self.crossbar.held(port, class)
     }
 
     /// Returns whether the switch must be called when the header of a TLP has arrived ([`Forwarding::CutThrough`]).

@@ -153,7 +153,7 @@ impl Port {
         self.stalls = Stalls::new();
         (self.pending, self.ready, self.sendable) = (0, 0, 0);
         (self.room, self.open_classes) = ([TcSet::NONE; 3], 0);
-        (self.settled, self.admits) = (TcSet::NONE, u16::MAX);
+        (self.settled, self.max_data_bytes) = (TcSet::NONE, u16::MAX);
         (self.init_at, self.retrains_until, self.refused) = (Time::MAX, None, false);
     }
 }

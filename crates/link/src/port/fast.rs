@@ -6,7 +6,7 @@ use super::{Port, pending};
 use crate::rare::Rare;
 use crate::replay::TransmitTimes;
 use crate::sequence::Sequence;
-use crate::tx::{Lengths, Queued};
+use crate::tx::Queued;
 use tlp::{Account, Class, Duration, Flaw, Time, Tlp, TrafficClass};
 
 /// A new TLP that [`Port::transmit_fast`] has sent.
@@ -121,7 +121,7 @@ impl Port {
     /// Selects the next TLP to send if TLPs of at most one class wait, the first has its credits, and no head is
     /// stalled.
     #[inline(always)]
-    fn select_fast(&mut self) -> bool {
+    pub(super) fn select_fast(&mut self) -> bool {
         let [channel] = &mut self.channels[..] else { return false };
         if !self.stalls.none() {
             return false;
@@ -134,26 +134,6 @@ impl Port {
         let ready = u8::from(head.is_some());
         (self.ready, self.sendable) = (ready, ready);
         true
-    }
-
-    #[inline(always)]
-    pub(super) fn enqueue_fast(&mut self, now: Time, tlp: Tlp, account: Account) {
-        let (class, lengths) = (tlp.class(), Lengths::of(&tlp));
-        let handle = self.store.insert(tlp, account);
-        let [channel] = &mut self.channels[..] else { return };
-        let behind_others = channel.queue.head(class).is_some();
-        channel.queue.push(now, class, lengths, handle);
-        if !channel.queue.has_room(class) {
-            let classes = channel.classes;
-            self.close_room(class, classes);
-        }
-        if !behind_others && !self.select_fast() {
-            self.select(0);
-            self.stalls.note(self.wire.free_at().max(now), &mut self.counters);
-        }
-        if lengths.data > self.admits {
-            self.check_admitted(0, class, lengths);
-        }
     }
 
     /// Finishes the transmission of a new TLP: stores its times if its account is [deferred](Account::DEFERRED), and

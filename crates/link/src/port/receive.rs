@@ -93,12 +93,11 @@ impl Port {
         accepted
     }
 
-    /// Refuses a TLP whose bytes were sent with a broken rule. Returns true, because the TLP is dropped.
+    /// Refuses and drops a TLP that the sender made malformed.
     #[cold]
-    fn lose_malformed(&mut self, now: Time, tlp: &Tlp) -> bool {
+    fn lose_malformed(&mut self, now: Time, tlp: &Tlp) {
         self.refuse(|c| &mut c.malformed_tlps, now, form(tlp), Head::of(tlp));
         self.lose(now, tlp, Notice::MalformedTlp { header: header_log(tlp) });
-        true
     }
 
     /// Handles a complete frame that was lost in a buffer of the port: an Uncorrectable Internal Error. A TLP is
@@ -153,7 +152,12 @@ impl Port {
         }
         match self.receiver.receive(now, sequence) {
             Verdict::Accept => {
-                self.accept(now, tlp) && !(tlp.is_malformed() && self.lose_malformed(now, tlp))
+                let accepted = self.accept(now, tlp);
+                if accepted && tlp.is_malformed() {
+                    self.lose_malformed(now, tlp);
+                    return false;
+                }
+                accepted
             }
             Verdict::Duplicate => {
                 self.counters.duplicate_tlps += 1;
@@ -234,7 +238,7 @@ impl Port {
             return true;
         }
         let (tc, class) = (tlp.repr.tc, tlp.class());
-        if !self.settled.contains(tc) && !self.admits(now, tlp) {
+        if !self.settled.contains(tc) && !self.accepts_during_init(now, tlp) {
             return false;
         }
         let index = self.channel_of(tc);
@@ -261,7 +265,7 @@ impl Port {
 
     /// Returns whether the channel of `tlp` takes TLPs although its initialization has not ended.
     #[cold]
-    fn admits(&mut self, now: Time, tlp: &Tlp) -> bool {
+    fn accepts_during_init(&mut self, now: Time, tlp: &Tlp) -> bool {
         let index = self.channel_of(tlp.repr.tc);
         if !self.mapped.contains(tlp.repr.tc) || self.channels[index].init.state() < State::FcInit2 {
             return self.refuse_unmapped(now, tlp);
