@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * MSIs of the root complex in rtl/pcie_stack: writes of one double-word to one address. The data are the vector, 0 to 31. The complex
  * collects vectors in a register and has one interrupt line.
