@@ -75,6 +75,8 @@ need_package ping "for tests of the simple NIC" iputils-ping
 need_package lspci "for tests that read dumps of configuration space" pciutils
 need_package verilator "for tests of FPGA designs in a slot" verilator g++ make zlib1g-dev
 need_package yosys "for tests of the RTL DMA engine's FPGA resources"
+need_package riscv64-linux-gnu-gcc "for programs of the RISC-V system in RTL" gcc-riscv64-linux-gnu
+need_package dtc "for the device tree of the RISC-V system in RTL" device-tree-compiler
 need_package cpio "for tests that read a guest's files"
 need_package cc "for tests that compile C programs with LibTLP" gcc libc6-dev
 need_package c++ "for tests that compile LibTLP's headers as C++" g++

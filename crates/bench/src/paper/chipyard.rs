@@ -3,9 +3,11 @@
 
 mod nic;
 mod rtl;
+mod rtl_nic;
 
 pub(super) use nic::nic;
 pub(super) use rtl::{bandwidth as rtl_bandwidth, latency as rtl_latency, table2 as rtl_table2};
+pub(super) use rtl_nic::{delays as rtl_nic_delays, lanes as rtl_nic_lanes};
 
 use super::figures;
 use super::report::Report;

@@ -275,6 +275,20 @@ pub const EXPERIMENTS: &[Experiment] = &[
         run: Run::Here(chipyard::rtl_bandwidth),
     },
     Experiment {
+        name: "chipyard-rtl-figure9",
+        title: "a NIC on the bus of a RISC-V core and over PCIe, in RTL, by delay; needs Verilator",
+        source: "Chipyard PCIe (2022), Figure 9, in RTL",
+        hosts: &["ideal"],
+        run: Run::Here(chipyard::rtl_nic_delays),
+    },
+    Experiment {
+        name: "chipyard-rtl-figure10",
+        title: "a NIC on the bus of a RISC-V core and over PCIe, in RTL, by lanes; needs Verilator",
+        source: "Chipyard PCIe (2022), Figure 10, in RTL",
+        hosts: &["ideal"],
+        run: Run::Here(chipyard::rtl_nic_lanes),
+    },
+    Experiment {
         name: "chipyard-rtl-table2",
         title: "resources of the PCI Express stack in RTL; needs Yosys, minutes",
         source: "Chipyard PCIe (2022), Table 2, in RTL",

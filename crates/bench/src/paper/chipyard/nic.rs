@@ -11,7 +11,7 @@ use super::super::{Effort, PaperError};
 use devices::ice_nic;
 use tlp::Duration;
 
-const LAB: &str = "labs/papers/chipyard-nic.toml";
+pub(super) const LAB: &str = "labs/papers/chipyard-nic.toml";
 const TEXT: &str = include_str!("../../../labs/papers/chipyard-nic.toml");
 
 /// Figure 9 gives delays of the physical layer in cycles. At 1 GHz these are nanoseconds.
@@ -30,17 +30,17 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// Returns the lab with the NIC over PCIe, and a delay of the physical layer in ns.
-fn over_pcie(cycles: u32) -> Setup {
+pub(super) fn over_pcie(cycles: u32) -> Setup {
     Setup::new(LAB, TEXT).set("link.propagation_ps", i64::from(cycles) * 1000)
 }
 
 /// Returns the lab with the NIC on the chip. riser has no such bus, so the fastest link replaces it: a frame of 64 B takes
 /// 0.7 ns on it.
-fn close() -> Setup {
+pub(super) fn close() -> Setup {
     over_pcie(0).set("link.gen", 5).set("link.lanes", 32).host(|host| host.root_complex_latency = ON_CHIP)
 }
 
-fn run(setup: Setup, effort: &Effort) -> Result<ice_nic::Report, PaperError> {
+pub(super) fn run(setup: Setup, effort: &Effort) -> Result<ice_nic::Report, PaperError> {
     let setup = setup.set("slot.0.ice-nic.frames", i64::from(effort.frames));
     let (report, ..) = setup.device::<ice_nic::Report>()?;
     match (report.failed, report.refused) {
@@ -49,7 +49,7 @@ fn run(setup: Setup, effort: &Effort) -> Result<ice_nic::Report, PaperError> {
     }
 }
 
-fn frame_ns(report: &ice_nic::Report) -> f64 {
+pub(super) fn frame_ns(report: &ice_nic::Report) -> f64 {
     report.elapsed.as_ps() as f64 / 1_000.0 / report.received.max(1) as f64
 }
 
@@ -58,7 +58,7 @@ fn gbps(report: &ice_nic::Report) -> f64 {
 }
 
 /// Returns a part of the report's time in per cent.
-fn percent(part: Duration, report: &ice_nic::Report) -> f64 {
+pub(super) fn percent(part: Duration, report: &ice_nic::Report) -> f64 {
     100.0 * part.as_ps() as f64 / report.elapsed.as_ps().max(1) as f64
 }
 

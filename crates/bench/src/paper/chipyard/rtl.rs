@@ -64,7 +64,7 @@ struct BandwidthRow {
 }
 
 /// Reads the rows that a target of the Makefile prints as CSV.
-fn rows<R: DeserializeOwned>(target: &str) -> Result<Vec<R>, PaperError> {
+pub(super) fn rows<R: DeserializeOwned>(target: &str) -> Result<Vec<R>, PaperError> {
     // Two runs would build the same files.
     static BUILDS: Mutex<()> = Mutex::new(());
     let _alone = BUILDS.lock().unwrap_or_else(PoisonError::into_inner);
