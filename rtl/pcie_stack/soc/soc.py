@@ -18,7 +18,7 @@ SOURCES = [
 ]
 CROSS = "riscv64-linux-gnu-"
 FLAGS = [
-    "-O1", "-Wall", "-Wextra", "-march=rv64imac_zicsr", "-mabi=lp64", "-mcmodel=medany", "-mno-relax", "-fno-pie", "-no-pie", "-ffreestanding", "-fno-stack-protector",
+    "-O1", "-Wall", "-Wextra", "-march=rv64imac_zicsr_zifencei", "-mabi=lp64", "-mcmodel=medany", "-mno-relax", "-fno-pie", "-no-pie", "-ffreestanding", "-fno-stack-protector",
     "-nostdlib", "-static", "-Wl,--build-id=none,--no-warn-rwx-segments",
 ]
 # The compiler's optimization. -O2 pays off only in a boot of Linux.
