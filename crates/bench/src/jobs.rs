@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 
 /// Runs jobs 0 to `count - 1` on `jobs` threads. Passes each result with its number to `take` on the calling thread, in the order of completion.
+/// A thread that has a result waits until it is taken.
 ///
 /// # Errors
 /// The first error of `take`. Jobs that are running then finish and their results are dropped. No further jobs start.
@@ -16,7 +17,7 @@ pub(crate) fn for_each<T: Send, E>(
     mut take: impl FnMut(usize, T) -> Result<(), E>,
 ) -> Result<(), E> {
     let next = AtomicUsize::new(0);
-    let (sender, receiver) = mpsc::channel();
+    let (sender, receiver) = mpsc::sync_channel(0);
     thread::scope(|scope| {
         for _ in 0..jobs.clamp(1, count.max(1)) {
             let (sender, next, work) = (sender.clone(), &next, &work);

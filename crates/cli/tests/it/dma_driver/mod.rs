@@ -329,7 +329,7 @@ fn fabric_still_works_after_fifty_processes() {
 }
 
 fn unbound() -> String {
-    let load = "$I --small -s 4194304 -n 100000 -d d2h /dev/riser_dma0 & p=$!\n$I --small -s 4194304 -n 100000 -d h2d -p /dev/riser_dma1 & q=$!\nsoon\n";
+    let load = "$I --small -s 4194304 -n 100000 -d d2h /dev/riser_dma0 & p=$!\n$I --small -s 4194304 -n 100000 -d h2d -p /dev/riser_dma1 & q=$!\nuntil_ 100 grep -q '[2-9]' /sys/module/riser_dma/refcnt; soon\n";
     format!(
         "echo 2 >$d/10000:01:00.0/sriov_numvfs\necho == unbind\n{load}rmmod riser_dma 2>/dev/null; echo in use: $?\n\
          echo 10000:01:00.0 >/sys/bus/pci/drivers/riser_dma/unbind\nwait $p; echo $?; wait $q; echo $?\n\
