@@ -542,9 +542,10 @@ mod tests {
     #[test]
     fn reads_cpu_time_of_a_process() {
         let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(100) {}
-        let cpu = cpu_time(std::process::id());
-        assert!(cpu >= Duration::from_millis(30) && cpu < Duration::from_secs(600), "{cpu:?}");
+        let cpu = || cpu_time(std::process::id());
+        // A busy machine gives the process little time.
+        while cpu() < Duration::from_millis(30) && start.elapsed() < Duration::from_secs(20) {}
+        assert!(cpu() >= Duration::from_millis(30) && cpu() < Duration::from_secs(600), "{:?}", cpu());
         assert_eq!(cpu_time(u32::MAX), Duration::ZERO);
     }
 }
