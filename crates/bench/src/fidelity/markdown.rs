@@ -4,7 +4,7 @@
 use super::Ablation;
 use crate::BenchError;
 use crate::score::GroupScore;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// Returns `page` with the text between the marks of `name` replaced by `text`.
@@ -74,8 +74,9 @@ fn ablation_of(base: &GroupScore, ablations: &[Ablation]) -> String {
     let mut out = format!("**{}**\n\n| without |{heads}\n|---|{lines}\n", base.group);
     for ablation in ablations {
         let Some(scores) = ablation.scores.iter().find(|g| g.group == base.group) else { continue };
-        let grown = self::errors(scores).into_iter().zip(&errors).map(|((_, is), (_, was))| is - was);
-        let cells: Vec<f64> = grown.collect();
+        let is: BTreeMap<_, _> = self::errors(scores).into_iter().collect();
+        let grown = |(name, was): &(_, f64)| is.get(name).map_or(0.0, |is| is - was);
+        let cells: Vec<f64> = errors.iter().map(grown).collect();
         if cells.iter().all(|grown| grown.abs() < LEAST_POINTS) {
             continue;
         }

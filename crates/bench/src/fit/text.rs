@@ -8,10 +8,13 @@ use std::path::Path;
 use toml_edit::{DocumentMut, Item, TableLike, value};
 
 /// Figures from data sheets: table and key.
-const DATA_SHEET: [(&str, &str); 3] = [("llc", "capacity_bytes"), ("llc", "ways"), ("iommu", "superpages")];
-
-/// Figures of `dram.refresh` that the data sheet of the DIMMs has.
-const REFRESH: [&str; 2] = ["interval_ps", "cycle_ps"];
+const DATA_SHEET: [(&str, &str); 5] = [
+    ("llc", "capacity_bytes"),
+    ("llc", "ways"),
+    ("iommu", "superpages"),
+    ("dram.refresh", "interval_ps"),
+    ("dram.refresh", "cycle_ps"),
+];
 
 /// Settings that the records of a server show.
 const RECORDS: [&str; 2] = ["ecrc_root_ports", "ecrc_devices"];
@@ -94,17 +97,20 @@ impl Profile {
         }
     }
 
-    /// Copies `figures` (table and key) that both profiles have from the profile of text `other`.
+    /// Copies `figures` from the profile of text `other`: each a table, with dots between the names of nested ones, and a key.
+    /// Both profiles must have the table, and `other` the figure.
     ///
     /// # Errors
     /// `other` is not TOML.
     pub fn adopt(&mut self, other: &str, figures: &[(&str, &str)]) -> Result<(), BenchError> {
         let other = Profile::parse(other)?;
         for &(table, key) in figures {
-            let there = other.document.get(table).and_then(Item::as_table_like).and_then(|t| t.get(key));
-            let here = self.document.get_mut(table).and_then(Item::as_table_like_mut);
-            if let (Some(item), Some(table)) = (there, here) {
-                table.insert(key, item.clone());
+            let from: &dyn TableLike = other.document.as_table();
+            let from = table.split('.').try_fold(from, |at, name| at.get(name)?.as_table_like());
+            let to: &mut dyn TableLike = self.document.as_table_mut();
+            let to = table.split('.').try_fold(to, |at, name| at.get_mut(name)?.as_table_like_mut());
+            if let (Some(figure), Some(to)) = (from.and_then(|from| from.get(key)), to) {
+                to.insert(key, figure.clone());
             }
         }
         Ok(())
@@ -113,7 +119,8 @@ impl Profile {
     /// Copies the figures of data sheets and records from the profile of text `other`. Walks that do not overlap are a property of
     /// IOMMUs without superpages, so an IOMMU with superpages loses them.
     ///
-    /// # Errors `other` is not TOML.
+    /// # Errors
+    /// `other` is not TOML.
     pub fn adopt_data_sheet(&mut self, other: &str) -> Result<(), BenchError> {
         self.adopt(other, &DATA_SHEET)?;
         let records = Profile::parse(other)?;
@@ -121,13 +128,6 @@ impl Profile {
             match records.document.get(key) {
                 Some(figure) => _ = self.document.insert(key, figure.clone()),
                 None => _ = self.document.remove(key),
-            }
-        }
-        let there = records.document.get("dram").and_then(|dram| dram.get("refresh"));
-        let here = self.document.get_mut("dram").and_then(|dram| dram.get_mut("refresh"));
-        if let (Some(there), Some(here)) = (there, here.and_then(Item::as_table_like_mut)) {
-            for key in REFRESH {
-                there.get(key).and_then(|figure| here.insert(key, figure.clone()));
             }
         }
         let iommu = self.document.get_mut("iommu").and_then(Item::as_table_like_mut);

@@ -166,7 +166,7 @@ impl Run<'_> {
     /// Returns the longest latency that is expected among `samples`, in picoseconds, or `None` if it was cancelled.
     fn longest_of(&mut self, samples: u64) -> Result<Option<u64>, BenchError> {
         let counted = self.results.get().latencies_ps.len();
-        self.session.fabric.root_mut().draw_rarest_of(Some(samples));
+        self.session.fabric.root_mut().draw_rarest_of(samples);
         if !self.until(counted as u64 + Rule::RAREST_SAMPLES)? {
             return Ok(None);
         }

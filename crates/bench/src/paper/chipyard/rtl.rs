@@ -3,7 +3,7 @@
 //! mapped by Yosys. The commands of its Makefile measure; here their results stand next to the paper and the simulation.
 
 use super::super::figures::{self, ResourceTable, Resources};
-use super::super::make::make;
+use super::super::make::{self, make};
 use super::super::report::Report;
 use super::super::table::{Cell, Chart, Column, Line, Table};
 use super::super::verdict::{Compared, Shape, Verdict};
@@ -187,12 +187,11 @@ pub(in crate::paper) fn bandwidth(effort: &Effort) -> Result<Report, PaperError>
 /// A row of `make synth`: cells of a module, in the order LUTs of logic, LUTs of memories, FFs and block RAMs.
 fn resources(report: &str, layer: &str) -> Result<(Resources, f64), PaperError> {
     let unexpected = || PaperError::Run(format!("make -C {FOLDER} synth TOP={layer}: no row of all modules"));
-    let row =
-        report.lines().find_map(|line| line.strip_prefix("| all, flattened |")).ok_or_else(unexpected)?;
-    let numbers: Vec<f64> = row.split('|').filter_map(|cell| cell.trim().parse().ok()).collect();
     let path =
         report.lines().find_map(|line| line.strip_prefix("Longest path: ")?.split(' ').next()?.parse().ok());
-    let [logic_luts, memory_luts, flip_flops, block_rams] = numbers[..] else { return Err(unexpected()) };
+    let [logic_luts, memory_luts, flip_flops, block_rams] = make::row(report, "all, flattened")[..] else {
+        return Err(unexpected());
+    };
     Ok((Resources { logic_luts, memory_luts, flip_flops, block_rams }, path.unwrap_or(f64::NAN)))
 }
 

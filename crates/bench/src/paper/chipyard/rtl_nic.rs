@@ -96,38 +96,45 @@ fn notes(source: &str) -> Vec<String> {
     ]
 }
 
+/// The horizontal axis of a chart.
+struct Axis {
+    label: &'static str,
+    of: fn(&Row) -> f64,
+}
+
+/// A report with the lab, and the chart of the time per frame.
+fn report(axis: &Axis, measured: &[Row]) -> Report {
+    let line = |bytes| {
+        let points = over_pcie(measured, bytes).map(|row| ((axis.of)(row), row.frame_cycles));
+        Line::riser(format!("frames of {bytes} B"), points.collect())
+    };
+    Report {
+        labs: vec![nic::LAB],
+        chart: Some(Chart { x: axis.label, y: "time per frame (cycles)", lines: vec![line(1500), line(64)] }),
+        ..Report::default()
+    }
+}
+
 /// Figure 9: one frame at a time, by the delay of the line.
 pub(in crate::paper) fn delays(effort: &Effort) -> Result<Report, PaperError> {
     let paper = figures::chipyard()?.nic;
     let measured: Vec<Row> = rows("figure9")?;
-    let points = |bytes| {
-        over_pcie(&measured, bytes)
-            .map(|row| (f64::from(row.delay_cycles), row.frame_cycles))
-            .collect::<Vec<_>>()
-    };
     let shapes = [1500, 64].map(|bytes| {
         let close = measured.iter().filter(|row| row.attached == Attached::Core && row.frame_bytes == bytes);
-        let mut falling: Vec<f64> = points(bytes).iter().rev().map(|point| point.1).collect();
+        let mut falling: Vec<f64> = over_pcie(&measured, bytes).map(|row| row.frame_cycles).collect();
+        falling.reverse();
         falling.extend(close.map(|row| row.frame_cycles));
         Shape::order(
             &format!("time per frame of {bytes} B rises with the delay, and is lowest on the bus"),
             &falling,
         )
     });
+    let axis = Axis { label: "delay of the line, one way (cycles)", of: |row| row.delay_cycles.into() };
     Ok(Report {
         verdict: Verdict::of(shapes.to_vec(), Vec::new()),
-        labs: vec![nic::LAB],
         tables: vec![table("Figure 9 in RTL: one frame at a time", &measured, effort)?],
         notes: notes(&paper.physical_latency_cycles.source),
-        chart: Some(Chart {
-            x: "delay of the line, one way (cycles)",
-            y: "time per frame (cycles)",
-            lines: vec![
-                Line::riser("frames of 1500 B", points(1500)),
-                Line::riser("frames of 64 B", points(64)),
-            ],
-        }),
-        ..Report::default()
+        ..report(&axis, &measured)
     })
 }
 
@@ -147,22 +154,10 @@ pub(in crate::paper) fn lanes(effort: &Effort) -> Result<Report, PaperError> {
         let what = format!("waiting for control, frames of {bytes} B, x16 (§6.2)");
         Compared::usual(what, "%", paper.waiting_percent.value, at(16, bytes, |row| row.waiting_percent))
     });
-    let points = |bytes| {
-        over_pcie(&measured, bytes).map(|row| (f64::from(row.lanes), row.frame_cycles)).collect::<Vec<_>>()
-    };
     Ok(Report {
         verdict: Verdict::of(shapes.to_vec(), numbers.to_vec()),
-        labs: vec![nic::LAB],
         tables: vec![table("Figure 10 in RTL: by lanes", &measured, effort)?],
         notes: notes(&paper.waiting_percent.source),
-        chart: Some(Chart {
-            x: "lanes",
-            y: "time per frame (cycles)",
-            lines: vec![
-                Line::riser("frames of 1500 B", points(1500)),
-                Line::riser("frames of 64 B", points(64)),
-            ],
-        }),
-        ..Report::default()
+        ..report(&Axis { label: "lanes", of: |row| row.lanes.into() }, &measured)
     })
 }

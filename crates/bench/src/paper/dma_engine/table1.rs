@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Table I: resources of the engine in RTL of `rtl/dma_engine`, mapped by Yosys, without and with a virtual function.
 
-use super::super::make::make;
+use super::super::make::{self, make};
 use super::super::published;
 use super::super::report::Report;
 use super::super::table::{Cell, Column, Table};
@@ -31,10 +31,7 @@ type Cells = [f64; 4];
 
 /// Reads the row of `functions` from the report of `make synth`.
 fn cells(report: &str, functions: &str) -> Result<Cells, PaperError> {
-    let row = report.lines().find_map(|line| line.strip_prefix(&format!("| {functions} |")));
-    let numbers: Vec<f64> =
-        row.unwrap_or_default().split('|').filter_map(|cell| cell.trim().parse().ok()).collect();
-    match numbers[..] {
+    match make::row(report, functions)[..] {
         [_, memories, luts, flip_flops, block_rams] => Ok([luts, memories, flip_flops, block_rams]),
         _ => Err(PaperError::Run(format!("make -C {FOLDER} synth: no row of {functions}"))),
     }
@@ -60,7 +57,7 @@ pub(in super::super) fn table1(_: &Effort) -> Result<Report, PaperError> {
     };
     let unknown = || [Cell::Empty, Cell::Empty, Cell::Empty, Cell::Empty];
     let riser = [("riser: DMA logic, 1 PF", native), ("riser: DMA logic, 1 PF + 1 VF", virtualized)];
-    let rows = riser.map(|(design, cells)| row(design, cells.map(|value| Cell::Number(value, 0))));
+    let rows = riser.map(|(design, cells)| row(design, cells.map(Cell::whole)));
     let rest = [
         row("riser: block of PCI Express", unknown()),
         row("riser: all, without SR-IOV", unknown()),

@@ -15,7 +15,7 @@ use nettlp::completer::Image;
 use nettlp::net::{AdapterOptions, default_threads};
 use nettlp::requester::Rest;
 use nettlp::tools::perf::{Measured, Measurement, Pattern, Workload};
-use nettlp::tools::{ClientOptions, MemoryServer, Scheme, ServedMemory, Target};
+use nettlp::tools::{ClientOptions, MemoryServer, ServedMemory};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tlp::{Bdf, Mps, Mrrs, Rcb};
@@ -33,7 +33,7 @@ const STEP: u64 = 16;
 /// Bytes of the region, of which every request uses the first address, as in the paper.
 const REGION_BYTES: u64 = 1 << 20;
 /// Limit of completion timeout range A in us (PCIe 5.0 §7.5.3.15).
-const RANGE_A_US: f64 = 10_000.0;
+pub(super) const RANGE_A_US: f64 = 10_000.0;
 
 /// An adapter with memory, and the options of its clients.
 struct Rig {
@@ -56,9 +56,8 @@ impl Rig {
             busy: false,
         };
         let server = MemoryServer::start(&memory, default_threads()).map_err(failed)?;
-        let target = Target { remote: at.adapter, local: Some(at.device), scheme: Scheme::Paper, key: None };
         let clients = ClientOptions {
-            target,
+            target: at.target(),
             requester: Some(id),
             tags: None,
             mps,
@@ -71,8 +70,12 @@ impl Rig {
         Ok(Rig { server, clients, id })
     }
 
-    fn stop(self) -> Result<(), PaperError> {
-        self.server.stop().map(drop).map_err(failed)
+    /// Calls `act` with an adapter that is stopped afterwards.
+    fn with<T>(act: impl FnOnce(&Rig) -> Result<T, PaperError>) -> Result<T, PaperError> {
+        let rig = Rig::start()?;
+        let done = act(&rig);
+        rig.server.stop().map_err(failed)?;
+        done
     }
 
     /// Measures with one thread for each core, until `count` requests of each have ended or the time is over.
@@ -129,9 +132,7 @@ impl ByCores {
     fn measure(is_write: bool, effort: &Effort) -> Result<ByCores, PaperError> {
         let all: Vec<Dma> =
             SIZES.iter().flat_map(|&len| CORES.map(|cores| Dma { is_write, cores, len })).collect();
-        let rig = Rig::start()?;
-        let rates = rig.rates(&all, effort.live)?;
-        rig.stop()?;
+        let rates = Rig::with(|rig| rig.rates(&all, effort.live))?;
         let mut rows = [[0.0; CORES.len()]; SIZES.len()];
         rows.iter_mut().flatten().zip(rates).for_each(|(to, rate)| *to = rate);
         Ok(ByCores(rows))
@@ -237,9 +238,7 @@ pub(in super::super) fn reads_by_size(effort: &Effort) -> Result<Report, PaperEr
         .into_iter()
         .map(|len| Dma { is_write: false, cores: 16, len })
         .collect();
-    let rig = Rig::start()?;
-    let rates = rig.rates(&all, effort.live)?;
-    rig.stop()?;
+    let rates = Rig::with(|rig| rig.rates(&all, effort.live))?;
     let points: Vec<(f64, f64)> = all.iter().map(|dma| dma.len as f64).zip(rates).collect();
     Ok(Report {
         verdict: Verdict::of(teeth(&points), Vec::new()),
@@ -284,6 +283,11 @@ const LATENCY: &[Column] = &[
     Column { key: "max_us", head: "max us" },
 ];
 
+/// Returns a hundred points of a distribution of latencies: the latency `at` a share of the reads, and that share in per cent.
+pub(super) fn distribution(at: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
+    (1..=100).map(|n| f64::from(n) - 0.5).map(|percent| (at(percent / 100.0), percent)).collect()
+}
+
 /// Quantiles of a distribution of latencies in us.
 struct Latency {
     len: u64,
@@ -301,14 +305,13 @@ impl Latency {
         let Measured { tally, .. } = rig.measure(dma, live.reads, std::time::Duration::from_secs(10))?;
         let us = |ns: u64| ns as f64 / 1000.0;
         let at = |quantile| us(tally.latency_ns.value_at_quantile(quantile));
-        let cdf = (1..=100).map(|n| f64::from(n) - 0.5).map(|percent| (at(percent / 100.0), percent));
         Ok(Latency {
             len,
             min: us(tally.latency_ns.min()),
             median: at(0.5),
             p99: at(0.99),
             max: us(tally.latency_ns.max()),
-            cdf: cdf.collect(),
+            cdf: distribution(at),
         })
     }
 }
@@ -316,11 +319,8 @@ impl Latency {
 /// Figure 9: the distribution of the latency of reads.
 pub(in super::super) fn latencies(effort: &Effort) -> Result<Report, PaperError> {
     let paper = published::nettlp("figure9")?;
-    let rig = Rig::start()?;
-    let measured: Result<Vec<Latency>, PaperError> =
-        LATENCY_SIZES.iter().map(|&len| Latency::measure(&rig, len, effort.live)).collect();
-    rig.stop()?;
-    let measured = measured?;
+    let measured: Vec<Latency> =
+        Rig::with(|rig| LATENCY_SIZES.iter().map(|&len| Latency::measure(rig, len, effort.live)).collect())?;
     let falling: Vec<f64> = measured.iter().rev().map(|of| of.median).collect();
     let below = |most: f64, of: fn(&Latency) -> f64| -> Vec<(f64, f64)> {
         measured.iter().map(|one| (most, of(one))).collect()

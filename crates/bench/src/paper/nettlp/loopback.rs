@@ -4,6 +4,7 @@
 
 use super::super::PaperError;
 use nettlp::allow::AllowList;
+use nettlp::tools::{Scheme, Target};
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -25,6 +26,11 @@ impl Loopback {
         let [.., a, b, c] = std::process::id().to_be_bytes();
         let at = |last: u8| IpAddr::V4(Ipv4Addr::new(127, 64 | ((a ^ b) & 0x3f), c, last));
         Loopback { adapter: at(2 * pair + 1), device: at(2 * pair + 2) }
+    }
+
+    /// Returns the adapter as the device host reaches it: on the paper's ports.
+    pub(super) fn target(&self) -> Target {
+        Target { remote: self.adapter, local: Some(self.device), scheme: Scheme::Paper, key: None }
     }
 
     /// Returns the rules that let the device host do everything.

@@ -7,12 +7,11 @@ use super::super::setup::Setup;
 use super::super::table::{Cell, Chart, Column, Line, Table};
 use super::super::verdict::{Shape, Verdict};
 use super::super::{Effort, PaperError};
-use super::libtlp::{by_size, by_size_chart, teeth};
+use super::libtlp::{RANGE_A_US, by_size, by_size_chart, distribution, teeth};
 use super::loopback::{Loopback, failed, machine};
 use super::served::run_served;
 use nettlp::completer::Image;
 use nettlp::psmem::{Psmem, Window, serve};
-use nettlp::tools::{Scheme, Target};
 use plug::transfers::Transfers;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,9 +27,6 @@ const MEMORY_BYTES: u64 = 1 << 20;
 const SIZES: [u32; 4] = [256, 512, 1024, 2048];
 /// Rows of Table 2, with the end of each number's key.
 const ROWS: [&str; 4] = ["min", "median", "max", "stddev"];
-/// Limit of completion timeout range A in us (PCIe 5.0 §7.5.3.15).
-const RANGE_A_US: f64 = 10_000.0;
-
 /// Number of runs after which a failing test is given up.
 const ATTEMPTS: u32 = 10;
 /// Smallest step of the sizes of Figure 11, in bytes. Each point is a run of the lab, so the step is larger than in Figure 8.
@@ -39,14 +35,8 @@ const STEP: u64 = 128;
 /// Runs the card's test over the adapter. Returns its transfers. A run fails if a program does not run for the completion timeout of
 /// 50 ms, so failed runs are repeated.
 fn transfers(test: &str, size: u32, count: u64) -> Result<Transfers, PaperError> {
-    let mut result = run_once(test, size, count);
-    for _ in 1..ATTEMPTS {
-        if result.is_ok() {
-            break;
-        }
-        result = run_once(test, size, count);
-    }
-    result
+    let retried = (1..ATTEMPTS).find_map(|_| run_once(test, size, count).ok());
+    retried.map_or_else(|| run_once(test, size, count), Ok)
 }
 
 fn run_once(test: &str, size: u32, count: u64) -> Result<Transfers, PaperError> {
@@ -56,25 +46,18 @@ fn run_once(test: &str, size: u32, count: u64) -> Result<Transfers, PaperError> 
         .set("slot.0.pcie-bench.size_bytes", i64::from(size))
         .set("slot.0.pcie-bench.transfers", count as i64);
     let image = Arc::new(Image::zeroes(MEMORY_BYTES).map_err(failed)?);
-    let target = Target { remote: at.adapter, local: Some(at.device), scheme: Scheme::Paper, key: None };
-    let mut carrier = target.open(0..=0xf, true).map_err(failed)?;
+    let mut carrier = at.target().open(0..=0xf, true).map_err(failed)?;
     let mps = Mps::new(256).map_err(failed)?;
     let mut psmem = Psmem::new(Bdf::default(), mps, Window { base: BAR4, image });
     let device = move |stop: &std::sync::atomic::AtomicBool| {
         serve(&mut carrier, &mut psmem, false, |_| !stop.load(Ordering::Relaxed)).map_err(failed)
     };
-    let lab = run_served(lab.build()?, at, device, |lab| lab.host_outcome().is_some())?;
+    let (lab, ()) = run_served(lab.build()?, at, device, |lab| lab.host_outcome().is_some())?;
     if let Some(Err(why)) = lab.host_outcome() {
         return Err(failed(why));
     }
     let measured = lab.session().measured().ok_or_else(|| failed("the lab has no benchmark card"))?;
     Ok(measured.take())
-}
-
-/// Returns the rate of the card's reads in Gb/s.
-fn gbps(done: &Transfers) -> f64 {
-    let seconds = done.measure_end.since(done.measure_start).as_ps() as f64 / 1e12;
-    done.bytes_read as f64 * 8.0 / seconds / 1e9
 }
 
 /// Figure 11: the rate of the card's reads, by size.
@@ -84,7 +67,8 @@ pub(in super::super) fn reads(effort: &Effort) -> Result<Report, PaperError> {
     let mut points: Vec<(f64, f64)> = sizes.iter().map(|&size| (size as f64, 0.0)).collect();
     for _ in 0..effort.live.rounds {
         for (size, (_, rate)) in sizes.iter().zip(&mut points) {
-            *rate = rate.max(gbps(&transfers("BW_RD", *size as u32, effort.live.reads / 10)?));
+            let done = transfers("BW_RD", *size as u32, effort.live.reads / 10)?;
+            *rate = rate.max(plug::gbps(done.bytes_read, done.elapsed()));
         }
     }
     let most = points.iter().map(|point| point.1).fold(0.0, f64::max);
@@ -113,8 +97,7 @@ impl Latencies {
         let at = |share: f64| us.get((share * (count - 1.0)) as usize).copied().unwrap_or(f64::NAN);
         let mean = us.iter().sum::<f64>() / count;
         let spread = us.iter().map(|of| (of - mean) * (of - mean)).sum::<f64>() / count;
-        let cdf = (1..=100).map(|n| f64::from(n) - 0.5).map(|percent| (at(percent / 100.0), percent));
-        Latencies { values: [at(0.0), at(0.5), at(1.0), spread.sqrt()], cdf: cdf.collect() }
+        Latencies { values: [at(0.0), at(0.5), at(1.0), spread.sqrt()], cdf: distribution(at) }
     }
 }
 

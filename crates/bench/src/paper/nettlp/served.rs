@@ -16,16 +16,16 @@ use worlds::adapter::{LabBackend, Timing};
 const PATIENCE: Duration = Duration::from_ms(20_000);
 
 /// Serves the lab of `session` at `at` until `is_done`, in real time. `device` runs on its own thread until its flag is set.
-/// Returns the lab.
+/// Returns the lab, and the result of `device`.
 ///
 /// # Errors
 /// The lab or the device software fails, or does not end.
-pub(super) fn run_served(
+pub(super) fn run_served<T: Send>(
     session: Session,
     at: Loopback,
-    device: impl FnOnce(&AtomicBool) -> Result<(), PaperError> + Send,
+    device: impl FnOnce(&AtomicBool) -> Result<T, PaperError> + Send,
     is_done: impl Fn(&LabBackend) -> bool,
-) -> Result<LabBackend, PaperError> {
+) -> Result<(LabBackend, T), PaperError> {
     let backend = LabBackend::new(session, Timing::On).map_err(failed)?;
     let mut sockets = AdapterSockets::bind(&AdapterOptions::new(at.adapter)).map_err(failed)?;
     let (allow, scheme) = (at.allow()?, PortScheme::Paper);
@@ -41,14 +41,14 @@ pub(super) fn run_served(
         stop.store(true, Ordering::Relaxed);
         (served, software.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
-    software?;
+    let result = software?;
     served.map_err(failed)?;
     let mut backend = None;
     _ = adapter.map(|lab| backend = Some(lab));
     let backend = backend.ok_or_else(|| failed("the adapter has no lab"))?;
     match backend.failure() {
         Some(why) => Err(failed(why)),
-        None if is_done(&backend) => Ok(backend),
+        None if is_done(&backend) => Ok((backend, result)),
         None => Err(failed("the lab behind the adapter has not ended within 20 s")),
     }
 }

@@ -13,14 +13,14 @@ use devices::ethernet::{EthernetPort, PEER, Peer};
 use nettlp::carrier::{Arrival, Carrier, SendError, Wait};
 use nettlp::net::{AnyCarrier, Clock};
 use nettlp::snic::Snic;
-use nettlp::tools::{Attachment, Scheme, Target};
+use nettlp::tools::{Attachment, Target};
 use std::cell::RefCell;
 use std::io;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tlp::{Body, Duration, MemoryOp, Repr, Tag};
+use worlds::adapter::LabBackend;
 
 const PATH: &str = "labs/nettlp/station.toml";
 const LAB: &str = include_str!("../../../labs/nettlp/station.toml");
@@ -57,6 +57,15 @@ enum By {
     Device,
 }
 
+impl By {
+    fn name(self) -> &'static str {
+        match self {
+            By::Host => "host",
+            By::Device => "device",
+        }
+    }
+}
+
 /// A TLP of the figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Step {
@@ -78,8 +87,7 @@ impl Step {
     }
 
     fn text(self) -> String {
-        let by = if self.by == By::Host { "host" } else { "device" };
-        format!("{by} {} {}", self.kind, self.dw)
+        format!("{} {} {}", self.by.name(), self.kind, self.dw)
     }
 }
 
@@ -159,8 +167,10 @@ fn run_nic(target: &Target, stop: &AtomicBool) -> Result<Vec<Step>, PaperError> 
 /// Attaches to the adapter as soon as its host has enabled it. Returns `None` if `stop` is set before.
 fn attach(target: &Target, stop: &AtomicBool) -> Option<Attachment> {
     while !stop.load(Ordering::Relaxed) {
-        if target.is_present() {
-            return target.attach().ok();
+        if target.is_present()
+            && let Ok(attachment) = target.attach()
+        {
+            return Some(attachment);
         }
     }
     None
@@ -190,18 +200,13 @@ const STEPS: &[Column] = &[
 pub(in super::super) fn tlps(_: &Effort) -> Result<Report, PaperError> {
     let at = Loopback::new();
     let lab = Setup::new(PATH, LAB).set("slot.0.nettlp-adapter.ping_interval_ms", INTERVAL_MS);
-    let target = Target { remote: at.adapter, local: Some(at.device), scheme: Scheme::Paper, key: None };
-    let steps = Mutex::new(Vec::new());
-    let device = |stop: &AtomicBool| {
-        *steps.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = run_nic(&target, stop)?;
-        Ok(())
-    };
-    run_served(lab.build()?, at, device, |lab| lab.slot().station().round_trips.len() >= PINGS)?;
-    let steps = steps.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let target = at.target();
+    let device = |stop: &AtomicBool| run_nic(&target, stop);
+    let is_done = |lab: &LabBackend| lab.slot().station().round_trips.len() >= PINGS;
+    let (_, steps) = run_served(lab.build()?, at, device, is_done)?;
     let shapes = vec![sequence("sending 98 B", &SENT, &steps), sequence("receiving 98 B", &RECEIVED, &steps)];
     let row = |step: &Step| {
-        let by = if step.by == By::Host { "host" } else { "device" };
-        vec![Cell::Text(by.into()), Cell::Text(step.kind.into()), Cell::whole(step.dw)]
+        vec![Cell::Text(step.by.name().into()), Cell::Text(step.kind.into()), Cell::whole(step.dw)]
     };
     Ok(Report {
         verdict: Verdict::of(shapes, Vec::new()),
