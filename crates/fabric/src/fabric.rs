@@ -331,7 +331,7 @@ impl Fabric {
         self.try_start_host();
     }
 
-    // Inlined into the loop. As a function of its own it would save the registers of its largest arm at each event.
+    // Inlined into the loop. A separate function would save, at each event, all registers that its largest arm needs.
     #[inline(always)]
     fn handle(&mut self, event: Event) {
         match event {

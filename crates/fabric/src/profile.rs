@@ -11,6 +11,7 @@ pub use parts::{
 pub(crate) use parts::{ReadPart, ReadShape};
 
 use host::firmware::EcrcPolicy;
+use link::TLP_FRAMING_BYTES;
 use tlp::{Duration, Rcb};
 
 /// The timing of a host. Costs are of two kinds. Latencies of several requests overlap; during a service time only one
@@ -127,6 +128,10 @@ impl HostProfile {
 
 /// Bytes of a cache line.
 pub(crate) const LINE_BYTES: u64 = 64;
+
+/// Bytes of a completion on the wire in addition to its data: header of three DW, framing and LCRC (`PCIe 5.0 §2.2.9,
+/// §4.2.2.2`).
+pub(crate) const COMPLETION_OVERHEAD_BYTES: u32 = 12 + TLP_FRAMING_BYTES;
 
 /// Minimum number of lines of a long read: as many as 512 B hold, the Max_Read_Request_Size of most measured hosts.
 pub(crate) const LONG_READ_LINES: u64 = 8;

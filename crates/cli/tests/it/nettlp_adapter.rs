@@ -328,7 +328,11 @@ fn rejects_labs_and_memory_it_cannot_serve() {
             2,
             "2 addresses for one adapter",
         ),
-        (&[TWO, allow[0], allow[1]], 2, "--listen: given 1 times, expected once for each adapter"),
+        (
+            &[TWO, allow[0], allow[1]],
+            2,
+            "--listen: 1 value, expected one for each adapter, in the order of their slots",
+        ),
         (&[LAB, "--write-back", allow[0], allow[1]], 2, "--write-back needs --memory"),
         (&[LAB, "--bus", "1b:00.0", allow[0], allow[1]], 2, "--bus needs --memory"),
         (&[LAB, "--rcb", "64", allow[0], allow[1]], 2, "--rcb needs --memory"),

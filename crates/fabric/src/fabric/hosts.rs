@@ -79,7 +79,7 @@ impl HostSide {
     }
 
     /// Handles the effects of a call to the root complex: the time of the next call, and the time that transactions
-    /// spent in stages. Usually there are none.
+    /// spent in stages. Most calls have no effect.
     #[inline(always)]
     pub(super) fn apply_effects(
         &mut self,

@@ -11,10 +11,9 @@ use tlp::{Duration, Time};
 const BILLION: u64 = 1_000_000_000;
 
 /// How latencies are drawn from tables.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Drawing {
     /// By chance.
-    #[default]
     ByChance,
     /// Always the longest with at least this many parts per billion.
     Longest(u64),
@@ -127,7 +126,7 @@ mod tests {
         assert_eq!(draw(&[], &mut rng), Duration::ZERO);
     }
 
-    /// Of two million requests, one in a million is expected to wait 9 ns; one in a hundred million is not.
+    /// Two million requests are expected to meet a latency of one in a million, but not one of one in a hundred million.
     #[test]
     fn rarest_draws_take_the_longest_likely_latency() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);

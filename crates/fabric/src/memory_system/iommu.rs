@@ -20,7 +20,7 @@
 
 use super::iotlb::Iotlb;
 use super::{Access, MemoryCounters};
-use crate::profile::{IommuProfile, PageSize, PageWalkCache, Replacement, SerialWalks};
+use crate::profile::{IommuProfile, PageSize, PageWalkCache, Replacement, SerialWalks, WeightedLatency};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
 use tlp::{Bdf, Duration, Time};
@@ -30,6 +30,8 @@ pub(super) struct Iommu {
     hit_latency: Duration,
     page_walk_latency: Duration,
     read_service: Duration,
+    /// Rare stalls of a request before its translation.
+    pub(super) stalls: Vec<WeightedLatency>,
     /// One table, or one for each root port.
     tables: Vec<Iotlb>,
     ports: Vec<InOrder>,
@@ -88,6 +90,7 @@ impl Iommu {
             hit_latency: profile.hit_latency,
             page_walk_latency: profile.page_walk_latency,
             read_service: profile.read_service,
+            stalls: profile.stalls.clone(),
             tables: (0..tables).map(|_| table()).collect(),
             ports: vec![InOrder::default(); ports],
             walks: Walks {

@@ -71,8 +71,6 @@ pub(crate) struct MemorySystem {
     dram: Option<Dram>,
     numa: Option<Numa>,
     iommu: Option<Iommu>,
-    /// Stalls of the IOMMU, if it is in use.
-    stalls: Vec<WeightedLatency>,
     noise: Vec<WeightedLatency>,
     drawing: Drawing,
     power: Option<Power>,
@@ -137,10 +135,6 @@ impl MemorySystem {
             power: (!profile.power.is_empty()).then(|| Power::new(&profile.power)),
             retraining: profile.retraining.as_ref().map(Retraining::new),
             drawing: Drawing::ByChance,
-            stalls: match (&profile.iommu, settings.iommu) {
-                (Some(iommu), Some(_)) => iommu.stalls.clone(),
-                _ => Vec::new(),
-            },
             turns: vec![Turns::default(); ports],
             rng: random(0),
             counters: MemoryCounters::default(),
@@ -158,9 +152,9 @@ impl MemorySystem {
         parts.contains(&true) || !self.noise.is_empty() || self.power.is_some() || self.retraining.is_some()
     }
 
-    /// From now on, draws the longest latencies that are expected once among `samples`; `None`: by chance.
-    pub(crate) fn draw_rarest_of(&mut self, samples: Option<u64>) {
-        self.drawing = samples.map_or(Drawing::ByChance, Drawing::rarest_of);
+    /// From now on, draws the longest latencies that are expected once among `samples`, instead of latencies by chance.
+    pub(crate) fn draw_rarest_of(&mut self, samples: u64) {
+        self.drawing = Drawing::rarest_of(samples);
     }
 
     pub(crate) fn counters(&self) -> &MemoryCounters {
@@ -198,7 +192,7 @@ impl MemorySystem {
             at = awake;
         }
         let Some(iommu) = &mut self.iommu else { return at };
-        let stall = self.drawing.draw(&self.stalls, &mut self.rng);
+        let stall = self.drawing.draw(&iommu.stalls, &mut self.rng);
         iommu.translate(access, read.is_some(), at + stall, &mut self.rng, &mut self.counters)
     }
 
@@ -262,10 +256,8 @@ impl MemorySystem {
 
     /// Returns what a rare `wait` adds to a stall of the IOMMU: of the rarest events, only the longest counts.
     fn beyond_stall(&mut self, wait: Duration) -> Duration {
-        if self.drawing == Drawing::ByChance {
-            return wait;
-        }
-        let stall = self.drawing.draw(&self.stalls, &mut self.rng);
+        let Some(iommu) = self.iommu.as_ref().filter(|_| self.drawing.is_rarest()) else { return wait };
+        let stall = self.drawing.draw(&iommu.stalls, &mut self.rng);
         Duration::from_ps(wait.as_ps().saturating_sub(stall.as_ps()))
     }
 

@@ -3,13 +3,11 @@
 //! their completions is idle. Each real retraining takes milliseconds, longer than most runs. So lost time adds up here, and
 //! requests wait for it in shorter pieces.
 
-use crate::profile::{LINE_BYTES, RetrainingProfile};
+use crate::profile::{COMPLETION_OVERHEAD_BYTES, LINE_BYTES, RetrainingProfile};
 use tlp::{Duration, Time};
 
 /// Bytes of a completion on such a link, without its header.
 const COMPLETION_BYTES: u64 = 128;
-/// Bytes of a completion's header and framing.
-const COMPLETION_OVERHEAD_BYTES: u64 = 20;
 /// Parts of a whole in [`RetrainingProfile`].
 const MILLION: i64 = 1_000_000;
 
@@ -26,7 +24,7 @@ impl ReadTraffic {
     /// Returns the time in which the completions occupy the wire.
     fn busy(&self) -> Duration {
         let bytes = u64::from(self.bytes);
-        let wire_bytes = bytes + COMPLETION_OVERHEAD_BYTES * bytes.div_ceil(COMPLETION_BYTES);
+        let wire_bytes = bytes + u64::from(COMPLETION_OVERHEAD_BYTES) * bytes.div_ceil(COMPLETION_BYTES);
         Duration::from_ps(self.line_time.as_ps() * wire_bytes / LINE_BYTES)
     }
 }

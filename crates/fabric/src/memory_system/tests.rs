@@ -295,7 +295,7 @@ fn only_reads_from_memory_meet_refreshes() {
 }
 
 /// The rarest events of a million requests: a read from memory waits 500 ns for a refresh and 300 beyond, a hit 70, a snooped
-/// line until its core has woken, and with an IOMMU each waits for a stall instead. Nothing is left to chance.
+/// line until its core has woken, and with an IOMMU each waits for a stall instead. Each draw is certain.
 #[test]
 fn rarest_events_are_the_longest_that_are_expected() {
     let row = |parts_per_billion, latency| vec![WeightedLatency { parts_per_billion, latency: ns(latency) }];
@@ -309,7 +309,7 @@ fn rarest_events_are_the_longest_that_are_expected() {
         let mut system = seeded(profile, 1, 1);
         system.prepare(&CachePreparation::WriteByHost { address: 64, bytes: 64 }, 0);
         system.write(&access(128, 64), at(0));
-        system.draw_rarest_of(Some(1_000_000));
+        system.draw_rarest_of(1_000_000);
         let mut read = |line: u64| {
             let (access, now) = (access(line * 64, 64), at(100_000 + line * 10_000));
             system.translate(&access, LINE, now).since(now) + system.read(&access, now)

@@ -296,7 +296,8 @@ impl CompletionProfile {
     ) -> u32 {
         let line = rcb.bytes();
         let usual = match unit {
-            Some(unit) if unit < mps => left.min(to_boundary(address, unit, rcb)),
+            // More than fits, so that the piece ends at a boundary.
+            Some(unit) if unit < mps => left.min(completion_piece(address, 4096, unit, rcb)),
             _ => completion_piece(address, left, mps, rcb),
         };
         let into_line = address as u32 & (line - 1);
@@ -309,12 +310,6 @@ impl CompletionProfile {
         }
         usual
     }
-}
-
-/// Returns the bytes from `address` to the last boundary that a completion of up to `unit` bytes reaches.
-const fn to_boundary(address: u64, unit: Mps, rcb: Rcb) -> u32 {
-    let reach = (address & !3) + unit.bytes() as u64;
-    ((reach & !(rcb.bytes() as u64 - 1)) - address) as u32
 }
 
 /// Maximum length of a transfer with a short gap.

@@ -6,19 +6,14 @@ use super::{Base, PortSettings, Ready};
 use crate::effects::Effect;
 use crate::ledger::Turn;
 use crate::memory_system::Access;
-use crate::profile::{LONG_READ_LINES, ReadPart, ReadShape, lines};
+use crate::profile::{COMPLETION_OVERHEAD_BYTES, LONG_READ_LINES, ReadPart, ReadShape, lines};
 use crate::stages::Stage;
 use config::{Side, Uncorrectable};
-use link::TLP_FRAMING_BYTES;
 use tlp::rules::reasons::{poisoned, request_type, unclaimed};
 use tlp::{
     Account, Asked, AtomicOp, AtomicRequest, Attributes, Awaited, Bdf, Body, Data, Duration, MemoryOp,
     MemoryRequest, Mps, OperandSize, Repr, RuleId, Span, Status, TcSet, Time, Tlp, TrafficClass, Violation,
 };
-
-/// Bytes of a completion on the wire in addition to its data: header of three DW, framing and LCRC (`PCIe 5.0 §2.2.9,
-/// §4.2.2.2`).
-const COMPLETION_OVERHEAD_BYTES: u32 = 12 + TLP_FRAMING_BYTES;
 
 /// Interval between polls of memory that is elsewhere.
 const ASK_AGAIN: Duration = Duration::from_us(1);
@@ -158,8 +153,6 @@ impl Job {
 pub(super) struct LatestRead {
     /// When it came.
     at: Time,
-    /// Address behind its last byte.
-    end: u64,
     job: u32,
 }
 
@@ -438,10 +431,9 @@ impl Completer {
             job.unit = base.completion_unit(port, job.address, job.byte_count);
             self.join(base, now, &mut job);
         }
-        let end = job.address + u64::from(job.byte_count);
         let job = self.insert(job);
         if is_split {
-            base.ports[port].latest_read = LatestRead { at: now, end, job };
+            base.ports[port].latest_read = LatestRead { at: now, job };
         }
         self.in_memory += 1;
         let turn = Turn { account: tlp.account, job, now, asked, answered, ready };
@@ -454,10 +446,11 @@ impl Completer {
     /// Joins a read to the one before, if both are parts of a transfer: it continues that read, and follows it directly.
     fn join(&mut self, base: &Base, now: Time, job: &mut Job) {
         let port = &base.ports[job.port];
-        let LatestRead { at, end, job: before } = port.latest_read;
+        let LatestRead { at, job: before } = port.latest_read;
         let Some(before) = self.jobs.get_mut(before as usize) else { return };
+        let end = before.address + u64::from(before.byte_count);
         // The latest read may have ended, and its number may belong to another port's.
-        let is_next = end == job.address && before.port == job.port && before.address < end;
+        let is_next = before.port == job.port && end == job.address;
         if is_next && now.since(at) <= port.line_time {
             job.part = before.part.join(before.byte_count, (job.address, job.byte_count));
         }

@@ -345,8 +345,8 @@ impl RootComplex {
     }
 
     /// From now on, has each request meet the longest latency of the host's profile that is expected once among this many
-    /// requests; `None`: latencies are drawn by their probability. So few requests show the maximum of many.
-    pub fn draw_rarest_of(&mut self, samples: Option<u64>) {
+    /// requests, instead of latencies drawn by their probability. So few requests show the maximum of many.
+    pub fn draw_rarest_of(&mut self, samples: u64) {
         if let Some(system) = self.base.memory.system() {
             system.draw_rarest_of(samples);
         }

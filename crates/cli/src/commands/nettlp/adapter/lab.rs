@@ -10,7 +10,7 @@ use nettlp::adapter::{Adapter, Backend, Settings, Strangers};
 use nettlp::allow::AllowList;
 use nettlp::dropped::Dropped;
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, serve};
-use plug::Models;
+use plug::{Models, counted};
 use serde::Serialize;
 use session::Report;
 use session::external::{Driver, Lag, RecordSize};
@@ -166,11 +166,15 @@ impl LabRun<'_> {
     /// Returns the peer that serves the host's requests to each adapter.
     fn devices(&self, slots: &[String]) -> Result<Vec<Option<IpAddr>>, Failure> {
         let (adapters, Args { listen, device, .. }) = (slots.len().max(1), self.args);
-        let list = || format!("once for each adapter, in the order of their slots: {}", slots.join(", "));
+        let list = || format!("for each adapter, in the order of their slots: {}", slots.join(", "));
         for (name, given) in [("--listen", listen.len()), ("--device-peer", device.len())] {
             let is_default = name == "--device-peer" && given == 0;
             if given != adapters && !is_default {
-                return Err(Failure::usage(format!("{name}: given {given} times, expected {}", list())));
+                return Err(Failure::usage(format!(
+                    "{name}: {}, expected one {}",
+                    counted(given, "value"),
+                    list()
+                )));
             }
         }
         let named = |n| device.get(n).copied();
