@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Shows the PCI Express root complex in RTL below a host: on the simulated host, with RTL at both ends of its link, and under a stock Linux kernel. An NVMe
-# controller of riser's is at the link. Uses the riser that RISER names, the newest one that is built, or builds one. Writes only to out/stack-demo.
+# controller is at the link. Uses the riser that RISER names, the newest one that is built, or builds one. Writes only to out/stack-demo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

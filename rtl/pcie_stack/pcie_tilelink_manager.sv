@@ -347,7 +347,7 @@ module pcie_tilelink_manager #(
         .begins(stall_begins)
     );
 
-    // ---- channel D: answers in turn ----
+    // ---- channel D: one answer after another ----
     logic [SLOTS:0] ready, later;
     logic sending, pick, found, fill, final_beat, local_answered, is_local, current_denied, row_corrupt;
     logic [SLOT:0] chosen, current;

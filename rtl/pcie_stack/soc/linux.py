@@ -7,9 +7,8 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 
-from soc import BUILD, CROSS, HERE, Missing, firmware, need, run
+from soc import BUILD, CROSS, HERE, Missing, firmware, main, need, run
 
 SOURCE = pathlib.Path(os.environ.get("LINUX_SOURCE", "/usr/src/linux-source-6.1.tar.xz"))
 OUT = BUILD / "linux"
@@ -69,8 +68,13 @@ def decoded():
     return subprocess.run(["lspci", "-F", OUT / "lspci.dump", "-n", "-vv"], capture_output=True, text=True, check=True).stdout
 
 
-if __name__ == "__main__":
-    finished = boot(sys.argv[1] if len(sys.argv) > 1 else "tree")
+def show(build):
+    """Boots the kernel, and prints the console and the decoded configuration space. Returns the status."""
+    finished = boot(build)
     print(finished.stdout + finished.stderr, end="")
     print(decoded(), end="")
-    sys.exit(finished.returncode)
+    return finished.returncode
+
+
+if __name__ == "__main__":
+    main(show, ("plain", "tree"), "tree")

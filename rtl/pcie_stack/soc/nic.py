@@ -6,7 +6,7 @@ A program on Rocket sends one frame at a time through a NIC with a looped-back c
 import csv
 import sys
 
-from soc import BUILD, firmware, run
+from soc import BUILD, firmware, main, run
 
 DELAYS = [3, 100, 250, 500, 1000]  # cycles of the line, each way; 3 is its shortest
 LANES = [4, 8, 16]
@@ -61,7 +61,12 @@ def write_figure(number):
     return path, made
 
 
-if __name__ == "__main__":
-    made, _ = write_figure(int(sys.argv[1]))
+def show(number):
+    """Writes a figure and prints it."""
+    made, _ = write_figure(int(number))
     print(made.read_text(), end="")
     print(f"nic: {made.relative_to(made.parents[2])}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(show, ("9", "10"))

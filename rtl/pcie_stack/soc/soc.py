@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Builds and runs the SoC: soc.py enumerate [plain|tree]. ROCKET_WHEEL names the wheel of pythondata-cpu-rocket; without it, pip downloads the wheel."""
+"""Builds the SoC and runs the program that enumerates: soc.py [plain|tree]. ROCKET_WHEEL names the wheel of pythondata-cpu-rocket; without it, pip downloads the wheel."""
 
+import argparse
 import os
 import pathlib
 import shutil
@@ -96,7 +97,22 @@ def enumerate_functions(build):
     return run(build, f"enumerate-{build}", [(0, program)], 2_000_000)
 
 
-if __name__ == "__main__":
-    result = enumerate_functions(sys.argv[2] if len(sys.argv) > 2 else "plain")
+def main(command, choices, default=None):
+    """Calls `command` with the argument of the command line, one of `choices`, and ends with the status that it returns, or with the reason if something is missing."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=choices, nargs="?" if default else None, default=default)
+    try:
+        sys.exit(command(parser.parse_args().what))
+    except Missing as missing:
+        sys.exit(f"{parser.prog}: {missing}")
+
+
+def show(build):
+    """Runs `enumerate_functions` and prints its output. Returns its status."""
+    result = enumerate_functions(build)
     print(result.stdout + result.stderr, end="")
-    sys.exit(result.returncode)
+    return result.returncode
+
+
+if __name__ == "__main__":
+    main(show, ("plain", "tree"), "plain")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // A NIC whose cable is looped back, as in the Chipyard study (2022, §6.2): software writes the address of each frame and each buffer, and reads each completion. Registers
 // on an AXI4 slave, frames through an AXI4 master, both 64 bits wide. Buffers begin at a multiple of 64 bytes. A frame has 1 to 8 * WORDS bytes.
+// The registers:
 //
 // - 0x00 W: send request, address in bits 47:0, bytes in 63:48
 // - 0x08 W: receive request, address in bits 47:0
