@@ -189,6 +189,7 @@ impl Run {
 
 // One test, since each builds the RTL.
 #[test]
+#[ignore = "of .ci/long stack"]
 fn rtl_and_riser_judge_each_other() {
     let Some(built) = built() else { return };
     let plain = Run::of(copies(copier(link())), "riser's own");
