@@ -66,10 +66,11 @@ advisories: ## check dependencies for security advisories; needs the internet
 lint: ## run clippy; warnings are errors
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
-# nextest cannot run doc tests, because they are not executables.
+# nextest cannot run doc tests, because they are not executables. They run next to the others.
 unit: ## run all tests
-	cargo nextest run --locked --workspace --test-threads $(TEST_THREADS)
-	cargo test --locked --workspace --doc
+	@cargo test --quiet --locked --workspace --doc & docs=$$!; \
+	cargo nextest run --locked --workspace --test-threads $(TEST_THREADS); status=$$?; \
+	wait $$docs && exit $$status
 
 benches: ## compile the benchmarks
 	cargo test --locked --workspace --benches --no-run
