@@ -38,6 +38,7 @@ fn made_by(profile: &str, iommu: Iommu, sockets: Sockets, keep: impl Fn(&Key) ->
 }
 
 #[test]
+#[ignore = "of .ci/long fidelity"]
 fn fit_finds_the_figures_of_another_server() {
     let windows = [65_536, 262_144, 33_554_432];
     let keep = |key: &Key| windows.contains(&key.window_bytes);
