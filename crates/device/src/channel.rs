@@ -15,8 +15,8 @@ struct Queue<T> {
     capacity: usize,
     /// All waiting tasks are woken together; tasks that find nothing wait again. Tasks of functions that were reset do
     /// no harm here.
-    senders: Vec<Waker>,
-    receivers: Vec<Waker>,
+    senders: VecDeque<Waker>,
+    receivers: VecDeque<Waker>,
 }
 
 /// A bounded first-in first-out queue between tasks, for any number of senders and receivers. Clones are handles of the
@@ -93,7 +93,8 @@ impl<T> Channel<T> {
     /// Returns a channel with room for `capacity` values; `capacity` is at least one.
     pub fn new(capacity: usize) -> Channel<T> {
         let (values, capacity) = (VecDeque::new(), capacity.max(1));
-        Channel(Rc::new(RefCell::new(Queue { values, capacity, senders: Vec::new(), receivers: Vec::new() })))
+        let (senders, receivers) = (VecDeque::new(), VecDeque::new());
+        Channel(Rc::new(RefCell::new(Queue { values, capacity, senders, receivers })))
     }
 
     /// Adds a value; waits while the channel is full. A future that is dropped before it ends sends no value.
@@ -115,17 +116,21 @@ impl<T> Channel<T> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-}
 
-/// Adds a waker, unless the list has one for the same task.
-fn wait(waiting: &mut Vec<Waker>, waker: &Waker) {
-    if !waiting.iter().any(|w| w.will_wake(waker)) {
-        waiting.push(waker.clone());
+    /// Wakes the first `count` tasks of a list. Nothing is borrowed when a waker runs.
+    fn wake(&self, count: usize, list: fn(&mut Queue<T>) -> &mut VecDeque<Waker>) {
+        for _ in 0..count {
+            let waker = list(&mut self.0.borrow_mut()).pop_front();
+            exec::wake(waker);
+        }
     }
 }
 
-fn wake_all(waiting: Vec<Waker>) {
-    waiting.into_iter().for_each(Waker::wake);
+/// Adds a waker, unless the list has one for the same task.
+fn wait(waiting: &mut VecDeque<Waker>, waker: &Waker) {
+    if !waiting.iter().any(|w| w.will_wake(waker)) {
+        waiting.push_back(waker.clone());
+    }
 }
 
 /// Future that ends when the value is in the channel.
@@ -139,16 +144,16 @@ impl<T: Unpin> Future for Send<'_, T> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let woken = {
+        let receivers = {
             let mut queue = self.channel.0.borrow_mut();
             if queue.values.len() >= queue.capacity {
                 wait(&mut queue.senders, cx.waker());
                 return Poll::Pending;
             }
             queue.values.extend(self.value.take());
-            std::mem::take(&mut queue.receivers)
+            queue.receivers.len()
         };
-        wake_all(woken);
+        self.channel.wake(receivers, |queue| &mut queue.receivers);
         Poll::Ready(())
     }
 }
@@ -163,15 +168,15 @@ impl<T> Future for Receive<'_, T> {
     type Output = T;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        let (value, woken) = {
+        let (value, senders) = {
             let mut queue = self.channel.0.borrow_mut();
             let Some(value) = queue.values.pop_front() else {
                 wait(&mut queue.receivers, cx.waker());
                 return Poll::Pending;
             };
-            (value, std::mem::take(&mut queue.senders))
+            (value, queue.senders.len())
         };
-        wake_all(woken);
+        self.channel.wake(senders, |queue| &mut queue.senders);
         Poll::Ready(value)
     }
 }

@@ -160,32 +160,27 @@ impl Work {
 }
 
 impl Function<Work> {
-    /// Returns the polls that may return an accepted output, without asking the device. While posted TLPs wait, the
-    /// other classes count too, because their polls must record that they were blocked.
-    pub(crate) fn ready(&self) -> Ready {
-        Ready::when(!self.behind.posted.is_empty(), Ready::ALL)
-            .or(Ready::when(self.may_interrupt_late(), Ready::output(Class::Posted)))
-            .or(Ready::when(!self.behind.reads.outbox.is_empty(), Ready::output(Class::NonPosted)))
-            .or(Ready::when(!self.behind.answers.is_empty(), Ready::output(Class::Completion)))
+    /// Returns the polls that may return an output. Leaves out outputs that the endpoint does not take from the device
+    /// now: with one channel, all outputs while posted TLPs wait; reads without a free tag. Whether the pool has a tag is
+    /// checked elsewhere.
+    pub(super) fn ready(&self, several_channels: bool) -> Ready {
+        let Work { device, posted, reads, answers, .. } = &self.behind;
+        let Settings { bus_master, pooled, .. } = self.settings;
+        let mut ready = device.ready();
+        if !posted.is_empty() && !several_channels {
+            ready = ready.without(Ready::OUTPUTS);
+        } else if bus_master && !pooled && !reads.tags.has_free() {
+            ready = ready.without(Ready::output(Class::NonPosted));
+        }
+        ready
+            .or(Ready::when(!posted.is_empty() || self.may_interrupt_late(), Ready::output(Class::Posted)))
+            .or(Ready::when(!reads.outbox.is_empty(), Ready::output(Class::NonPosted)))
+            .or(Ready::when(!answers.is_empty(), Ready::output(Class::Completion)))
     }
 
     /// True while posted TLPs wait.
     pub(super) fn holds_posted(&self) -> bool {
         !self.behind.posted.is_empty()
-    }
-
-    /// Like [`ready`](Self::ready), but includes the device and leaves out outputs that would wait for posted TLPs.
-    /// With one channel these are all other outputs, which are polled again after the last posted TLP has been sent.
-    pub(super) fn may_find(&self, several_channels: bool) -> Ready {
-        let device = self.behind.device.ready();
-        if self.holds_posted() && !several_channels {
-            return device.without(Ready::OUTPUTS).or(Ready::output(Class::Posted));
-        }
-        // A device without a free tag is not asked for a read. Whether the pool has a tag is checked elsewhere.
-        let Settings { bus_master, pooled, .. } = self.settings;
-        let tagless = bus_master && !pooled && !self.behind.reads.tags.has_free();
-        let device = if tagless { device.without(Ready::output(Class::NonPosted)) } else { device };
-        self.ready().or(device)
     }
 
     // ---- posted ----

@@ -119,7 +119,7 @@ impl Agenda {
     }
 
     fn ask(&mut self, function: &Function<Work>, index: usize) {
-        let mut questions = function.may_find(self.several_channels).bits();
+        let mut questions = function.ready(self.several_channels).bits();
         if function.settings.pooled && function.settings.bus_master {
             questions = questions & !(1 << NON_POSTED) | (questions >> NON_POSTED & 1) << WITH_A_TAG;
         }
@@ -166,7 +166,7 @@ impl Agenda {
         let with_a_tag = Ready::when(self.has_for_tags(&front.shared), Ready::output(Class::NonPosted));
         let silent = self.silent.iter().map(|&index| &front.functions[usize::from(index)]);
         let marked = Ready::from_bits(bits.sum()).or(with_a_tag);
-        silent.fold(marked, |ready, f| ready.or(f.may_find(self.several_channels)))
+        silent.fold(marked, |ready, f| ready.or(f.ready(self.several_channels)))
     }
 
     /// Returns whether a function has an output that needs a tag, and the pool has a tag for it.

@@ -298,7 +298,7 @@ impl Endpoint {
         let (of_functions, timeout) = match &self.agenda {
             None => {
                 let function = &functions[0];
-                (function.ready().or(function.behind.device.ready()), function.poll_timeout())
+                (function.ready(shared.several_channels), function.poll_timeout())
             }
             Some(agenda) => (agenda.ready(&self.front), agenda.next_timeout(functions)),
         };
@@ -368,10 +368,8 @@ impl Endpoint {
     /// Notes that the front has handed out a credit. In the cached status, only the part about credits may have changed.
     fn note_credits(&mut self) {
         let Some(PortStatus { ready, timeout }) = self.status.get() else { return };
-        let function = &self.front.functions[0];
         let taken = self.front.shared.requests.has_credit()
-            || function.holds_posted()
-            || function.behind.device.ready().contains(Ready::TAKEN);
+            || self.front.functions[0].behind.device.ready().contains(Ready::TAKEN);
         let ready = ready.without(Ready::TAKEN).or(Ready::when(taken, Ready::TAKEN));
         self.status.set(Some(PortStatus { ready, timeout }));
     }

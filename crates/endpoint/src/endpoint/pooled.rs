@@ -34,8 +34,8 @@ impl Endpoint {
 
     /// Returns whether a function may have a non-posted TLP to send.
     fn wants_to_ask(&self, index: usize) -> bool {
-        let may_find = self.front.functions[index].may_find(self.front.shared.several_channels);
-        may_find.contains(Ready::output(Class::NonPosted))
+        let ready = self.front.functions[index].ready(self.front.shared.several_channels);
+        ready.contains(Ready::output(Class::NonPosted))
     }
 
     /// Returns the next non-posted TLP of a function that was passed over and may have a tag now, longest waiting

@@ -52,13 +52,15 @@ fn page(n: u16) -> u64 {
 
 /// All that it has to send of a class, each announced.
 fn all(endpoint: &mut Endpoint, now: Time, class: Class) -> Vec<Tlp> {
-    std::iter::from_fn(|| {
-        let announced = endpoint.ready().contains(Ready::output(class));
-        let tlp = endpoint.poll_tlp(now, class, TcSet::ALL);
-        assert!(announced || tlp.is_none(), "{tlp:?} was not announced");
-        tlp
-    })
-    .collect()
+    std::iter::from_fn(|| next(endpoint, now, class)).collect()
+}
+
+/// The next TLP of a class, which must be announced.
+fn next(endpoint: &mut Endpoint, now: Time, class: Class) -> Option<Tlp> {
+    let announced = endpoint.ready().contains(Ready::output(class));
+    let tlp = endpoint.poll_tlp(now, class, TcSet::ALL);
+    assert!(announced || tlp.is_none(), "{tlp:?} was not announced");
+    tlp
 }
 
 /// Reads in the order of the functions' doorbells, one at a time. The next read usually belongs to another function.
@@ -334,6 +336,28 @@ fn many_functions_take_turns_and_reads_wait_for_split_writes() {
     assert_eq!(endpoint.poll_timeout(), Some(Time::ZERO), "the held output asks to be polled");
     endpoint.handle_timeout(Time::ZERO);
     assert_eq!(all(&mut endpoint, Time::ZERO, Class::NonPosted).len(), usize::from(MANY));
+}
+
+/// While a write is being split, a read that is also being split goes on. The next read may not pass the write
+/// (`PCIe 5.0 §2.4.1`), and is announced after the last TLP of the write.
+#[test]
+fn split_read_continues_during_split_write() {
+    for count in [1, MANY] {
+        let probes: Vec<Probe> = (0..count).map(|_| Probe::default()).collect();
+        let mut endpoint =
+            endpoint(probes.iter().map(|p| -> Box<dyn Device> { Box::new(p.clone()) }).collect());
+        // After reset, Max_Read_Request_Size is 512 B and Max_Payload_Size 128 B: two TLPs each.
+        probes[0].push(Class::NonPosted, read(1, 0x2000, 1024));
+        probes[0].push(Class::NonPosted, read(2, 0x4000, 64));
+        probes[0].push(Class::Posted, write(0x1000, Data::Counted(256)));
+        let mut sent = |class| next(&mut endpoint, Time::ZERO, class).map(|t| request(&t).span.address());
+        assert_eq!(sent(Class::NonPosted), Some(0x2000));
+        assert_eq!(sent(Class::Posted), Some(0x1000));
+        assert_eq!(sent(Class::NonPosted), Some(0x2200));
+        assert_eq!(sent(Class::NonPosted), None);
+        assert_eq!(sent(Class::Posted), Some(0x1080));
+        assert_eq!(sent(Class::NonPosted), Some(0x4000));
+    }
 }
 
 #[test]
