@@ -16,7 +16,7 @@ enum { TARGETS = BATCH ? BATCH : 1, WARM_UP = BATCH ? BATCH : 2 };
 enum { IOMMU_ROOT = 0x10004000, IOMMU_COUNTS = 0x10004008, IOMMU_FAULT = 0x10004010, RAM = 0x80000000, SHIFT = 0x40000000, READ = 3, READ_WRITE = 7 };
 
 static const int sizes[] = { 1500, 64 };
-static uint8_t source[LONGEST] __attribute__((aligned(64))), expected[LONGEST] __attribute__((aligned(64))), target[TARGETS][LONGEST] __attribute__((aligned(64)));
+static uint8_t source[LONGEST] __attribute__((aligned(64))), expected[LONGEST] __attribute__((aligned(64))), target[TARGETS][LONGEST] __attribute__((aligned(4096)));
 static uint64_t tables[3][512] __attribute__((aligned(4096)));
 static struct function found[8];
 
