@@ -114,8 +114,16 @@ module pcie_iommu #(
         {r_match, r_allowed, r_page} = '0;
         {w_match, w_allowed, w_page} = '0;
         for (int n = 0; n < ENTRIES; n++) begin
-            if (used[n] && tags[n] == r_vpn) {r_match, r_allowed, r_page} = {1'b1, readable[n], pages[n]};
-            if (used[n] && tags[n] == w_vpn) {w_match, w_allowed, w_page} = {1'b1, writable[n], pages[n]};
+            if (used[n] && tags[n] == r_vpn) begin
+                r_match = 1'b1;
+                r_allowed = readable[n];
+                r_page = pages[n];
+            end
+            if (used[n] && tags[n] == w_vpn) begin
+                w_match = 1'b1;
+                w_allowed = writable[n];
+                w_page = pages[n];
+            end
         end
     end
 
@@ -193,10 +201,13 @@ module pcie_iommu #(
         end
         if (s_axi_arvalid && s_axi_arready) r_failed <= 1'b0;
         if (s_axi_awvalid && s_axi_awready) w_failed <= 1'b0;
-        if (flush) {used, r_failed, w_failed} <= '0;
+        if (flush || rst) begin
+            used <= '0;
+            {r_failed, w_failed} <= '0;
+        end
         if (rst) begin
             walk <= IDLE;
-            {used, next, r_failed, w_failed, turn, stale} <= '0;
+            {next, turn, stale} <= '0;
         end
     end
 
