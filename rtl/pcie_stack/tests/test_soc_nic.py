@@ -64,7 +64,7 @@ def test_batches_remove_most_of_the_wait_for_control():
         pcie = [by["pcie", batch, size]["frame_cycles"] for batch in nic.BATCHES]
         assert all(a > b for a, b in zip(pcie, pcie[1:], strict=False))
         # A batch shares its polls and completions, which take most of a frame's time.
-        assert pcie[-1] < pcie[0] / 3
+        assert pcie[-1] < pcie[0] / 2
         assert by["pcie", 16, size]["waiting_percent"] < by["pcie", 0, size]["waiting_percent"]
         assert by["core", 16, size]["frame_cycles"] < by["core", 0, size]["frame_cycles"] < pcie[0]
 
