@@ -108,7 +108,7 @@ def test_walk_during_a_flush_is_done_again(make, cycles):
     assert bench.read[0][1][0][:4] == b"new!"
 
 
-def test_page_without_translation_is_ur(bench):
+def test_page_without_translation_gets_decerr(bench):
     assert bench.read_burst(VIRTUAL + PAGE, 3) == (b"\xff" * 3 * bench.width, {DECERR})
     assert bench.out["fault_address"] == VIRTUAL + PAGE and not bench.out["fault_write"]
     assert bench.write_burst(VIRTUAL + 2 * PAGE, data_of(bench, 3)) == DECERR
@@ -118,13 +118,13 @@ def test_page_without_translation_is_ur(bench):
     assert not physical_accesses(bench) and bench.count() == {"walk": 3, "unmapped": 3}
 
 
-def test_address_above_the_tables_is_ur_without_a_walk(bench):
+def test_address_above_the_tables_gets_decerr_without_a_walk(bench):
     for address in (1 << 39, 1 << 63):
         assert bench.read_burst(address | VIRTUAL)[1] == {DECERR} and bench.write_burst(address | VIRTUAL, data_of(bench, 1)) == DECERR
     assert not bench.log and bench.count() == {"unmapped": 4}
 
 
-def test_page_without_permission_is_ur(bench):
+def test_page_without_permission_gets_decerr(bench):
     bench.tables.map(VIRTUAL, PHYSICAL, READ)
     before = bench.memory.read(PHYSICAL, bench.width)
     assert bench.write_burst(VIRTUAL, data_of(bench, 2)) == DECERR and bench.memory.read(PHYSICAL, bench.width) == before
@@ -136,7 +136,7 @@ def test_page_without_permission_is_ur(bench):
 
 
 @pytest.mark.parametrize("level, entry", [(0, VALID), (1, VALID | READ), (2, VALID | READ | WRITE), (0, VALID | WRITE), (0, VALID | WRITE | EXECUTE)])
-def test_illegal_entry_is_ca(bench, level, entry):
+def test_illegal_entry_gets_slverr(bench, level, entry):
     # A pointer in the last table, a leaf in an upper one, and a page that may be written but not read
     bench.tables.set(bench.tables.place(VIRTUAL, level), PHYSICAL >> 12 << 10 | entry)
     assert bench.read_burst(VIRTUAL)[1] == {SLVERR} and bench.write_burst(VIRTUAL, data_of(bench, 1)) == SLVERR
@@ -144,7 +144,7 @@ def test_illegal_entry_is_ca(bench, level, entry):
 
 
 @pytest.mark.parametrize("response", [SLVERR, DECERR])
-def test_error_of_the_memory_during_a_walk_is_ca(bench, response):
+def test_error_of_the_memory_during_a_walk_gets_slverr(bench, response):
     bench.memory.errors = [(ROOT, ROOT + PAGE, response)]
     assert bench.read_burst(VIRTUAL)[1] == {SLVERR} and bench.count() == {"walk": 1, "table": 1}
     bench.memory.errors = []

@@ -49,7 +49,10 @@ fn register_read_takes_time_of_simulation_and_stated_cycles() {
     let model = register_read_ps(&[simulated.to_str().unwrap(), "--set", "slot.nic.packet-nic.frames=80"]);
     let rtl = register_read_ps(&[&lab(), "--allow-native"]);
     let expected = model + 4000 * STATED_CYCLES;
-    assert!(rtl.abs_diff(expected) * 10 < expected, "{rtl} ps, not {expected}: {model} of the simulation, and the cycles");
+    assert!(
+        rtl.abs_diff(expected) * 10 < expected,
+        "{rtl} ps, not {expected}: {model} of the simulation, and the cycles"
+    );
 }
 
 #[test]
