@@ -127,7 +127,7 @@ module pcie_iommu #(
         end
     end
 
-    // What becomes of the request at each address channel. A walk that failed leaves its cause.
+    // Result for the request at each address channel. A walk that failed leaves its cause.
     logic r_failed, w_failed, r_go, w_go, r_fault, w_fault, r_miss, w_miss;
     logic [1:0] r_cause, w_cause, r_failure, w_failure;
     assign r_go = s_axi_arvalid && (!enable || r_match && r_allowed && !r_outside);

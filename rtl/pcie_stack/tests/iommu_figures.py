@@ -15,7 +15,7 @@ BYTES, BURSTS, LATENCIES = 256, 64, (10, 50)
 
 
 def address(iommu, n):
-    """Burst n of a series: on one page, or each on a page of its own."""
+    """Address of burst n: all on one page, or with misses each on another page."""
     return VIRTUAL + (n * PAGE if iommu == "misses" else n % 16 * BYTES)
 
 

@@ -173,7 +173,7 @@ def test_random_traffic_agrees_with_the_reference(make, name, stalls, latency):
     dice = random.Random(name)
     bench = make(name, stalls=stalls, latency=latency)
     idents = min(4, 1 << bench.parameters["ID_BITS"])
-    # Reads and writes have pages of their own, and no two virtual pages share a physical one.
+    # Even pages are read and odd ones are written. No two virtual pages share a physical one.
     flags = {n: dice.choice([READ, READ | WRITE, None]) for n in range(24)}
     for n, flag in flags.items():
         if flag is not None:
