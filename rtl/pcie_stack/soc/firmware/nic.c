@@ -25,7 +25,7 @@ static uint64_t entry(uintptr_t page, int flags)
     return page >> 12 << 10 | flags;
 }
 
-/* The first 2 MiB of RAM are at SHIFT above their address. Devices may write only to `target`. */
+/* The first 2 MiB of RAM are at SHIFT above their address. Devices may write only to the pages of `target`. */
 static void map(void)
 {
     uintptr_t first = (uintptr_t)target & ~0xfff, end = (uintptr_t)target + sizeof(target);
