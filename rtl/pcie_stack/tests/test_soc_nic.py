@@ -49,12 +49,14 @@ def test_lanes_from_four_have_no_effect_and_nic_waits_for_control():
     assert abs(waiting[1500] - nic.PAPER_WAITING_PERCENT) < 10 and waiting[64] > waiting[1500]
 
 
-def test_tilelink_ports_cost_a_few_cycles_of_each_access():
+def test_tilelink_ports_change_the_time_of_a_frame_little():
     rows = figure("figure9")
     by = {(row["ports"], row["attached"], row["delay_cycles"], row["frame_bytes"]): row["frame_cycles"] for row in rows}
     for (ports, attached, delay, size), cycles in by.items():
+        # The bridges add cycles to each access. On the core's bus they also have several IDs, so that its reads overlap.
         if ports == "tilelink":
-            assert 0 < cycles - by["axi", attached, delay, size] < 0.35 * by["axi", attached, delay, size] + 100
+            axi = by["axi", attached, delay, size]
+            assert 0.7 * axi < cycles < 1.1 * axi + 120
 
 
 def test_batches_remove_most_of_the_wait_for_control():
