@@ -2,7 +2,7 @@
 //! The endpoint of `rtl/pcie_stack` under Verilator in a slot: the simulated host and a stock kernel find it, and its peripheral copies host
 //! memory.
 
-use crate::common::{masked_irqs, riser_ok};
+use crate::common::{masked_irqs, riser, riser_ok};
 use crate::guest::rig::Guest;
 use std::path::Path;
 
@@ -34,8 +34,10 @@ fn host_finds_rtl_endpoint_and_its_peripheral_copies_memory() {
 
 /// Shortest time of the host's reads of 4 bytes in a lab, in ps.
 fn register_read_ps(args: &[&str]) -> u64 {
-    let lines = riser_ok(&[&["run"][..], args, &["--transactions-json", "-"]].concat());
-    let transactions = lines.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let outcome = riser(&[&["run"][..], args, &["--transactions-json", "-"]].concat());
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let transactions =
+        outcome.stdout.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let reads = transactions.filter(|one| one["kind"] == "host_read" && one["bytes"] == 4);
     reads.filter_map(|one| one["latency_ps"].as_u64()).min().expect("the host reads a register")
 }
