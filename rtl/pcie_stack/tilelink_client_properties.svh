@@ -75,7 +75,7 @@
                 if ((f_d_more ? f_d_left : f_d_beats) == '0) f_out[d_source] <= 1'b0;
             end
             if (d_valid) assert (put_answer || get_answer);
-            // Channel R, as in the properties of pcie_root_complex_read
+            // Channel R, as in axi_read_properties.svh
             if (f_r_waits) assert (s_axi_rvalid && f_r == {s_axi_rid, s_axi_rdata, s_axi_rresp, s_axi_rlast});
             f_r_waits <= s_axi_rvalid && !s_axi_rready;
             f_reads <= f_reads + 6'(s_axi_arvalid && s_axi_arready) - 6'(s_axi_rvalid && s_axi_rready && s_axi_rlast);

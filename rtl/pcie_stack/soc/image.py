@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Memory of the SoC for $readmemh: image.py OUT OFFSET=FILE... puts each file at its offset in RAM."""
+"""Memory of the SoC for $readmemh."""
 
 import pathlib
-import sys
 
 
 def words(contents):
@@ -19,8 +18,3 @@ def write(out, parts):
             raise ValueError(f"offset {offset:#x} of a part; expected a multiple of 8")
         lines += [f"@{offset // 8:x}", *words(contents)]
     pathlib.Path(out).write_text("\n".join(lines) + "\n")
-
-
-if __name__ == "__main__":
-    named = [argument.split("=", 1) for argument in sys.argv[2:]]
-    write(sys.argv[1], [(int(offset, 0), pathlib.Path(name).read_bytes()) for offset, name in named])

@@ -43,6 +43,7 @@ def device_tree():
 
 def boot(build):
     """Boots the kernel. Returns the finished process of the simulator."""
+    need("lspci")
     machine = firmware("sbi", "sbi_start.S", "soc.c", "sbi.c", defines=[f"KERNEL={BASE + KERNEL:#x}", f"TREE={BASE + TREE:#x}"])
     parts = [(0, machine), (KERNEL, kernel()), (TREE, device_tree())]
     result = run(build, f"linux-{build}", parts, LIMIT)
@@ -64,7 +65,6 @@ def configuration_spaces(console):
 
 def decoded():
     """The dump as `lspci -vv` decodes it."""
-    need("lspci")
     return subprocess.run(["lspci", "-F", OUT / "lspci.dump", "-n", "-vv"], capture_output=True, text=True, check=True).stdout
 
 

@@ -6,7 +6,7 @@ module rocket_soc #(
     parameter int DATA_WIDTH = 128,
     parameter int RAM_WORDS = 1 << 23,
     parameter int INIT_FC_CYCLES = 256,
-    parameter int NIC = 0,               // 1: a NIC on the core's bus, which has the DMA port while `nic_near` is set
+    parameter int NIC = 0,               // a NIC on the core's bus, which has the DMA port while `nic_near` is set. 1: AXI4, 2: TileLink
     localparam int LANE = $clog2(DATA_WIDTH / 32)
 ) (
     input logic clk,
@@ -45,7 +45,7 @@ module rocket_soc #(
     output logic [31:0] finish_value
 );
     localparam int TARGETS = 3, SMALL = 0, COMPLEX = 1, CARD = 2;
-    localparam int DMA_ID = 3;
+    localparam int DMA_ID = 3, DMA_READ_ID = DMA_ID + 1;
 
     // ---- ports of the core ----
     logic mem_awvalid, mem_awready, mem_wvalid, mem_wready, mem_wlast, mem_bvalid, mem_bready, mem_arvalid, mem_arready, mem_rvalid, mem_rready, mem_rlast;
@@ -62,7 +62,7 @@ module rocket_soc #(
     logic [1:0] io_awburst, io_arburst, io_bresp, io_rresp;
     logic [63:0] io_wdata, io_rdata;
     logic dma_awvalid, dma_awready, dma_wvalid, dma_wready, dma_wlast, dma_bvalid, dma_bready, dma_arvalid, dma_arready, dma_rvalid, dma_rready, dma_rlast;
-    logic [DMA_ID-1:0] dma_awid, dma_arid;
+    logic [DMA_READ_ID-1:0] dma_awid, dma_arid;
     logic [7:0] dma_bid, dma_rid, dma_awlen, dma_arlen, dma_wstrb;
     logic [31:0] dma_awaddr, dma_araddr;
     logic [63:0] dma_wdata, dma_rdata;
@@ -290,6 +290,10 @@ module rocket_soc #(
         .r_target(r_target)
     );
 
+    logic iommu_enable, iommu_flush;
+    logic [43:0] iommu_root;
+    logic [79:0] iommu_counts;
+    logic [63:0] iommu_fault;
     soc_peripherals peripherals (
         .clk(clk),
         .rst(rst),
@@ -319,22 +323,29 @@ module rocket_soc #(
         .uart_valid(uart_valid),
         .uart_data(uart_data),
         .finish_valid(finish_valid),
-        .finish_value(finish_value)
+        .finish_value(finish_value),
+        .iommu_enable(iommu_enable),
+        .iommu_root(iommu_root),
+        .iommu_flush(iommu_flush),
+        .iommu_counts(iommu_counts),
+        .iommu_fault(iommu_fault)
     );
 
     // ---- root complex ----
     logic [63:0] m_awaddr, m_araddr;
     logic [7:0] m_awlen, m_arlen;
-    logic m_wvalid, m_wready, m_wlast, m_rvalid, m_rready, m_rlast, link_disable, hot_reset;
+    logic m_awvalid, m_awready, m_wvalid, m_wready, m_wlast, m_bvalid, m_bready, m_arvalid, m_arready, m_rvalid, m_rready, m_rlast, link_disable, hot_reset;
+    logic [2:0] m_awsize, m_arsize;
+    logic [1:0] m_awburst, m_arburst, m_bresp;
     logic [DATA_WIDTH-1:0] m_wdata, m_rdata;
     logic [DATA_WIDTH/8-1:0] m_wstrb;
-    logic [DMA_ID-1:0] m_rid;
+    logic [DMA_ID-1:0] m_awid, m_bid, m_arid, m_rid;
     logic [1:0] m_rresp;
     assign link_down = link_disable || hot_reset;
 
     // ---- the DMA port: of the root complex, or of the NIC on the bus ----
     logic d_awvalid, d_awready, d_wvalid, d_wready, d_wlast, d_bvalid, d_bready, d_arvalid, d_arready, d_rvalid, d_rready;
-    logic [DMA_ID-1:0] d_awid, d_arid;
+    logic [DMA_READ_ID-1:0] d_awid, d_arid;
     logic [7:0] d_awlen, d_arlen, d_wstrb;
     logic [31:0] d_awaddr, d_araddr;
     logic [63:0] d_wdata;
@@ -360,15 +371,18 @@ module rocket_soc #(
         assign to_wready[CARD] = to_awvalid[CARD] && !writes;
         assign to_bvalid[CARD] = writes;
     end else begin : card
-        logic n_awvalid, n_wvalid, n_wlast, n_arvalid;
+        logic n_awvalid, n_wvalid, n_wlast, n_bready, n_arvalid, n_rready;
+        logic [DMA_READ_ID-1:0] n_awid, n_arid;
         logic [63:0] n_awaddr, n_wdata, n_araddr;
         logic [7:0] n_awlen, n_wstrb, n_arlen;
-        assign {dma_awvalid, dma_awid, dma_awaddr, dma_awlen} = nic_near ? {n_awvalid, DMA_ID'(0), n_awaddr[31:0], n_awlen} : {d_awvalid, d_awid, d_awaddr, d_awlen};
+        assign {dma_awvalid, dma_awid, dma_awaddr, dma_awlen} = nic_near ? {n_awvalid, n_awid, n_awaddr[31:0], n_awlen} : {d_awvalid, d_awid, d_awaddr, d_awlen};
         assign {dma_wvalid, dma_wdata, dma_wstrb, dma_wlast} = nic_near ? {n_wvalid, n_wdata, n_wstrb, n_wlast} : {d_wvalid, d_wdata, d_wstrb, d_wlast};
-        assign {dma_arvalid, dma_arid, dma_araddr, dma_arlen} = nic_near ? {n_arvalid, DMA_ID'(0), n_araddr[31:0], n_arlen} : {d_arvalid, d_arid, d_araddr, d_arlen};
-        assign {dma_bready, dma_rready} = nic_near ? 2'b11 : {d_bready, d_rready};
+        assign {dma_arvalid, dma_arid, dma_araddr, dma_arlen} = nic_near ? {n_arvalid, n_arid, n_araddr[31:0], n_arlen} : {d_arvalid, d_arid, d_araddr, d_arlen};
+        assign {dma_bready, dma_rready} = nic_near ? {n_bready, n_rready} : {d_bready, d_rready};
         assign {d_awready, d_wready, d_bvalid, d_arready, d_rvalid} = nic_near ? 5'd0 : {dma_awready, dma_wready, dma_bvalid, dma_arready, dma_rvalid};
-        soc_nic nic (
+        soc_nic_near #(
+            .TILELINK(NIC == 2 ? 1 : 0)
+        ) nic (
             .clk(clk),
             .rst(rst),
             .awvalid(to_awvalid[CARD]),
@@ -393,6 +407,7 @@ module rocket_soc #(
             .rdata(card_rdata),
             .m_awvalid(n_awvalid),
             .m_awready(dma_awready && nic_near),
+            .m_awid(n_awid),
             .m_awaddr(n_awaddr),
             .m_awlen(n_awlen),
             .m_wvalid(n_wvalid),
@@ -401,37 +416,124 @@ module rocket_soc #(
             .m_wstrb(n_wstrb),
             .m_wlast(n_wlast),
             .m_bvalid(dma_bvalid && nic_near),
+            .m_bready(n_bready),
+            .m_bid(dma_bid[DMA_READ_ID-1:0]),
             .m_arvalid(n_arvalid),
             .m_arready(dma_arready && nic_near),
+            .m_arid(n_arid),
             .m_araddr(n_araddr),
             .m_arlen(n_arlen),
             .m_rvalid(dma_rvalid && nic_near),
+            .m_rready(n_rready),
+            .m_rid(dma_rid[DMA_READ_ID-1:0]),
             .m_rdata(dma_rdata),
             .m_rlast(dma_rlast)
         );
     end
 
+    // ---- IOMMU: off until software enables it ----
+    logic [63:0] t_awaddr, t_araddr;
+    logic [7:0] t_awlen, t_arlen;
+    logic t_wvalid, t_wready, t_wlast, t_rvalid, t_rready, t_rlast;
+    logic [DATA_WIDTH-1:0] t_wdata, t_rdata;
+    logic [DATA_WIDTH/8-1:0] t_wstrb;
+    logic [DMA_READ_ID-1:0] t_rid;
+    logic [1:0] t_rresp;
+    assign d_awid[DMA_ID] = 1'b0;
+    pcie_iommu #(
+        .DATA_WIDTH(DATA_WIDTH),
+        .ID_BITS(DMA_ID)
+    ) iommu (
+        .clk(clk),
+        .rst(rst),
+        .enable(iommu_enable),
+        .root(iommu_root),
+        .flush(iommu_flush),
+        .fault_address(iommu_fault),
+        .fault_write(),
+        .s_axi_awvalid(m_awvalid),
+        .s_axi_awready(m_awready),
+        .s_axi_awid(m_awid),
+        .s_axi_awaddr(m_awaddr),
+        .s_axi_awlen(m_awlen),
+        .s_axi_awsize(m_awsize),
+        .s_axi_awburst(m_awburst),
+        .s_axi_wvalid(m_wvalid),
+        .s_axi_wready(m_wready),
+        .s_axi_wdata(m_wdata),
+        .s_axi_wstrb(m_wstrb),
+        .s_axi_wlast(m_wlast),
+        .s_axi_bvalid(m_bvalid),
+        .s_axi_bready(m_bready),
+        .s_axi_bid(m_bid),
+        .s_axi_bresp(m_bresp),
+        .s_axi_arvalid(m_arvalid),
+        .s_axi_arready(m_arready),
+        .s_axi_arid(m_arid),
+        .s_axi_araddr(m_araddr),
+        .s_axi_arlen(m_arlen),
+        .s_axi_arsize(m_arsize),
+        .s_axi_arburst(m_arburst),
+        .s_axi_rvalid(m_rvalid),
+        .s_axi_rready(m_rready),
+        .s_axi_rid(m_rid),
+        .s_axi_rdata(m_rdata),
+        .s_axi_rresp(m_rresp),
+        .s_axi_rlast(m_rlast),
+        .m_axi_awvalid(d_awvalid),
+        .m_axi_awready(d_awready),
+        .m_axi_awid(d_awid[DMA_ID-1:0]),
+        .m_axi_awaddr(t_awaddr),
+        .m_axi_awlen(t_awlen),
+        .m_axi_awsize(),
+        .m_axi_awburst(),
+        .m_axi_wvalid(t_wvalid),
+        .m_axi_wready(t_wready),
+        .m_axi_wdata(t_wdata),
+        .m_axi_wstrb(t_wstrb),
+        .m_axi_wlast(t_wlast),
+        .m_axi_bvalid(d_bvalid),
+        .m_axi_bready(d_bready),
+        .m_axi_bid(dma_bid[DMA_ID-1:0]),
+        .m_axi_bresp(dma_bresp),
+        .m_axi_arvalid(d_arvalid),
+        .m_axi_arready(d_arready),
+        .m_axi_arid(d_arid),
+        .m_axi_araddr(t_araddr),
+        .m_axi_arlen(t_arlen),
+        .m_axi_arsize(),
+        .m_axi_arburst(),
+        .m_axi_rvalid(t_rvalid),
+        .m_axi_rready(t_rready),
+        .m_axi_rid(t_rid),
+        .m_axi_rdata(t_rdata),
+        .m_axi_rresp(t_rresp),
+        .m_axi_rlast(t_rlast),
+        .events(),
+        .counts(iommu_counts)
+    );
+
     soc_narrow #(
         .WIDTH(DATA_WIDTH),
-        .ID(DMA_ID)
+        .ID(DMA_READ_ID)
     ) narrow (
         .clk(clk),
         .rst(rst),
-        .awlen(m_awlen),
-        .awaddr(m_awaddr),
-        .arlen(m_arlen),
-        .araddr(m_araddr),
-        .wvalid(m_wvalid),
-        .wready(m_wready),
-        .wdata(m_wdata),
-        .wstrb(m_wstrb),
-        .wlast(m_wlast),
-        .rvalid(m_rvalid),
-        .rready(m_rready),
-        .rid(m_rid),
-        .rdata(m_rdata),
-        .rresp(m_rresp),
-        .rlast(m_rlast),
+        .awlen(t_awlen),
+        .awaddr(t_awaddr),
+        .arlen(t_arlen),
+        .araddr(t_araddr),
+        .wvalid(t_wvalid),
+        .wready(t_wready),
+        .wdata(t_wdata),
+        .wstrb(t_wstrb),
+        .wlast(t_wlast),
+        .rvalid(t_rvalid),
+        .rready(t_rready),
+        .rid(t_rid),
+        .rdata(t_rdata),
+        .rresp(t_rresp),
+        .rlast(t_rlast),
         .to_awaddr(d_awaddr),
         .to_awlen(d_awlen),
         .to_araddr(d_araddr),
@@ -443,7 +545,7 @@ module rocket_soc #(
         .to_wlast(d_wlast),
         .to_rvalid(d_rvalid),
         .to_rready(d_rready),
-        .to_rid(dma_rid[DMA_ID-1:0]),
+        .to_rid(dma_rid[DMA_READ_ID-1:0]),
         .to_rdata(dma_rdata),
         .to_rresp(dma_rresp),
         .to_rlast(dma_rlast)
@@ -486,29 +588,29 @@ module rocket_soc #(
         .s_axi_rdata(complex_rdata),
         .s_axi_rresp(complex_rresp),
         .s_axi_rlast(complex_rlast),
-        .m_axi_awvalid(d_awvalid),
-        .m_axi_awready(d_awready),
-        .m_axi_awid(d_awid),
+        .m_axi_awvalid(m_awvalid),
+        .m_axi_awready(m_awready),
+        .m_axi_awid(m_awid),
         .m_axi_awaddr(m_awaddr),
         .m_axi_awlen(m_awlen),
-        .m_axi_awsize(),
-        .m_axi_awburst(),
+        .m_axi_awsize(m_awsize),
+        .m_axi_awburst(m_awburst),
         .m_axi_wvalid(m_wvalid),
         .m_axi_wready(m_wready),
         .m_axi_wdata(m_wdata),
         .m_axi_wstrb(m_wstrb),
         .m_axi_wlast(m_wlast),
-        .m_axi_bvalid(d_bvalid),
-        .m_axi_bready(d_bready),
-        .m_axi_bid(dma_bid[DMA_ID-1:0]),
-        .m_axi_bresp(dma_bresp),
-        .m_axi_arvalid(d_arvalid),
-        .m_axi_arready(d_arready),
-        .m_axi_arid(d_arid),
+        .m_axi_bvalid(m_bvalid),
+        .m_axi_bready(m_bready),
+        .m_axi_bid(m_bid),
+        .m_axi_bresp(m_bresp),
+        .m_axi_arvalid(m_arvalid),
+        .m_axi_arready(m_arready),
+        .m_axi_arid(m_arid),
         .m_axi_araddr(m_araddr),
         .m_axi_arlen(m_arlen),
-        .m_axi_arsize(),
-        .m_axi_arburst(),
+        .m_axi_arsize(m_arsize),
+        .m_axi_arburst(m_arburst),
         .m_axi_rvalid(m_rvalid),
         .m_axi_rready(m_rready),
         .m_axi_rid(m_rid),

@@ -22,10 +22,8 @@ FLAGS = [
     "-O1", "-Wall", "-Wextra", "-march=rv64imac_zicsr_zifencei", "-mabi=lp64", "-mcmodel=medany", "-mno-relax", "-fno-pie", "-no-pie", "-ffreestanding", "-fno-stack-protector",
     "-nostdlib", "-static", "-Wl,--build-id=none,--no-warn-rwx-segments",
 ]
-# The compiler's optimization. -O2 pays off only in a boot of Linux.
-OPTIMIZATION = {"plain": "-O1", "tree": "-O2", "nic": "-O1"}
-# Parameters of soc_test.
-BUILDS = {"plain": {"KIND": 0}, "tree": {"KIND": 1}, "nic": {"KIND": 2}}
+# Parameters of soc_test, and the compiler's optimization: -O2 pays off only in a boot of Linux.
+BUILDS = {"plain": ({"KIND": 0}, "-O1"), "tree": ({"KIND": 1}, "-O2"), "nic": ({"KIND": 2}, "-O1"), "nic-tilelink": ({"KIND": 3}, "-O1")}
 
 
 class Missing(Exception):
@@ -67,9 +65,9 @@ def need(*tools):
 def model(name):
     """The simulator of a build; it is built if a source is newer."""
     need("verilator", "g++")
-    parameters = [f"{key}={value}" for key, value in BUILDS[name].items()]
-    environment = {"CXXFLAGS": OPTIMIZATION[name], **os.environ}
-    subprocess.run([HERE / "build.sh", rocket(), name, *parameters], check=True, env=environment)
+    parameters, optimization = BUILDS[name]
+    command = [HERE / "build.sh", rocket(), name, *(f"{key}={value}" for key, value in parameters.items())]
+    subprocess.run(command, check=True, env={"CXXFLAGS": optimization, **os.environ})
     return BUILD / name / "soc"
 
 

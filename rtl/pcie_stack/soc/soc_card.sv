@@ -86,6 +86,8 @@ module soc_card #(
     pcie_endpoint_stack #(
         .DATA_WIDTH(DATA_WIDTH),
         .MAX_PAYLOAD(256),
+        .READ_SLOTS(16),
+        .TX_TLPS(32),
         .BAR0_SIZE(64'h1000),
         .MSIX_BAR(-1),
         .DEVICE_ID(16'h4e49),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // The link between two ports. Part n of each vector belongs to end n. With PHYSICAL = 0 the frames of one end are those of the other. With PHYSICAL = 1
-// a logical physical layer at each end and the timing model carry them, `latency` cycles each way, one symbol per lane and cycle. `width` selects 4, 8 or 16 lanes.
+// a logical physical layer at each end and the timing model carry them, `latency` cycles each way, one symbol per lane and cycle. There are 1, 2, 4, 8 or 16 lanes,
+// the power of two of `width`. A physical layer takes 4 symbols in a cycle or more, so x1 and x2 have it at a clock that is divided by 4 and by 2.
 // verilator lint_off PINCONNECTEMPTY
 module soc_link #(
     parameter int DATA_WIDTH = 128,
@@ -11,7 +12,7 @@ module soc_link #(
     input logic rst,
     input logic enable,
     // verilator lint_off UNUSEDSIGNAL
-    input logic [1:0] width,
+    input logic [2:0] width,
     input logic [10:0] latency,
     input logic [1:0] retrain_request,
     // verilator lint_on UNUSEDSIGNAL
@@ -49,9 +50,9 @@ module soc_link #(
         assign rx_end = {tx_end[0+:LANE], tx_end[LANE+:LANE]};
         assign rx_data = {tx_data[0+:DATA_WIDTH], tx_data[DATA_WIDTH+:DATA_WIDTH]};
     end else begin : lines
-        logic [5:0] link_up_of, recovery_of, tx_ready_of, rx_valid_of, rx_sop_of, rx_eop_of, rx_dllp_of, rx_nullify_of, rx_error_of;
-        logic [6*LANE-1:0] rx_end_of;
-        logic [6*DATA_WIDTH-1:0] rx_data_of;
+        logic [9:0] link_up_of, recovery_of, tx_ready_of, rx_valid_of, rx_sop_of, rx_eop_of, rx_dllp_of, rx_nullify_of, rx_error_of;
+        logic [10*LANE-1:0] rx_end_of;
+        logic [10*DATA_WIDTH-1:0] rx_data_of;
         assign link_up = link_up_of[2*width+:2];
         assign recovery = recovery_of[2*width+:2];
         assign tx_ready = tx_ready_of[2*width+:2];
@@ -63,39 +64,58 @@ module soc_link #(
         assign rx_error = rx_error_of[2*width+:2];
         assign rx_end = rx_end_of[2*LANE*width+:2*LANE];
         assign rx_data = rx_data_of[2*DATA_WIDTH*width+:2*DATA_WIDTH];
-        for (genvar w = 0; w < 3; w++) begin : widths
-            localparam int LINK = 4 << w;
+        for (genvar w = 0; w < 5; w++) begin : widths
+            localparam int LANES = 1 << w;
+            localparam int SYMBOLS = LANES < 4 ? 4 / LANES : 1;
+            localparam int LINK = LANES * SYMBOLS;
+            // `tick` is set in the cycle before an edge of the divided clock: then the port and the physical layer see the same frame signals.
+            logic tick, clock;
+            if (SYMBOLS == 1) begin : whole
+                assign tick = 1'b1;
+                assign clock = clk;
+            end else begin : divided
+                logic [$clog2(SYMBOLS)-1:0] phase = '0;
+                logic gate;
+                always_ff @(posedge clk) phase <= phase + 1'b1;
+                assign tick = phase == '1;
+                always_latch if (!clk) gate = tick;
+                assign clock = clk && gate;
+            end
+            logic [1:0] ready, valid, error;
+            assign tx_ready_of[2*w+:2] = ready & {2{tick}};
+            assign rx_valid_of[2*w+:2] = valid & {2{tick}};
+            assign rx_error_of[2*w+:2] = error & {2{tick}};
             logic [1:0] sent_valid, sent_start, got_valid, got_start;
             logic [LINK-1:0] sent_control[0:1], got_control[0:1];
             logic [8*LINK-1:0] sent_data[0:1], got_data[0:1];
-            logic [LINK-1:0] got_bad[0:1];
+            logic [LANES-1:0] got_bad[0:1];
             for (genvar n = 0; n < 2; n++) begin : ends
                 pcie_phy #(
                     .DATA_WIDTH(DATA_WIDTH),
-                    .LANES(LINK),
-                    .SYMBOLS(1),
+                    .LANES(LANES),
+                    .SYMBOLS(SYMBOLS),
                     .GENERATION(3)
                 ) phy (
-                    .clk(clk),
+                    .clk(clock),
                     .rst(rst),
-                    .enable(enable && width == 2'(w)),
-                    .retrain_request(retrain_request[n] && width == 2'(w)),
+                    .enable(enable && width == 3'(w)),
+                    .retrain_request(retrain_request[n] && width == 3'(w)),
                     .phy_link_up(link_up_of[2*w+n]),
                     .phy_recovery(recovery_of[2*w+n]),
-                    .phy_tx_valid(tx_valid[n] && width == 2'(w)),
+                    .phy_tx_valid(tx_valid[n] && width == 3'(w)),
                     .phy_tx_sop(tx_sop[n]),
                     .phy_tx_eop(tx_eop[n]),
                     .phy_tx_dllp(tx_dllp[n]),
                     .phy_tx_nullify(tx_nullify[n]),
                     .phy_tx_end(tx_end[LANE*n+:LANE]),
                     .phy_tx_data(tx_data[DATA_WIDTH*n+:DATA_WIDTH]),
-                    .phy_tx_ready(tx_ready_of[2*w+n]),
-                    .phy_rx_valid(rx_valid_of[2*w+n]),
+                    .phy_tx_ready(ready[n]),
+                    .phy_rx_valid(valid[n]),
                     .phy_rx_sop(rx_sop_of[2*w+n]),
                     .phy_rx_eop(rx_eop_of[2*w+n]),
                     .phy_rx_dllp(rx_dllp_of[2*w+n]),
                     .phy_rx_nullify(rx_nullify_of[2*w+n]),
-                    .phy_rx_error(rx_error_of[2*w+n]),
+                    .phy_rx_error(error[n]),
                     .phy_rx_end(rx_end_of[LANE*(2*w+n)+:LANE]),
                     .phy_rx_data(rx_data_of[DATA_WIDTH*(2*w+n)+:DATA_WIDTH]),
                     .link_tx_valid(sent_valid[n]),
@@ -112,13 +132,13 @@ module soc_link #(
                     .phy_counts()
                 );
                 pcie_timing_model #(
-                    .LANES(LINK),
-                    .SYMBOLS(1),
+                    .LANES(LANES),
+                    .SYMBOLS(SYMBOLS),
                     .DEPTH(2048)
                 ) line (
-                    .clk(clk),
+                    .clk(clock),
                     .rst(rst),
-                    .latency(latency),
+                    .latency(latency / 11'(SYMBOLS)),
                     .error_rate(32'd0),
                     .drop_rate(32'd0),
                     .mark_errors(1'b0),

@@ -8,12 +8,15 @@
 // - 0x10 R, 32 bits: takes a send completion
 // - 0x14 R, 32 bits: takes a receive completion and returns its bytes; 0 if there is none
 // - 0x18 R: number of send completions in bits 31:0, of receive completions in 63:32
+// - 0x20 R: takes all send completions and returns their number
+// - 0x28 R: takes up to four receive completions and returns their bytes in 16 bits each, the oldest in bits 15:0
 // - 0x40, 0x48, 0x50 R: cycles with reads in flight, with writes in flight, and with either
+// - 0x58 W: reads, and writes, of 64 bytes in flight, up to OUTSTANDING, which is the value after reset
 //
-// A request that finds its queue full is dropped.
+// A request that finds its queue full, or whose frame is empty, is dropped. The reads of the next frame begin before those of the last one have ended.
 module soc_nic #(
     parameter int WORDS = 512,       // of 64 bits in the frame buffer; a power of two
-    parameter int OUTSTANDING = 16,  // reads, and writes, of 64 bytes in flight
+    parameter int OUTSTANDING = 16,  // most reads, and writes, of 64 bytes in flight
     localparam int AT = $clog2(WORDS)
 ) (
     input logic clk,
@@ -66,12 +69,17 @@ module soc_nic #(
     function automatic logic [15:0] after(input logic [15:0] bytes);
         after = bytes > 16'd64 ? bytes - 16'd64 : 16'd0;
     endfunction
+    // Bursts of a frame.
+    function automatic logic [10:0] bursts(input logic [15:0] bytes);
+        bursts = 11'((17'(bytes) + 17'd63) >> 6);
+    endfunction
 
     // ---- registers ----
     logic [63:0] send_queue[0:15];
     logic [47:0] receive_queue[0:15];
     logic [15:0] frame_queue[0:15], completion_queue[0:15];
-    logic [4:0] send_in, send_out, receive_in, receive_out, frame_in, frame_out, completion_in, completion_out, sent;
+    logic [4:0] send_in, send_out, receive_in, receive_out, frame_in, frame_whole, frame_out, completion_in, completion_out, sent;
+    logic [FLIGHT-1:0] limit;
     logic [63:0] sending_cycles, receiving_cycles, either_cycles;
     logic write, read, send_done, receive_done, take_frame, whole;
     logic [11:0] r_at;
@@ -81,15 +89,24 @@ module soc_nic #(
     assign whole = &wstrb;
     assign arready = !rvalid;
     assign read = rvalid && rready;
-    logic [4:0] completions;
-    logic taken_sent, taken_received, narrow;
+    logic [4:0] completions, taken_sent, taken_received;
+    logic narrow;
+    logic [63:0] oldest;
     assign completions = completion_in - completion_out;
-    assign taken_sent = read && r_at == 12'h010 && narrow && sent != '0;
-    assign taken_received = read && r_at == 12'h014 && narrow && completions != '0;
+    always_comb begin
+        {taken_sent, taken_received} = '0;
+        if (read && r_at == 12'h010 && narrow) taken_sent = 5'(sent != '0);
+        if (read && r_at == 12'h014 && narrow) taken_received = 5'(completions != '0);
+        if (read && r_at == 12'h020) taken_sent = sent;
+        if (read && r_at == 12'h028) taken_received = completions > 5'd4 ? 5'd4 : completions;
+        for (int n = 0; n < 4; n++) oldest[16*n+:16] = completions > 5'(n) ? completion_queue[completion_out[3:0]+4'(n)] : 16'd0;
+    end
     always_comb begin
         unique case (r_at[11:3])
-            9'h02: rdata = {16'd0, completions != '0 ? completion_queue[completion_out[3:0]] : 16'd0, 31'd0, sent != '0};
+            9'h02: rdata = {16'd0, oldest[15:0], 31'd0, sent != '0};
             9'h03: rdata = {27'd0, completions, 27'd0, sent};
+            9'h04: rdata = 64'(sent);
+            9'h05: rdata = oldest;
             9'h08: rdata = sending_cycles;
             9'h09: rdata = receiving_cycles;
             9'h0a: rdata = either_cycles;
@@ -100,7 +117,7 @@ module soc_nic #(
         if (write) begin
             bvalid <= 1'b1;
             bid <= awid;
-            if (awaddr == 12'h000 && whole && send_in - send_out != 5'd16) begin
+            if (awaddr == 12'h000 && whole && wdata[63:48] != '0 && send_in - send_out != 5'd16) begin
                 send_queue[send_in[3:0]] <= wdata;
                 send_in <= send_in + 1'b1;
             end
@@ -108,6 +125,7 @@ module soc_nic #(
                 receive_queue[receive_in[3:0]] <= wdata[47:0];
                 receive_in <= receive_in + 1'b1;
             end
+            if (awaddr == 12'h058 && whole && wdata != '0 && wdata <= 64'(OUTSTANDING)) limit <= wdata[FLIGHT-1:0];
         end
         if (bvalid && bready) bvalid <= 1'b0;
         if (read) rvalid <= 1'b0;
@@ -117,11 +135,12 @@ module soc_nic #(
             narrow <= arsize == 3'd2;
             rid <= arid;
         end
-        sent <= sent + 5'(send_done) - 5'(taken_sent);
-        if (taken_received) completion_out <= completion_out + 1'b1;
+        sent <= sent + 5'(send_done) - taken_sent;
+        completion_out <= completion_out + taken_received;
         if (rst) begin
             bvalid <= 1'b0;
             rvalid <= 1'b0;
+            limit <= FLIGHT'(OUTSTANDING);
             {send_in, receive_in, completion_out, sent} <= '0;
         end
     end
@@ -129,43 +148,40 @@ module soc_nic #(
     // ---- send path: memory to buffer; a frame goes to the receive path when it is whole ----
     logic [63:0] buffer[0:WORDS-1];
     logic [AT:0] filled, drained, reserved;
-    logic sending;
     logic [47:0] s_address;
-    logic [15:0] s_left, s_bytes;
+    logic [15:0] s_left;
+    logic [10:0] ended;  // bursts of the oldest frame that is not whole
     logic [FLIGHT-1:0] reads;
-    logic s_issue;
-    assign m_arvalid = sending && s_left != '0 && reads != FLIGHT'(OUTSTANDING) && (AT + 1)'(reserved - drained) <= (AT + 1)'(WORDS - 8);
+    logic s_take, s_issue, s_end;
+    // Software takes send completions: at most 15 wait when a frame begins.
+    assign s_take = s_left == '0 && send_in != send_out && frame_in - frame_out != 5'd16 && !sent[4];
+    assign m_arvalid = s_left != '0 && reads < limit && (AT + 1)'(reserved - drained) <= (AT + 1)'(WORDS - 8);
     assign m_araddr = 64'(s_address);
     assign m_arlen = burst(s_left);
     assign s_issue = m_arvalid && m_arready;
-    assign send_done = sending && s_left == '0 && reads == '0;
+    assign s_end = m_rvalid && m_rlast;
+    assign send_done = s_end && ended + 1'b1 == bursts(frame_queue[frame_whole[3:0]]);
     always_ff @(posedge clk) begin
-        if (!sending && send_in != send_out && frame_in - frame_out != 5'd16) begin
-            sending <= 1'b1;
+        if (s_take) begin
             s_address <= send_queue[send_out[3:0]][47:0];
             s_left <= send_queue[send_out[3:0]][63:48];
-            s_bytes <= send_queue[send_out[3:0]][63:48];
             send_out <= send_out + 1'b1;
+            frame_queue[frame_in[3:0]] <= send_queue[send_out[3:0]][63:48];
+            frame_in <= frame_in + 1'b1;
         end
         if (s_issue) begin
             s_address <= s_address + 48'd64;
             s_left <= after(s_left);
             reserved <= reserved + (AT + 1)'(m_arlen) + 1'b1;
         end
-        reads <= reads + FLIGHT'(s_issue) - FLIGHT'(m_rvalid && m_rlast);
+        reads <= reads + FLIGHT'(s_issue) - FLIGHT'(s_end);
         if (m_rvalid) begin
             buffer[filled[AT-1:0]] <= m_rdata;
             filled <= filled + 1'b1;
         end
-        if (send_done) begin
-            sending <= 1'b0;
-            frame_queue[frame_in[3:0]] <= s_bytes;
-            frame_in <= frame_in + 1'b1;
-        end
-        if (rst) begin
-            sending <= 1'b0;
-            {send_out, frame_in, filled, reserved, reads} <= '0;
-        end
+        if (s_end) ended <= send_done ? '0 : ended + 1'b1;
+        if (send_done) frame_whole <= frame_whole + 1'b1;
+        if (rst) {send_out, frame_in, frame_whole, s_left, ended, filled, reserved, reads} <= '0;
     end
 
     // ---- receive path: buffer to memory ----
@@ -176,8 +192,8 @@ module soc_nic #(
     logic [FLIGHT-1:0] writes;
     logic [7:0] beats;
     assign beats = burst(r_left);
-    assign take_frame = !receiving && frame_in != frame_out && receive_in != receive_out;
-    assign m_awvalid = receiving && r_left != '0 && !addressed && writes != FLIGHT'(OUTSTANDING);
+    assign take_frame = !receiving && frame_whole != frame_out && receive_in != receive_out && !completions[4];
+    assign m_awvalid = receiving && r_left != '0 && !addressed && writes < limit;
     assign m_awaddr = 64'(r_address);
     assign m_awlen = beats;
     assign m_wvalid = addressed;

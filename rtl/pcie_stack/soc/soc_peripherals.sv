@@ -4,6 +4,8 @@
 // - 0x0000: code that jumps to RAM
 // - 0x1000: a UART with the registers of an 8250, which only sends
 // - 0x2000: the register that ends the simulation
+// - 0x4000: registers of the IOMMU. 0x4000 RW: address of the first page table, and in bit 0 its enable; a write of 8 bytes also forgets all translations.
+//   0x4008 R: counts, 16 bits each: walks, no translation, no permission, error in a table. 0x4010 R: address of the latest fault. 0x4018 R: count of translations
 module soc_peripherals (
     input logic clk,
     input logic rst,
@@ -37,9 +39,14 @@ module soc_peripherals (
     output logic uart_valid,         // a pulse: the byte that software sends
     output logic [7:0] uart_data,
     output logic finish_valid,       // a pulse: software ends the simulation with this value
-    output logic [31:0] finish_value
+    output logic [31:0] finish_value,
+    output logic iommu_enable,
+    output logic [43:0] iommu_root,
+    output logic iommu_flush,
+    input logic [79:0] iommu_counts,
+    input logic [63:0] iommu_fault
 );
-    localparam logic [3:0] UART = 4'd1, FINISH = 4'd2;
+    localparam logic [3:0] UART = 4'd1, FINISH = 4'd2, IOMMU = 4'd4;
     // li t0, 1; slli t0, t0, 31; jr t0: a0 and a1 stay.
     localparam logic [63:0] JUMP_0 = {32'h01f2_9293, 32'h0010_0293}, JUMP_1 = {32'h0000_0013, 32'h0002_8067};
 
@@ -112,11 +119,25 @@ module soc_peripherals (
     assign finish_valid = write && first && awaddr[15:12] == FINISH;
     assign finish_value = wdata[31:0];
 
+    // ---- IOMMU ----
+    always_ff @(posedge clk) begin
+        iommu_flush <= write && first && awaddr[15:3] == {IOMMU, 9'd0} && &wstrb;
+        if (write && first && awaddr[15:3] == {IOMMU, 9'd0} && &wstrb) {iommu_root, iommu_enable} <= {wdata[55:12], wdata[0]};
+        if (rst) {iommu_root, iommu_enable, iommu_flush} <= '0;
+    end
+
     always_comb begin
         rdata = '0;
         if (r_at[15:12] == 4'd0) rdata = r_at[11:3] == '0 ? JUMP_0 : JUMP_1;
         // Line status: transmitter empty. Modem status: clear to send, data set ready, carrier.
         if (r_at[15:12] == UART)
             rdata = {scratch, 8'hb0, 8'h60, modem_control, line_control, identification, divisor ? divisor_high : enable, divisor ? divisor_low : 8'd0};
+        if (r_at[15:12] == IOMMU)
+            unique case (r_at[4:3])
+                2'd0: rdata = {8'd0, iommu_root, 11'd0, iommu_enable};
+                2'd1: rdata = iommu_counts[79:16];
+                2'd2: rdata = iommu_fault;
+                default: rdata = 64'(iommu_counts[15:0]);
+            endcase
     end
 endmodule

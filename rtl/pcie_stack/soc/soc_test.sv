@@ -3,7 +3,8 @@
 //
 // - KIND 0: a device whose function is a program.
 // - KIND 1: the RTL switch with two downstream ports: that device, and the RTL endpoint with a NIC.
-// - KIND 2: the endpoint with the NIC, below physical layers and lines of 4, 8 and 16 lanes. Another NIC is on the core's bus.
+// - KIND 2: the endpoint with the NIC, below physical layers and lines of 1 to 16 lanes. Another NIC is on the core's bus.
+// - KIND 3: the same with TileLink ports of NIC and endpoint.
 // verilator lint_off PINCONNECTEMPTY
 module soc_test #(
     parameter int DATA_WIDTH = 128,
@@ -13,9 +14,9 @@ module soc_test #(
 ) (
     input logic clk,
     input logic rst,
-    input logic nic_near,             // KIND 2: the NIC on the core's bus has the DMA port
-    input logic [1:0] width,      // KIND 2: 4, 8 or 16 lanes
-    input logic [10:0] latency,   // KIND 2: cycles of the line, each way
+    input logic nic_near,             // KIND 2 and 3: the NIC on the core's bus has the DMA port
+    input logic [2:0] width,      // KIND 2 and 3: 1, 2, 4, 8 or 16 lanes, the power of two
+    input logic [10:0] latency,   // KIND 2 and 3: cycles of the line, each way
     input logic tx_valid,
     input logic tx_sop,
     input logic tx_eop,
@@ -44,7 +45,7 @@ module soc_test #(
     rocket_soc #(
         .DATA_WIDTH(DATA_WIDTH),
         .RAM_WORDS(RAM_WORDS),
-        .NIC(KIND == 2 ? 1 : 0)
+        .NIC(KIND > 1 ? KIND - 1 : 0)
     ) soc (
         .clk(clk),
         .rst(rst),
@@ -80,7 +81,7 @@ module soc_test #(
         localparam int A = n == 0 ? 0 : n + 1, B = n == 0 ? 1 : n + 3;
         soc_link #(
             .DATA_WIDTH(DATA_WIDTH),
-            .PHYSICAL(KIND == 2 ? 1 : 0)
+            .PHYSICAL(KIND > 1 ? 1 : 0)
         ) link (
             .clk(clk),
             .rst(rst),
@@ -158,7 +159,7 @@ module soc_test #(
         );
     end
 
-    if (KIND == 2) begin : no_device
+    if (KIND > 1) begin : no_device
         assign {tx_ready, rx_valid, rx_sop, rx_eop, rx_end, rx_data, device_reset} = '0;
     end else begin : devices
         // The device forgets its state when its link goes down.
@@ -203,8 +204,35 @@ module soc_test #(
         );
     end
 
-    if (KIND != 0) begin : cards
+    if (KIND == 1 || KIND == 2) begin : cards
         soc_card #(
+            .DATA_WIDTH(DATA_WIDTH)
+        ) card (
+            .clk(clk),
+            .rst(rst),
+            .phy_link_up(link_up[P]),
+            .phy_recovery(recovery[P]),
+            .retrain_request(retrain[P]),
+            .phy_tx_valid(t_valid[P]),
+            .phy_tx_sop(t_sop[P]),
+            .phy_tx_eop(t_eop[P]),
+            .phy_tx_dllp(t_dllp[P]),
+            .phy_tx_nullify(t_nullify[P]),
+            .phy_tx_end(t_end[LANE*P+:LANE]),
+            .phy_tx_data(t_data[DATA_WIDTH*P+:DATA_WIDTH]),
+            .phy_tx_ready(t_ready[P]),
+            .phy_rx_valid(r_valid[P]),
+            .phy_rx_sop(r_sop[P]),
+            .phy_rx_eop(r_eop[P]),
+            .phy_rx_dllp(r_dllp[P]),
+            .phy_rx_nullify(r_nullify[P]),
+            .phy_rx_error(r_error[P]),
+            .phy_rx_end(r_end[LANE*P+:LANE]),
+            .phy_rx_data(r_data[DATA_WIDTH*P+:DATA_WIDTH])
+        );
+    end
+    if (KIND == 3) begin : tilelink_cards
+        soc_card_tilelink #(
             .DATA_WIDTH(DATA_WIDTH)
         ) card (
             .clk(clk),

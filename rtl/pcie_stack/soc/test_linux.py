@@ -7,17 +7,18 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 import linux
+import lspci
 import soc
 
-SNAPSHOT = linux.HERE / "linux_lspci.txt"
+SNAPSHOT = HERE / "linux_lspci.txt"
 
 
 @pytest.fixture(scope="module")
 def console():
     try:
-        linux.kernel()
         result = linux.boot("tree")
     except soc.Missing as missing:
         pytest.skip(str(missing))
@@ -33,5 +34,5 @@ def test_driver_of_endpoint_test_moves_data_and_takes_msis(console):
     assert taken and int(taken[1]) == 16
 
 
-def test_configuration_space_is_that_of_the_snapshot(console):
-    assert linux.decoded() == SNAPSHOT.read_text()
+def test_configuration_space_is_that_of_the_snapshot(console, tmp_path):
+    lspci.check_decoded(linux.configuration_spaces(console), SNAPSHOT, tmp_path)

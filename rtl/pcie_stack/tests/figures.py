@@ -3,11 +3,11 @@
 
 The latency of the line is chosen as the study chose its own: a read of one double-word over x8 takes 1 us. All else follows from the RTL."""
 
-import csv
 import fractions
 import subprocess
 import sys
 
+import figure_csv
 from dut_pair import BUILDS, program
 
 LATENCY_BYTES = [1, 4, 8, 16, 32, 64, 128, 256, 384, 512]
@@ -73,13 +73,7 @@ def figure_7():
 def write(number):
     """Writes build/figures/figureN.csv and returns its path and rows."""
     rows = list({6: figure_6, 7: figure_7}[number]())
-    path = program(WIDTHS[8]).parents[2] / "figures" / f"figure{number}.csv"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    return path, rows
+    return figure_csv.write(f"figure{number}", rows), rows
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ def dump(target, data):
 
 
 def check_decoded(text, snapshot, tmp_path):
-    """Decodes dumps by `lspci -vv` and compares the result with a reviewed snapshot of this directory."""
+    """Decodes dumps by `lspci -vv` and compares the result with a reviewed snapshot, a path relative to this directory."""
     (tmp_path / "dump").write_text(text)
     if not shutil.which("lspci"):
         pytest.skip("lspci is not installed")
     shown = subprocess.run(["lspci", "-F", tmp_path / "dump", "-n", "-vv"], capture_output=True, text=True, check=True, env={"TZ": "UTC", "PATH": "/usr/bin:/sbin"})
     assert all("libkmod" in line for line in shown.stderr.splitlines()), shown.stderr
-    assert shown.stdout == (HERE / snapshot).read_text(), "lspci decodes another configuration; review it and keep it in " + snapshot
+    assert shown.stdout == (HERE / snapshot).read_text(), f"lspci decodes another configuration; review it and keep it in {snapshot}"

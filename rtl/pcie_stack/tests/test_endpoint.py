@@ -164,7 +164,7 @@ def test_requests_of_each_alignment_and_length(make, name, stalls):
         host.set_limits(payload, 128)
         for n, (start, count) in enumerate([(0, 1), (3, 2), (5, 3), (6, 9), (1, 62), (0, 64), (4, 100), (2, 126), (0, 128), (61, most // 2), (124, most // 4)]):
             address = 0x400 + start
-            if start % 4 + count + 3 <= payload + 3 and (start % 4 + count + 3) // 4 * 4 <= payload:
+            if (start % 4 + count + 3) // 4 * 4 <= payload:
                 data = bytes(n * 31 + k * 7 & 255 for k in range(count))
                 host.write(BASE + address, data)
                 assert host.read(BASE + address, count) == data == memory.read(bus(bench, address), count)
@@ -268,7 +268,7 @@ def test_malformed_requests_are_dropped(plain):
     settle(plain, 200)
     assert host.counter("malformed") == 8 and not plain.memory.log and not any(host.completions.values())
     assert host.config(AER + 4) == 1 << 18
-    assert host.messages == [0x33] * 1 + [0x33] * (len(host.messages) - 1) and host.messages, "ERR_FATAL, by SERR# Enable"
+    assert set(host.messages) == {0x33}, "ERR_FATAL, by SERR# Enable"
 
 
 def test_poisoned_writes_have_no_effect(plain):
@@ -318,8 +318,8 @@ def test_error_in_a_later_block_ends_the_request(plain):
     host = plain.host
     plain.memory.errors.append((bus(plain, 0x180), bus(plain, 0x184), SLVERR))
     _, parts = host.read_request(BASE + 0x80, 512)
-    assert [(part.status, part.byte_count) for part in parts] == [(SC, 512), (SC, 384), (CA, 256)][:1] + [(part.status, part.byte_count) for part in parts[1:]]
-    assert (parts[-1].status, parts[-1].byte_count) == (CA, 256) and sum(4 * part.length for part in parts if part.has_data) == 256
+    assert [(part.status, part.byte_count) for part in parts] == [(SC, 512), (SC, 384), (CA, 256)]
+    assert sum(4 * part.length for part in parts if part.has_data) == 256
     settle(plain, 200)
     assert not host.completions[parts[0].tag]
 
@@ -461,7 +461,7 @@ def test_reads_of_several_ids_are_in_flight_and_return_in_order(make, name):
     for ident in range(3):
         expected = b"".join(bytes(host.byte(RAM + 0x100 * n + k) for k in range(16)) for n in range(slots + 2) if n % 3 == ident)
         beats = bench.read_beats[ident]
-        got = b"".join(data[16 * (n // 2 * 0) + (8 * (n % 2)) % bench.cpu_bytes:][:8] for n, (data, _, _) in enumerate(beats))
+        got = b"".join(data[8 * (n % 2) % bench.cpu_bytes:][:8] for n, (data, _, _) in enumerate(beats))
         assert got == expected and {response for _, response, _ in beats} == {OKAY}
     assert host.config(EXPRESS + 8) >> 21 & 1 == 0
 
@@ -559,9 +559,8 @@ def test_unexpected_completions_are_counted(plain):
     tag = host.requests[0].tag
     plain.push("cpl", completion(SC, bytes(32), tag ^ 8, 32, requester=DEVICE))
     plain.push("cpl", completion(SC, bytes(32), tag, 32, requester=DEVICE + 8))
-    settled = host.counter("unexpected")
     plain.step(100)
-    assert host.counter("unexpected") == 2 and settled <= 2
+    assert host.counter("unexpected") == 2
     host.answer(host.requests[0])
     plain.run(lambda: len(plain.read_beats[1]) == 4)
     assert {response for _, response, _ in plain.read_beats[1]} == {OKAY}

@@ -112,8 +112,6 @@ def test_random_requests_of_host_and_peripheral(name, seed, stalls):
             tlp = Tlp(memory_write(WINDOWS[0] + at, dice.randbytes(4 * dwords), enables=enables))
             registers.update({address - WINDOWS[0] + reference.bus: byte for address, byte in tlp.enabled()})
             next_register = at + 4 * dwords if dice.random() < 0.8 else at
-            if next_register == at:
-                registers.update({address - WINDOWS[0] + reference.bus: byte for address, byte in tlp.enabled()})
             bench.push("p", tlp.raw)
         elif kind in (2, 3):
             dwords = dice.choice([1, 1, 2, dice.randrange(1, 200)])

@@ -4,9 +4,9 @@
 The AXI4 master sends what the root complex sends for DMA of devices: bursts of 512 bytes on a bus of 256 bits. Messages are 64 bytes. The memory answers
 each message after `latency` cycles, in order."""
 
-import csv
 import sys
 
+import figure_csv
 from model import RTL
 from tilelink import CLIENTS, ClientBench
 
@@ -49,11 +49,6 @@ def rows():
 
 if __name__ == "__main__":
     table = list(rows())
-    path = RTL / "build" / "figures" / "tilelink.csv"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, table[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(table)
+    path = figure_csv.write("tilelink", table)
     print(path.read_text(), end="")
     print(f"figures: {path.relative_to(RTL)}", file=sys.stderr)

@@ -12,7 +12,7 @@ enum {
     MEMORY32 = 0x40000000,
     PLIC = 0x0c000000,
 };
-enum { IRQ_UART = 1, IRQ_MSI = 2, IRQ_EVENT = 3, IRQ_INTX = 4 };
+enum { IRQ_MSI = 2 };
 
 static inline uint8_t read8(uintptr_t at) { return *(volatile uint8_t *)at; }
 static inline uint32_t read32(uintptr_t at) { return *(volatile uint32_t *)at; }

@@ -28,6 +28,7 @@ const COLUMNS: &[Column] = &[
 #[derive(Deserialize)]
 struct Row {
     attached: Attached,
+    ports: Ports,
     lanes: u8,
     delay_cycles: u32,
     frame_bytes: u32,
@@ -48,12 +49,31 @@ enum Attached {
     Pcie,
 }
 
+/// Ports of the NIC, and of the endpoint.
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Ports {
+    /// AXI4.
+    Axi,
+    /// TileLink, as in the study.
+    Tilelink,
+}
+
 impl Row {
     fn name(&self) -> String {
-        match self.attached {
+        let place = match self.attached {
             Attached::Core => "bus of the core".into(),
             Attached::Pcie => format!("PCIe-{}, x{}", self.delay_cycles, self.lanes),
+        };
+        match self.ports {
+            Ports::Axi => place,
+            Ports::Tilelink => format!("{place}, TileLink"),
         }
+    }
+
+    /// Returns whether this is a row of one place with AXI4 ports and frames of one size.
+    fn is(&self, attached: Attached, frame_bytes: u32) -> bool {
+        self.attached == attached && self.ports == Ports::Axi && self.frame_bytes == frame_bytes
     }
 
     /// Runs the simulation model with the same frames, delay and lanes.
@@ -77,9 +97,9 @@ impl Row {
     }
 }
 
-/// Rows with frames of one size over PCIe.
+/// Rows with frames of one size over PCIe, with AXI4 ports.
 fn over_pcie(rows: &[Row], frame_bytes: u32) -> impl Iterator<Item = &Row> {
-    rows.iter().filter(move |row| row.attached == Attached::Pcie && row.frame_bytes == frame_bytes)
+    rows.iter().filter(move |row| row.is(Attached::Pcie, frame_bytes))
 }
 
 fn table(title: &str, rows: &[Row], effort: &Effort) -> Result<Table, PaperError> {
@@ -91,7 +111,7 @@ fn notes(source: &str) -> Vec<String> {
     vec![
         format!("Paper: {source}. Its plots print no numbers, and it does not give the size of its frames."),
         "The NIC and the program are the same at both places. Core, bus and link have one clock. A lane carries one symbol in a cycle.".into(),
-        "The shortest delay of the line is 3 cycles. The physical layer cannot be narrower than 4 bytes in a cycle, so x1 and x2 are missing.".into(),
+        "The shortest delay of the line is 3 cycles. At x1 and x2 the physical layers have a quarter and a half of the clock. The chart and the verdict are those of AXI4 ports.".into(),
         "The simulation's CPU takes no time between its accesses, and a zero-length read confirms its writes. In the RTL the endpoint accepts writes as posted, so the receive path ends earlier. The simulated NIC has 16 reads in flight, the endpoint 8.".into(),
     ]
 }
@@ -120,7 +140,7 @@ pub(in crate::paper) fn delays(effort: &Effort) -> Result<Report, PaperError> {
     let paper = figures::chipyard()?.nic;
     let measured: Vec<Row> = rows("figure9")?;
     let shapes = [1500, 64].map(|bytes| {
-        let close = measured.iter().filter(|row| row.attached == Attached::Core && row.frame_bytes == bytes);
+        let close = measured.iter().filter(|row| row.is(Attached::Core, bytes));
         let mut falling: Vec<f64> = over_pcie(&measured, bytes).map(|row| row.frame_cycles).collect();
         falling.reverse();
         falling.extend(close.map(|row| row.frame_cycles));

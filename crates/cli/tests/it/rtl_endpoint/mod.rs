@@ -2,13 +2,16 @@
 //! The endpoint of `rtl/pcie_stack` under Verilator in a slot: the simulated host and a stock kernel find it, and its peripheral copies host
 //! memory.
 
-use crate::common::{masked_irqs, riser_ok};
+use crate::common::{masked_irqs, riser, riser_ok};
 use crate::guest::rig::Guest;
 use std::path::Path;
 
 /// Configuration of the endpoint as the kernel has left it. Reviewed by hand: the link is up at 8 GT/s and x8, payloads are 256 B, BARs 0 and 5
 /// have addresses, and no error status is set.
 const LSPCI: &str = include_str!("lspci.txt");
+
+/// Cycles of 4 ns that ENDPOINT.md states for a read of a register in this lab: endpoint, peripheral with its bus, layers of one end.
+const STATED_CYCLES: u64 = 12 + 2 + 19;
 
 /// The lab of the example.
 fn lab() -> String {
@@ -27,6 +30,31 @@ fn host_finds_rtl_endpoint_and_its_peripheral_copies_memory() {
     build();
     let out = riser_ok(&["run", &lab(), "--allow-native"]);
     assert!(out.contains("copier (rtl-endpoint)"), "{out}");
+}
+
+/// Shortest time of the host's reads of 4 bytes in a lab, in ps.
+fn register_read_ps(args: &[&str]) -> u64 {
+    let outcome = riser(&[&["run"][..], args, &["--transactions-json", "-"]].concat());
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let transactions =
+        outcome.stdout.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let reads = transactions.filter(|one| one["kind"] == "host_read" && one["bytes"] == 4);
+    reads.filter_map(|one| one["latency_ps"].as_u64()).min().expect("the host reads a register")
+}
+
+#[test]
+#[ignore = "of .ci/long stack"]
+fn register_read_takes_time_of_simulation_and_stated_cycles() {
+    build();
+    let simulated = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/nic/kernel.toml");
+    // The simulated device answers in no time, over the same link.
+    let model = register_read_ps(&[simulated.to_str().unwrap(), "--set", "slot.nic.packet-nic.frames=80"]);
+    let rtl = register_read_ps(&[&lab(), "--allow-native"]);
+    let expected = model + 4000 * STATED_CYCLES;
+    assert!(
+        rtl.abs_diff(expected) * 10 < expected,
+        "{rtl} ps, not {expected}: {model} of the simulation, and the cycles"
+    );
 }
 
 #[test]

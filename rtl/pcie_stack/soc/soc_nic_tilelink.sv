@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// The NIC with TileLink ports, as in the Chipyard study: a manager of TL-UL for its registers, and a client of TL-UH for its frames. The bridges of the stack convert
+// soc_nic's AXI4.
+// verilator lint_off PINCONNECTEMPTY
+module soc_nic_tilelink #(
+    parameter int BUS_SOURCE = 2,        // bits of a source at the registers
+    parameter int OUTSTANDING = 16,      // reads, and writes, of 64 bytes in flight: a power of two
+    localparam int DMA_SOURCE = $clog2(OUTSTANDING) + 1
+) (
+    input logic clk,
+    input logic rst,
+    input logic bus_a_valid,
+    output logic bus_a_ready,
+    input logic [2:0] bus_a_opcode,
+    input logic [2:0] bus_a_param,
+    input logic [3:0] bus_a_size,
+    input logic [BUS_SOURCE-1:0] bus_a_source,
+    input logic [63:0] bus_a_address,
+    input logic [7:0] bus_a_mask,
+    input logic [63:0] bus_a_data,
+    input logic bus_a_corrupt,
+    output logic bus_d_valid,
+    input logic bus_d_ready,
+    output logic [2:0] bus_d_opcode,
+    output logic [1:0] bus_d_param,
+    output logic [3:0] bus_d_size,
+    output logic [BUS_SOURCE-1:0] bus_d_source,
+    output logic bus_d_sink,
+    output logic bus_d_denied,
+    output logic [63:0] bus_d_data,
+    output logic bus_d_corrupt,
+    output logic dma_a_valid,
+    input logic dma_a_ready,
+    output logic [2:0] dma_a_opcode,
+    output logic [2:0] dma_a_param,
+    output logic [3:0] dma_a_size,
+    output logic [DMA_SOURCE-1:0] dma_a_source,
+    output logic [63:0] dma_a_address,
+    output logic [7:0] dma_a_mask,
+    output logic [63:0] dma_a_data,
+    output logic dma_a_corrupt,
+    input logic dma_d_valid,
+    output logic dma_d_ready,
+    input logic [2:0] dma_d_opcode,
+    input logic [1:0] dma_d_param,
+    input logic [3:0] dma_d_size,
+    input logic [DMA_SOURCE-1:0] dma_d_source,
+    input logic dma_d_sink,
+    input logic dma_d_denied,
+    input logic [63:0] dma_d_data,
+    input logic dma_d_corrupt
+);
+    logic awvalid, awready, wvalid, wready, bvalid, bready, arvalid, arready, rvalid, rready;
+    logic [0:0] awid, bid, arid, rid;
+    // verilator lint_off UNUSEDSIGNAL
+    logic [63:0] awaddr, araddr;
+    logic [3:0] nic_bid, nic_rid;
+    // verilator lint_on UNUSEDSIGNAL
+    logic [63:0] wdata, rdata;
+    logic [7:0] wstrb;
+    logic [2:0] arsize;
+    logic n_awvalid, n_awready, n_wvalid, n_wready, n_wlast, n_bvalid, n_arvalid, n_arready, n_rvalid, n_rlast;
+    logic [63:0] n_awaddr, n_wdata, n_araddr, n_rdata;
+    logic [7:0] n_awlen, n_wstrb, n_arlen;
+    assign bid = nic_bid[0];
+    assign rid = nic_rid[0];
+
+    // Single beats are TL-UL. The NIC answers each in the next cycle.
+    pcie_tilelink_manager #(
+        .DATA_WIDTH(64),
+        .SOURCE_BITS(BUS_SOURCE),
+        .MAX_BYTES(8),
+        .SLOTS(2),
+        .TIMEOUT(0)
+    ) registers (
+        .clk(clk),
+        .rst(rst),
+        .a_valid(bus_a_valid),
+        .a_ready(bus_a_ready),
+        .a_opcode(bus_a_opcode),
+        .a_param(bus_a_param),
+        .a_size(bus_a_size),
+        .a_source(bus_a_source),
+        .a_address(bus_a_address),
+        .a_mask(bus_a_mask),
+        .a_data(bus_a_data),
+        .a_corrupt(bus_a_corrupt),
+        .d_valid(bus_d_valid),
+        .d_ready(bus_d_ready),
+        .d_opcode(bus_d_opcode),
+        .d_param(bus_d_param),
+        .d_size(bus_d_size),
+        .d_source(bus_d_source),
+        .d_sink(bus_d_sink),
+        .d_denied(bus_d_denied),
+        .d_data(bus_d_data),
+        .d_corrupt(bus_d_corrupt),
+        .m_axi_awvalid(awvalid),
+        .m_axi_awready(awready),
+        .m_axi_awid(awid),
+        .m_axi_awaddr(awaddr),
+        .m_axi_awlen(),
+        .m_axi_awsize(),
+        .m_axi_awburst(),
+        .m_axi_wvalid(wvalid),
+        .m_axi_wready(wready),
+        .m_axi_wdata(wdata),
+        .m_axi_wstrb(wstrb),
+        .m_axi_wlast(),
+        .m_axi_bvalid(bvalid),
+        .m_axi_bready(bready),
+        .m_axi_bid(bid),
+        .m_axi_bresp(2'd0),
+        .m_axi_arvalid(arvalid),
+        .m_axi_arready(arready),
+        .m_axi_arid(arid),
+        .m_axi_araddr(araddr),
+        .m_axi_arlen(),
+        .m_axi_arsize(arsize),
+        .m_axi_arburst(),
+        .m_axi_rvalid(rvalid),
+        .m_axi_rready(rready),
+        .m_axi_rid(rid),
+        .m_axi_rdata(rdata),
+        .m_axi_rresp(2'd0),
+        .m_axi_rlast(1'b1),
+        .events(),
+        .counts()
+    );
+
+    soc_nic #(
+        .OUTSTANDING(OUTSTANDING)
+    ) nic (
+        .clk(clk),
+        .rst(rst),
+        .awvalid(awvalid),
+        .awready(awready),
+        .awid(4'(awid)),
+        .awaddr(awaddr[11:0]),
+        .wvalid(wvalid),
+        .wready(wready),
+        .wdata(wdata),
+        .wstrb(wstrb),
+        .bvalid(bvalid),
+        .bready(bready),
+        .bid(nic_bid),
+        .arvalid(arvalid),
+        .arready(arready),
+        .arid(4'(arid)),
+        .araddr(araddr[11:0]),
+        .arsize(arsize),
+        .rvalid(rvalid),
+        .rready(rready),
+        .rid(nic_rid),
+        .rdata(rdata),
+        .m_awvalid(n_awvalid),
+        .m_awready(n_awready),
+        .m_awaddr(n_awaddr),
+        .m_awlen(n_awlen),
+        .m_wvalid(n_wvalid),
+        .m_wready(n_wready),
+        .m_wdata(n_wdata),
+        .m_wstrb(n_wstrb),
+        .m_wlast(n_wlast),
+        .m_bvalid(n_bvalid),
+        .m_arvalid(n_arvalid),
+        .m_arready(n_arready),
+        .m_araddr(n_araddr),
+        .m_arlen(n_arlen),
+        .m_rvalid(n_rvalid),
+        .m_rdata(n_rdata),
+        .m_rlast(n_rlast)
+    );
+
+    // The NIC reports a frame when all its writes are answered, so their order is free.
+    pcie_tilelink_client #(
+        .DATA_WIDTH(64),
+        .ID_BITS(1),
+        .MAX_BYTES(64),
+        .SLOTS(OUTSTANDING),
+        .ORDERED(0)
+    ) frames (
+        .clk(clk),
+        .rst(rst),
+        .s_axi_awvalid(n_awvalid),
+        .s_axi_awready(n_awready),
+        .s_axi_awid(1'b0),
+        .s_axi_awaddr(n_awaddr),
+        .s_axi_awlen(n_awlen),
+        .s_axi_awsize(3'd3),
+        .s_axi_awburst(2'd1),
+        .s_axi_wvalid(n_wvalid),
+        .s_axi_wready(n_wready),
+        .s_axi_wdata(n_wdata),
+        .s_axi_wstrb(n_wstrb),
+        .s_axi_wlast(n_wlast),
+        .s_axi_bvalid(n_bvalid),
+        .s_axi_bready(1'b1),
+        .s_axi_bid(),
+        .s_axi_bresp(),
+        .s_axi_arvalid(n_arvalid),
+        .s_axi_arready(n_arready),
+        .s_axi_arid(1'b0),
+        .s_axi_araddr(n_araddr),
+        .s_axi_arlen(n_arlen),
+        .s_axi_arsize(3'd3),
+        .s_axi_arburst(2'd1),
+        .s_axi_rvalid(n_rvalid),
+        .s_axi_rready(1'b1),
+        .s_axi_rid(),
+        .s_axi_rdata(n_rdata),
+        .s_axi_rresp(),
+        .s_axi_rlast(n_rlast),
+        .a_valid(dma_a_valid),
+        .a_ready(dma_a_ready),
+        .a_opcode(dma_a_opcode),
+        .a_param(dma_a_param),
+        .a_size(dma_a_size),
+        .a_source(dma_a_source),
+        .a_address(dma_a_address),
+        .a_mask(dma_a_mask),
+        .a_data(dma_a_data),
+        .a_corrupt(dma_a_corrupt),
+        .d_valid(dma_d_valid),
+        .d_ready(dma_d_ready),
+        .d_opcode(dma_d_opcode),
+        .d_param(dma_d_param),
+        .d_size(dma_d_size),
+        .d_source(dma_d_source),
+        .d_sink(dma_d_sink),
+        .d_denied(dma_d_denied),
+        .d_data(dma_d_data),
+        .d_corrupt(dma_d_corrupt),
+        .events(),
+        .counts()
+    );
+endmodule
