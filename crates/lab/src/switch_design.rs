@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Switches that are not riser's: checks, and their ports. Keys of riser's own switches have no effect on them, and their downstream ports
+//! Switches that are not riser's: checks, and their ports. Some keys of a switch have no effect on them, and their downstream ports
 //! have no slots.
 
 use crate::schema::{FlowControl, Forwarding, Hanging, Lab, PortArbitration, Switch};

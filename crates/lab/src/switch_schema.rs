@@ -14,8 +14,8 @@ pub struct Switch {
     /// Name of the switch, unique among slots and switches: at most 64 characters, and not `root`.
     #[schemars(with = "String", length(min = 1, max = 64), regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"))]
     pub name: Spanned<String>,
-    /// Switch that is not riser's: `rtl-switch`, with its settings in the table of that name. Keys of riser's own switches have no effect on it.
-    /// Default: riser's own.
+    /// Switch that is not riser's: `rtl-switch`, with its settings in the table of that name. It excludes `latency_ns`, `forwarding`, `arbitration`
+    /// and `keep_places`. Default: riser's own.
     #[schemars(with = "Option<String>")]
     pub device: Option<Spanned<String>>,
     /// The model of `device` with its settings.
