@@ -31,6 +31,6 @@ pub use gate::{Gate, MakeRaw};
 pub use hard_block::{HardBlock, TlpDesign};
 pub use link::UnusedCredits;
 pub use port::{
-    Clocked, CreditReturn, FramePort, LinkCredits, PhyEvent, PortStatus, TlpPort, detected_error,
+    Clocked, CreditReturn, FramePort, LinkCredits, LinkHolds, PhyEvent, PortStatus, TlpPort, detected_error,
 };
 pub use raw::RawDevice;

@@ -115,6 +115,15 @@ pub enum PhyEvent {
     },
 }
 
+/// States in which registers of a port hold the link below it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LinkHolds {
+    /// Secondary Bus Reset of Bridge Control (`PCIe 5.0 §7.5.1.3.13`).
+    pub reset: bool,
+    /// Link Disable of Link Control (`PCIe 5.0 §7.5.3.7`).
+    pub disabled: bool,
+}
+
 /// One end of a link, from the data link layer up. Sans-IO: after every `handle_*` the driver polls
 /// [`poll_retrain`](Self::poll_retrain), [`poll_timeout`](Self::poll_timeout), and [`poll_frame`](Self::poll_frame) as
 /// soon as the wire is free.
@@ -131,6 +140,11 @@ pub trait FramePort {
     /// Returns whether it requests Recovery, as after the roll-over of REPLAY_NUM (`PCIe 5.0 §3.6.2.1`). True once.
     fn poll_retrain(&mut self) -> bool {
         false
+    }
+
+    /// Returns the states in which a port above a link holds that link.
+    fn link_holds(&self) -> LinkHolds {
+        LinkHolds::default()
     }
 
     /// Returns the time of the next [`handle_timeout`](Self::handle_timeout).

@@ -2,7 +2,7 @@
 //! The event loop, which moves frames and TLPs between ports and their owners. [`arrive`] moves frames from the wires
 //! to owners, and [`pump`] moves TLPs from [`owners`] onto the wires. A [`fast`] path does both if no rare feature is
 //! in use. [`build`] puts a fabric together, [`hosts`] drive it, [`links`] go up and down, [`frames`] serves slots whose
-//! data link layers are not riser's, [`designs`] hosts whose root complexes are not, [`ends`] determines when a run is over, [`quiet`] skips time in which nothing happens.
+//! data link layers are not riser's, [`designs`] root complexes and switches that are not, [`ends`] determines when a run is over, [`quiet`] skips time in which nothing happens.
 
 mod arrive;
 mod build;
@@ -17,7 +17,7 @@ mod pump;
 mod quiet;
 
 pub use build::{
-    Above, FabricConfig, HostConfig, LinkName, MAX_HOSTS, SlotConfig, SwitchSlot, TopologyError,
+    Above, FabricConfig, HostConfig, LinkName, MAX_HOSTS, SlotConfig, SwitchEnd, SwitchSlot, TopologyError,
 };
 pub use designs::RootDesign;
 pub use ends::PlacedRefusal;
@@ -36,8 +36,9 @@ use crate::tap::{Direction, Tap, TapRecord};
 use crate::timer::TimerEvents;
 use crate::topology::{HostId, LinkEvent, PortId, Side};
 use crate::wire::{Odd, PortState};
-use designs::Design;
+use designs::{Design, DesignedSwitch};
 use endpoint::{LinkCredits, TlpPort};
+use frames::FrameEnd;
 use hosts::Hosts;
 use link::{Counters, Frame, Port, Rare};
 use std::collections::VecDeque;
@@ -125,8 +126,10 @@ impl Slot {
     }
 }
 
-/// A switch and its place in the tree.
+/// A switch of riser's and its place in the tree.
 struct SwitchState {
+    /// Its number among all switches.
+    number: usize,
     switch: Switch,
     /// Indices of its ports, the upstream port first; `None` for downstream ports without a link.
     ports: Vec<Option<usize>>,
@@ -140,12 +143,17 @@ pub struct Fabric {
     now: Time,
     queue: SortedQueue,
     ports: Vec<PortState>,
-    /// The devices, then the root ports of [`designs`](Self::designs).
+    /// The devices, then the root ports of [`designs`](Self::designs), then the ports of [`designed_switches`](Self::designed_switches).
     slots: Vec<Slot>,
+    /// Number of devices.
+    devices: usize,
     /// Root complexes that are not riser's.
     designs: Vec<Design>,
+    /// Switches that are not riser's.
+    designed_switches: Vec<DesignedSwitch>,
     /// The ends of links whose data link layers are not riser's.
-    frame_ends: Vec<frames::FrameEnd>,
+    frame_ends: Vec<FrameEnd>,
+    /// Riser's switches.
     switches: Vec<SwitchState>,
     /// Reasons that keep each link down, by link.
     held: Vec<links::Held>,
@@ -431,6 +439,7 @@ impl Fabric {
             clock.run_ahead(until);
         }
         self.arm_slot(n);
+        self.arm_switch_of(n);
     }
 
     #[cold]

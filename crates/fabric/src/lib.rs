@@ -47,7 +47,7 @@ pub use bridge::BridgeOwner;
 pub use effects::{Due, Effect};
 pub use fabric::{
     Above, Fabric, FabricConfig, HostConfig, LinkName, MAX_HOSTS, NoHost, PlacedRefusal, RootDesign,
-    RunTotals, SlotConfig, SwitchSlot, TopologyError,
+    RunTotals, SlotConfig, SwitchEnd, SwitchSlot, TopologyError,
 };
 pub use fault::{
     Alteration, FaultAction, FaultLimit, FaultRule, FrameKind, InternalError, TlpFilter, TlpType,

@@ -20,7 +20,7 @@ pub mod memory;
 pub mod os;
 mod program;
 
-pub use bus::{HostBus, LinkHolds};
+pub use bus::HostBus;
 pub use cpu::{AsyncProgram, Cpu};
 pub use error::{DriverError, HostError};
 pub use memory::HostMemory;

@@ -9,8 +9,10 @@ use config::cap::pcie::AtomicSupport;
 use config::{
     AcsLayout, Builder, ConfigSpace, DpcLayout, Identity, MsiLayout, PcieLayout, PortType, SlotLayout,
 };
+use endpoint::TlpPort;
 use fabric::{
-    HostId, LinkConfig, PortArbitration, Switch, SwitchConfig, SwitchPortConfig, SwitchSlot, SwitchTiming,
+    HostId, LinkConfig, PortArbitration, Switch, SwitchConfig, SwitchEnd, SwitchPortConfig, SwitchSlot,
+    SwitchTiming,
 };
 use link::{CreditLimit, FlowControlMode, PortConfig};
 use std::collections::BTreeMap;
@@ -96,7 +98,8 @@ pub(crate) fn bound_completions(end: &mut PortConfig) {
     credits.data = credits.data.or(COMPLETION_CREDITS.data);
 }
 
-/// The switches of `lab`, each with its link; `below` are the links of all slots, then of all switches. A place that a request
+/// The switches of `lab`, each with its link; `below` are the links of all slots, then of all switches. `designs` are the ports of switches that
+/// are not riser's. A place that a request
 /// [keeps](Switch::keep_places) becomes free after `place_timeout`.
 pub(crate) fn switches(
     lab: &Lab,
@@ -104,9 +107,13 @@ pub(crate) fn switches(
     below: &[LinkConfig],
     place_timeout: Duration,
     payloads: &PayloadPool,
+    designs: Vec<Option<Vec<Box<dyn TlpPort>>>>,
 ) -> Result<Vec<SwitchSlot>, BuildError> {
-    let slot = |(n, switch): (usize, &schema::Switch)| {
-        let link = below[lab.slot.len() + n].clone();
+    let slot = |((n, switch), design): ((usize, &schema::Switch), Option<_>)| {
+        let (link, above) = (below[lab.slot.len() + n].clone(), tree.switches[n]);
+        if let Some(ports) = design {
+            return Ok(SwitchSlot { link, above, switch: SwitchEnd::Design(ports) });
+        }
         let name = switch.name.get_ref();
         let config = switch_config(switch, n, tree, below, &link, payloads);
         let mut built =
@@ -116,9 +123,9 @@ pub(crate) fn switches(
                 switch.keep_places_until.as_ref().map_or_else(Default::default, |until| *until.get_ref());
             built.keep_places(until, place_timeout);
         }
-        Ok(SwitchSlot { link, above: tree.switches[n], switch: built })
+        Ok(SwitchSlot { link, above, switch: built.into() })
     };
-    lab.switch.iter().enumerate().map(slot).collect()
+    lab.switch.iter().enumerate().zip(designs).map(slot).collect()
 }
 
 fn switch_config(

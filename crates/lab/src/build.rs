@@ -10,7 +10,7 @@ use crate::models::{OfHost, Sites, limits};
 use crate::profile::{Basis, HostBasis};
 use crate::schema::{ExternalHost, Hanging, Lab, Slot};
 use crate::tree::Tree;
-use crate::{faults, hosts, links, profile};
+use crate::{faults, hosts, links, profile, switch_design};
 use capture::OwnRegisters;
 use endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits, Gate, TlpPort};
 use fabric::{
@@ -183,7 +183,9 @@ pub fn build(
     let outside = external_hosts(file, &tree, &links, &mut join)?;
     let others = outside.iter().map(|other| other.profile.completion_timeout);
     let place_timeout = others.fold(host.completion_timeout, Duration::max);
-    let switches = bridges::switches(lab, &tree, &links, place_timeout, &payloads)?;
+    let designs = switch_designs(lab, &tree, |n| sites.plug_switch(n, &tree, &links, &mut context))?;
+    warnings.extend(designs.warnings);
+    let switches = bridges::switches(lab, &tree, &links, place_timeout, &payloads, designs.ends)?;
     let root_complex = root_complex.map(|(end, _)| end);
     let root_ports = match root_complex {
         Some(_) => Vec::new(),
@@ -238,6 +240,33 @@ fn root_complex(
         End::RootComplex(end) => Ok(Some((end, plugged.warnings))),
         _ => Err(BuildError::NoRootComplex),
     }
+}
+
+/// The switches that are not riser's.
+#[derive(Default)]
+struct SwitchDesigns {
+    /// By switch: the ports of the switch, if it is not riser's.
+    ends: Vec<Option<Vec<Box<dyn TlpPort>>>>,
+    warnings: Vec<String>,
+}
+
+/// Plugs in the switches that are not riser's; `plug` creates them.
+fn switch_designs(
+    lab: &Lab,
+    tree: &Tree,
+    mut plug: impl FnMut(usize) -> Option<Result<Plugged, Fault>>,
+) -> Result<SwitchDesigns, BuildError> {
+    let mut all = SwitchDesigns::default();
+    for (n, switch) in lab.switch.iter().enumerate() {
+        let mut make = |mut plugged: Plugged| {
+            all.warnings.append(&mut plugged.warnings);
+            switch_design::ports(plugged, tree.downstream_ports[n])
+        };
+        let made = plug(n).map(|plugged| plugged.and_then(&mut make)).transpose();
+        let name = switch.name.get_ref();
+        all.ends.push(made.map_err(|fault| BuildError::SwitchDesign { name: name.clone(), fault })?);
+    }
+    Ok(all)
 }
 
 /// The slots and their devices.
@@ -360,6 +389,7 @@ fn end(lab: &Lab, slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<d
         End::Function(end) => *end,
         End::DataLink(_) => return Err(BuildError::DataLink { slot: slot.name.get_ref().clone() }),
         End::RootComplex(_) => return Err(BuildError::RootComplex { slot: slot.name.get_ref().clone() }),
+        End::Switch(_) => return Err(BuildError::SlotSwitch { slot: slot.name.get_ref().clone() }),
     };
     let name = slot.name.get_ref();
     endpoint(name, limits(lab, slot), function, payloads)

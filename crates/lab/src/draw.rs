@@ -191,7 +191,10 @@ impl Picture<'_> {
         };
         SketchedEnd::Switch {
             name: switch.name.get_ref().clone(),
-            facts: vec![format!("{} ns", switch.latency_ns.get_ref()), mode.to_owned()],
+            facts: match &switch.device {
+                Some(model) => vec![model.get_ref().clone()],
+                None => vec![format!("{} ns", switch.latency_ns.get_ref()), mode.to_owned()],
+            },
         }
     }
 }

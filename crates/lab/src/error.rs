@@ -19,6 +19,10 @@ pub(crate) const IS_DATA_LINK: &str =
 pub(crate) const IS_ROOT_COMPLEX: &str =
     "the model is a root complex, expected a device; [host] names a root complex as its `root_complex`";
 
+/// Error of a switch in place of a device.
+pub(crate) const IS_SWITCH: &str =
+    "the model is a switch, expected a device; a [[switch]] names a switch as its `device`";
+
 /// Reason why a lab cannot be built or run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -67,6 +71,20 @@ pub enum BuildError {
     RootComplex {
         /// The slot.
         slot: String,
+    },
+    /// The device of a slot can only be a switch.
+    #[error("slot `{slot}`: {message}", message = IS_SWITCH)]
+    SlotSwitch {
+        /// The slot.
+        slot: String,
+    },
+    /// A switch that is not riser's cannot be plugged in.
+    #[error("switch `{name}`: {fault}")]
+    SwitchDesign {
+        /// The switch.
+        name: String,
+        /// The error of its model.
+        fault: Fault,
     },
     /// The root complex of the host cannot be plugged in.
     #[error("root complex: {0}")]

@@ -33,6 +33,7 @@ mod models;
 mod one_slot;
 mod read;
 mod root_complex;
+mod switch_design;
 mod switch_schema;
 mod tables;
 mod tree;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Devices in the slots of a lab, of any registered model.
 
-use crate::error::{IS_DATA_LINK, IS_ROOT_COMPLEX};
+use crate::error::{IS_DATA_LINK, IS_ROOT_COMPLEX, IS_SWITCH};
 use crate::file::LabFile;
 use crate::schema::{self, Lab, Slot};
 use crate::tree::Tree;
@@ -12,7 +12,7 @@ use fabric::{HostId, HostProfile, LinkConfig};
 use host::memory::HostMemory;
 use plug::file::Schema;
 use plug::site::NativeCode;
-use plug::{End, Fault, Models, Plugged, RunContext, Site};
+use plug::{End, Fault, ModelKind, Models, Plugged, RunContext, Site};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tlp::{Bdf, Duration, Mps, Mrrs, PayloadPool, TcSet};
@@ -24,6 +24,11 @@ fn schemas(models: &Models) -> Schemas<'static> {
     models.names().filter_map(|name| Some((name, models.schema(name)?))).collect()
 }
 
+/// Whether slots may have the model `name`. Models of other programs are devices.
+fn is_device(models: &Models, name: &str) -> bool {
+    models.kind(name).is_none_or(|kind| kind == ModelKind::Device)
+}
+
 /// Returns the schema of lab files whose slots may have these models.
 pub fn schema(models: &Models) -> Schema {
     of_schemas(models, &schemas(models))
@@ -32,16 +37,14 @@ pub fn schema(models: &Models) -> Schema {
 fn of_schemas(models: &Models, all: &Schemas<'_>) -> Schema {
     let mut schema = Schema::of::<Lab>();
     for (name, of) in all {
-        match models.is_root_complex(name) {
-            true => {
-                schema.add_table("Host", name, of, &format!("Settings of the root complex `{name}`."));
-            }
-            false => {
-                schema.add_table("Slot", name, of, &format!("Settings of the device `{name}`."));
-            }
-        }
+        let (owner, what) = match models.kind(name) {
+            Some(ModelKind::RootComplex) => ("Host", "root complex"),
+            Some(ModelKind::Switch) => ("Switch", "switch"),
+            Some(ModelKind::Device) | None => ("Slot", "device"),
+        };
+        schema.add_table(owner, name, of, &format!("Settings of the {what} `{name}`."));
     }
-    let devices = || all.iter().filter(|(name, _)| !models.is_root_complex(name));
+    let devices = || all.iter().filter(|(name, _)| is_device(models, name));
     let values = || devices().map(|(name, of)| ((*name).to_owned(), of.about()));
     schema.set_values("Slot", "device", values());
     schema.set_values("Slot", "driver", values());
@@ -53,7 +56,7 @@ pub fn json_schema<'a>(models: &Models, own: impl IntoIterator<Item = (&'a str, 
     let own = own.into_iter().map(|(name, schema)| (name, Arc::new(schema)));
     let all: Schemas<'_> = schemas(models).into_iter().chain(own).collect();
     let mut json = of_schemas(models, &all).json("riser lab");
-    let all: Schemas<'_> = all.into_iter().filter(|(name, _)| !models.is_root_complex(name)).collect();
+    let all: Schemas<'_> = all.into_iter().filter(|(name, _)| is_device(models, name)).collect();
     let slot = &mut json["definitions"]["Slot"];
     slot["dependencies"] = all.iter().map(|(name, _)| ((*name).to_owned(), settings_rule(name))).collect();
     for key in MODEL_KEYS {
@@ -170,6 +173,7 @@ impl<'a> Sites<'a> {
         match plugged.end {
             End::DataLink(_) => return Err(Fault::from(IS_DATA_LINK.to_owned())),
             End::RootComplex(_) => return Err(Fault::from(IS_ROOT_COMPLEX.to_owned())),
+            End::Switch(_) => return Err(Fault::from(IS_SWITCH.to_owned())),
             _ => {}
         }
         let plugged = match &slot.driver_plan {
@@ -190,6 +194,25 @@ impl<'a> Sites<'a> {
         let plan = self.file.lab.host.root_complex_plan.as_ref()?;
         let below = self.root_link.and_then(|n| links.get(n));
         let pcie = below.map_or_else(PcieLayout::default, links::layout);
+        Some(plan.plug(&mut Site { pcie, ..self.site(context) }))
+    }
+
+    /// Plugs in switch `n`, if that is not riser's. Its site has the highest rate and the largest width of its links. `links` are all links.
+    pub(crate) fn plug_switch(
+        &self,
+        n: usize,
+        tree: &Tree,
+        links: &[LinkConfig],
+        context: &mut RunContext,
+    ) -> Option<Result<Plugged, Fault>> {
+        let plan = self.file.lab.switch[n].plan.as_ref()?;
+        let below = (1..=tree.downstream_ports[n]).filter_map(|port| tree.below(n, port));
+        let own: Vec<PcieLayout> =
+            below.chain([tree.slots.len() + n]).map(|link| links::layout(&links[link])).collect();
+        let default = PcieLayout::default();
+        let rate = own.iter().map(|layout| layout.rate).max().unwrap_or(default.rate);
+        let width = own.iter().map(|layout| layout.width).max_by_key(|width| width.lanes());
+        let pcie = PcieLayout { rate, width: width.unwrap_or(default.width), ..default };
         Some(plan.plug(&mut Site { pcie, ..self.site(context) }))
     }
 

@@ -9,7 +9,7 @@ use crate::models::{self, OfHost, Sites};
 use crate::schema::{Hanging, Lab, LinkChange, PortArbitration, Slot, Switch};
 use crate::tree::{self, Tree};
 use crate::wrong::{Checked, Place, Wrong, check_known, found, wrong};
-use crate::{deferrable, faults, hosts, links, profile, tables, unused};
+use crate::{deferrable, faults, hosts, links, profile, switch_design, tables, unused};
 use fabric::Window;
 use host::firmware::HostMap;
 use plug::file::{FileError, FileErrors, Folder, Overrides, Schema, Source, Unread, place_of};
@@ -159,6 +159,8 @@ fn read_keys(reader: &Reader, place: &Place<'_>) -> Result<(Lab, Vec<FileError>)
     let mut limits = tables::check_limits(place, schema);
     let slots = lab.iter_mut().flat_map(|lab| &mut lab.slot);
     errors.extend(slots.flat_map(|slot| tables.fill(place, models, slot)));
+    let switches = lab.iter_mut().flat_map(|lab| &mut lab.switch);
+    errors.extend(switches.flat_map(|switch| tables.fill_switch(place, models, switch)));
     let hosts = lab.iter_mut().map(|lab| &mut lab.host);
     errors.extend(hosts.flat_map(|host| tables.fill_host(place, models, host)));
     // A value of an illegal type also violates its limits. Only the type is reported.
@@ -204,6 +206,11 @@ fn check_devices(place: &Place<'_>, file: &LabFile, context: &mut RunContext) ->
         (&lab.host.root_complex, sites.plug_root_complex(&links, context))
     {
         errors.push(place.host_fault(model, &fault));
+    }
+    for (n, switch) in lab.switch.iter().enumerate() {
+        let Some(plugged) = sites.plug_switch(n, &tree, &links, context) else { continue };
+        let ports = plugged.and_then(|plugged| switch_design::ports(plugged, tree.downstream_ports[n]));
+        errors.extend(ports.err().map(|fault| place.switch_fault(n, switch, &fault)));
     }
     for (n, own) in lab.hanging().enumerate() {
         let below = match lab.slot.get(n).map(|slot| (slot, sites.plug(n, slot, context))) {
@@ -282,6 +289,7 @@ fn check_name<'a>(what: &str, spanned: &'a Spanned<String>, names: &mut BTreeSet
 fn check_tree(lab: &Lab) -> Checked {
     let tree = Tree::of(lab)?;
     crate::root_complex::check(lab, &tree)?;
+    switch_design::check(lab, &tree)?;
     let most = MAX_ROOT_PORTS;
     for host in tree.host_ids() {
         let root_ports = tree.root_links(host).count();

@@ -2,6 +2,7 @@
 //! The switch keys of a lab file. Plain data like [`schema`](crate::schema), which has the other keys.
 
 use crate::schema::{Forwarding, Link, PlaceUntil};
+use plug::Plan;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
@@ -13,6 +14,14 @@ pub struct Switch {
     /// Name of the switch, unique among slots and switches: at most 64 characters, and not `root`.
     #[schemars(with = "String", length(min = 1, max = 64), regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"))]
     pub name: Spanned<String>,
+    /// Switch that is not riser's: `rtl-switch`, with its settings in the table of that name. It excludes `latency_ns`, `forwarding`, `arbitration`
+    /// and `keep_places`. Default: riser's own.
+    #[schemars(with = "Option<String>")]
+    pub device: Option<Spanned<String>>,
+    /// The model of `device` with its settings.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub plan: Option<Plan>,
     /// The component above the upstream link: `root` for its own root port, or the name of another switch.
     #[schemars(with = "Option<String>", extend("default" = "root"))]
     pub parent: Option<Spanned<String>>,

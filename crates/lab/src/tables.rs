@@ -2,10 +2,10 @@
 //! The settings tables in the slots of a lab file: the model of the same name reads each of them. Also the limits of
 //! single keys.
 
-use crate::schema::{Host, Slot};
+use crate::schema::{Host, Slot, Switch};
 use crate::wrong::Place;
 use plug::file::{FileError, Schema, Tree, place_of};
-use plug::{Fault, Models, Plan};
+use plug::{Fault, ModelKind, Models, Plan};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-/// Settings of models, by the position of the slot's name and the model's name, and those of the host.
+/// Settings of models, by the position of the name of the slot or switch and the model's name, and those of the host.
 #[derive(Default)]
 pub(crate) struct Tables<'a>(BTreeMap<usize, BTreeMap<String, Tree<'a>>>, BTreeMap<String, Tree<'a>>);
 
@@ -37,23 +37,31 @@ pub(crate) fn split<'a>(
         }
     }
     if let Some(DeValue::Table(host)) = tree.get_mut().get_mut("host").map(Spanned::get_mut) {
-        split_host(models, host, &mut tables);
+        tables.1 = split_models(models, ModelKind::RootComplex, host);
+    }
+    if let Some(DeValue::Array(switches)) = tree.get_mut().get_mut("switch").map(Spanned::get_mut) {
+        for switch in switches.iter_mut() {
+            let DeValue::Table(switch) = switch.get_mut() else { continue };
+            let name = switch.get("name").map_or(0, |name| name.span().start);
+            tables.0.insert(name, split_models(models, ModelKind::Switch, switch));
+        }
     }
     (tree, tables, errors)
 }
 
-/// Takes the settings of a root complex out of the host.
-fn split_host<'a>(models: &Models, host: &mut DeTable<'a>, tables: &mut Tables<'a>) {
-    let names = models.names().filter(|name| models.is_root_complex(name));
-    for name in names {
-        let is_table = host.get(name).is_some_and(|value| matches!(value.get_ref(), DeValue::Table(_)));
-        if is_table && let Some((_, value)) = host.remove_entry(name) {
+/// Takes the settings of models of this kind out of the table that may name one.
+fn split_models<'a>(models: &Models, kind: ModelKind, from: &mut DeTable<'a>) -> BTreeMap<String, Tree<'a>> {
+    let mut settings = BTreeMap::new();
+    for name in models.names_of(kind) {
+        let is_table = from.get(name).is_some_and(|value| matches!(value.get_ref(), DeValue::Table(_)));
+        if is_table && let Some((_, value)) = from.remove_entry(name) {
             let span = value.span();
             if let DeValue::Table(table) = value.into_inner() {
-                tables.1.insert(name.to_owned(), Spanned::new(span, table));
+                settings.insert(name.to_owned(), Spanned::new(span, table));
             }
         }
     }
+    settings
 }
 
 /// Model of devices in Python, which only the command of the Python package has.
@@ -140,24 +148,63 @@ impl<'a> Tables<'a> {
         models: &Models,
         host: &mut Host,
     ) -> Vec<FileError> {
-        let mut own = std::mem::take(&mut self.1);
-        let read = host.root_complex.as_ref().map(|model| {
+        let own = std::mem::take(&mut self.1);
+        let owner = Owner { name: "the host", table: "host", key: "root_complex", what: "root complex" };
+        let kind = ModelKind::RootComplex;
+        owner.fill(place, (models, kind), host.root_complex.as_ref(), own, &mut host.root_complex_plan)
+    }
+
+    /// Reads the settings of a switch that is not riser's into the switch. Returns their errors.
+    pub(crate) fn fill_switch(
+        &mut self,
+        place: &Place<'a>,
+        models: &Models,
+        switch: &mut Switch,
+    ) -> Vec<FileError> {
+        let own = self.0.remove(&switch.name.span().start).unwrap_or_default();
+        let name = format!("switch `{}`", switch.name.get_ref());
+        let owner = Owner { name: &name, table: "switch", key: "device", what: "switch" };
+        owner.fill(place, (models, ModelKind::Switch), switch.device.as_ref(), own, &mut switch.plan)
+    }
+}
+
+/// A table other than a slot that may name a model: its name in errors, its name in the file, the key that names the model, and the kind of
+/// the model in words.
+struct Owner<'o> {
+    name: &'o str,
+    table: &'static str,
+    key: &'static str,
+    what: &'static str,
+}
+
+impl Owner<'_> {
+    /// Reads the settings `own` of `model`, which must be of this kind, into `plan`. Returns their errors.
+    fn fill<'a>(
+        &self,
+        place: &Place<'a>,
+        (models, kind): (&Models, ModelKind),
+        model: Option<&Spanned<String>>,
+        mut own: BTreeMap<String, Tree<'a>>,
+        plan: &mut Option<Plan>,
+    ) -> Vec<FileError> {
+        let Owner { name: owner, table, key, what } = *self;
+        let read = model.map(|model| {
             let name = model.get_ref();
-            let table = own.remove(name.as_str());
-            if !models.is_root_complex(name) {
-                let legal = models.names().filter(|name| models.is_root_complex(name));
-                return Err(vec![place.source.error(model.span(), unknown("root complex", name, legal))]);
+            let settings = own.remove(name.as_str());
+            if models.kind(name) != Some(kind) {
+                let message = unknown(what, name, models.names_of(kind));
+                return Err(vec![place.source.error(model.span(), message)]);
             }
-            read_plan_of(place, models, ("host", model.span(), "host"), model, table)
+            read_plan_of(place, models, (owner, model.span(), table), model, settings)
         });
-        let foreign = own.into_iter().map(|(table, at)| {
+        let foreign = own.into_iter().map(|(name, at)| {
             let message =
-                format!("[host.{table}] has no effect, because the host has no root_complex = \"{table}\"");
+                format!("[{table}.{name}] has no effect, because {owner} has no {key} = \"{name}\"");
             place.source.error(at.span(), message)
         });
         let mut errors: Vec<FileError> = foreign.collect();
         match read {
-            Some(Ok(plan)) => host.root_complex_plan = Some(plan),
+            Some(Ok(read)) => *plan = Some(read),
             Some(Err(wrong)) => errors.extend(wrong),
             None => {}
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors in a lab file, with their places.
 
-use crate::schema::{Hanging, Slot};
+use crate::schema::{Hanging, Slot, Switch};
 use plug::Fault;
 use plug::file::{FileError, Source, Tree as Places, place_of};
 use std::ops::Range;
@@ -94,6 +94,16 @@ impl Place<'_> {
         let path: Vec<&str> = ["host", name].into_iter().chain(key).collect();
         let at = place_of(&self.places, &path).unwrap_or_else(|| model.span());
         Wrong::at(at, format!("root complex: {fault}"))
+    }
+
+    /// Returns an error of the settings of switch `n`, which is not riser's.
+    pub(crate) fn switch_fault(&self, n: usize, switch: &Switch, fault: &Fault) -> Wrong {
+        let (number, name) = (n.to_string(), switch.name.get_ref());
+        let model = switch.device.as_ref().map_or("", |model| model.get_ref());
+        let key = fault.key.iter().map(String::as_str);
+        let path: Vec<&str> = ["switch", &number, model].into_iter().chain(key).collect();
+        let at = place_of(&self.places, &path).unwrap_or_else(|| switch.name.span());
+        Wrong::at(at, format!("switch `{name}`: {fault}"))
     }
 
     /// Returns an error of the settings of slot `n`.

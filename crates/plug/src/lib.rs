@@ -31,7 +31,8 @@ pub mod values;
 pub use context::RunContext;
 pub use host::os::driver::{Driver, DriverFuture, FunctionsDriver, HostTask, Task};
 pub use model::{
-    Fault, FixedBar, Model, ModelError, Models, Needs, Offering, OfferingError, Plan, Window, is_model_name,
+    Fault, FixedBar, Model, ModelError, ModelKind, Models, Needs, Offering, OfferingError, Plan, Window,
+    is_model_name,
 };
 pub use place::Attachment;
 pub use plugged::{End, Plugged, RawEnd};

@@ -19,6 +19,17 @@ use std::sync::Arc;
 use thiserror::Error;
 use tlp::Duration;
 
+/// The part of a lab that a model is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ModelKind {
+    /// A device or data link layer, which a slot names.
+    Device,
+    /// A root complex, which a host names.
+    RootComplex,
+    /// A switch, which a switch of the lab names as its `device`.
+    Switch,
+}
+
 /// A model, whose settings are a table in the slot that names it.
 ///
 /// The type defines its legal values once: [`schemars`] attributes are the limits, and comments are the reference.
@@ -30,8 +41,8 @@ pub trait Model:
     /// Name of the model in labs and of its table in a slot: small letters, digits and hyphens.
     const NAME: &'static str;
 
-    /// Whether the model is a root complex, which a host names, instead of a device.
-    const IS_ROOT_COMPLEX: bool = false;
+    /// The part of a lab that the model is.
+    const KIND: ModelKind = ModelKind::Device;
 
     /// Names of its functions' registers, which `riser trace` and `riser lspci` show.
     const REGISTERS: &'static [FunctionRegisters] = &[];
@@ -265,7 +276,7 @@ pub struct Models(BTreeMap<&'static str, Offering>);
 #[derive(Clone, Copy)]
 pub struct Offering {
     name: &'static str,
-    is_root_complex: bool,
+    kind: ModelKind,
     tests: &'static [Test],
     registers: &'static [FunctionRegisters],
     schema: fn() -> Arc<Schema>,
@@ -289,7 +300,7 @@ impl Offering {
     pub fn of<M: Model>() -> Offering {
         Offering {
             name: M::NAME,
-            is_root_complex: M::IS_ROOT_COMPLEX,
+            kind: M::KIND,
             tests: M::TESTS,
             registers: M::REGISTERS,
             schema: Schema::shared::<M>,
@@ -401,9 +412,14 @@ impl Models {
         self.0.keys().copied()
     }
 
-    /// True if the model `name` is a root complex.
-    pub fn is_root_complex(&self, name: &str) -> bool {
-        self.0.get(name).is_some_and(|model| model.is_root_complex)
+    /// Returns the part of a lab that the model `name` is, if there is such a model.
+    pub fn kind(&self, name: &str) -> Option<ModelKind> {
+        self.0.get(name).map(|model| model.kind)
+    }
+
+    /// Returns the names of the models of this kind, in alphabetical order.
+    pub fn names_of(&self, kind: ModelKind) -> impl Iterator<Item = &'static str> + '_ {
+        self.0.iter().filter(move |(_, model)| model.kind == kind).map(|(name, _)| *name)
     }
 
     /// True if there is a model `name`.

@@ -53,6 +53,8 @@ pub enum End {
     DataLink(LinkLayer),
     /// A root complex.
     RootComplex(RootComplexEnd),
+    /// A switch: a slot with its own data link layer for each port, the upstream port first.
+    Switch(Vec<Box<dyn TlpPort>>),
 }
 
 /// A root complex that is not riser's, below a host.
@@ -242,6 +244,12 @@ impl Plugged {
         Plugged::at(End::RootComplex(end), task)
     }
 
+    /// Returns a switch that is not riser's, by its ports, the upstream port first. A switch of the lab names it as its `device`.
+    pub fn switch(ports: Vec<Box<dyn TlpPort>>) -> Plugged {
+        let task = Task::Host(Box::new(|_| Box::pin(std::future::ready(Ok(())))));
+        Plugged::at(End::Switch(ports), task)
+    }
+
     /// Puts `link` below this device, with its warnings.
     ///
     /// # Errors
@@ -373,7 +381,7 @@ impl End {
         match self {
             End::Function(end) => end.function.config.longest_non_posted(),
             End::Block(block) => block.longest_non_posted(),
-            End::Raw(_) | End::DataLink(_) | End::RootComplex(_) => 0,
+            End::Raw(_) | End::DataLink(_) | End::RootComplex(_) | End::Switch(_) => 0,
         }
     }
 }

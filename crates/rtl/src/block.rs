@@ -9,6 +9,7 @@ pub(crate) mod descriptor;
 pub(crate) mod link_frames;
 pub(crate) mod root_complex;
 pub(crate) mod seven_series;
+pub(crate) mod switch;
 pub(crate) mod tlp_stream;
 
 use config::ConfigSpace;
@@ -92,6 +93,9 @@ pub enum BlockKind {
     /// A bus and the frames of a link, for a root complex: `riser_root_complex`, riser's own module. Only for the model `rtl-root-complex`.
     #[serde(rename = "root-complex")]
     RootComplex,
+    /// Frames of several links, for a switch: `riser_switch`, riser's own module. Only for the model `rtl-switch`.
+    #[serde(rename = "switch")]
+    Switch,
 }
 
 impl BlockKind {
@@ -105,6 +109,7 @@ impl BlockKind {
             BlockKind::TlpStream => "riser_tlp_stream",
             BlockKind::LinkFrames => "riser_link_frames",
             BlockKind::RootComplex => "riser_root_complex",
+            BlockKind::Switch => "riser_switch",
         }
     }
 
@@ -116,7 +121,8 @@ impl BlockKind {
             BlockKind::UltraScalePlus
             | BlockKind::TlpStream
             | BlockKind::LinkFrames
-            | BlockKind::RootComplex => 512,
+            | BlockKind::RootComplex
+            | BlockKind::Switch => 512,
         }
     }
 
@@ -126,7 +132,9 @@ impl BlockKind {
             BlockKind::SevenSeries => Rate::Gt5,
             BlockKind::Virtex7Gen3 | BlockKind::UltraScale => Rate::Gt8,
             BlockKind::UltraScalePlus => Rate::Gt16,
-            BlockKind::TlpStream | BlockKind::LinkFrames | BlockKind::RootComplex => Rate::Gt32,
+            BlockKind::TlpStream | BlockKind::LinkFrames | BlockKind::RootComplex | BlockKind::Switch => {
+                Rate::Gt32
+            }
         }
     }
 
@@ -142,7 +150,7 @@ impl BlockKind {
         match self {
             BlockKind::Virtex7Gen3 | BlockKind::UltraScale => 64,
             BlockKind::SevenSeries | BlockKind::UltraScalePlus => 256,
-            BlockKind::TlpStream | BlockKind::LinkFrames | BlockKind::RootComplex => 768,
+            BlockKind::TlpStream | BlockKind::LinkFrames | BlockKind::RootComplex | BlockKind::Switch => 768,
         }
     }
 
@@ -157,7 +165,8 @@ impl BlockKind {
             BlockKind::SevenSeries
             | BlockKind::TlpStream
             | BlockKind::LinkFrames
-            | BlockKind::RootComplex => [1, 0],
+            | BlockKind::RootComplex
+            | BlockKind::Switch => [1, 0],
             BlockKind::Virtex7Gen3 | BlockKind::UltraScale => [2, 6],
             BlockKind::UltraScalePlus => [4, 252],
         }
@@ -169,7 +178,8 @@ impl BlockKind {
             BlockKind::SevenSeries
             | BlockKind::TlpStream
             | BlockKind::LinkFrames
-            | BlockKind::RootComplex => [1, 0],
+            | BlockKind::RootComplex
+            | BlockKind::Switch => [1, 0],
             BlockKind::Virtex7Gen3 => [2, 6],
             BlockKind::UltraScale => [4, 8],
             BlockKind::UltraScalePlus => [4, 252],
@@ -185,6 +195,7 @@ impl BlockKind {
             BlockKind::TlpStream => &[tlp_stream::PORTS],
             BlockKind::LinkFrames => &[link_frames::PORTS],
             BlockKind::RootComplex => &[root_complex::PORTS],
+            BlockKind::Switch => &[switch::PORTS],
         };
         tables.iter().flat_map(|table| table.iter())
     }
@@ -238,6 +249,10 @@ pub(crate) enum Width {
     User(Stream),
     /// One bit per lane of the link.
     Lanes,
+    /// This many bits per link of a switch.
+    Links(u16),
+    /// Width of a stream's data, per link of a switch.
+    LinkData,
     /// This many bits per physical function that the block may have.
     Physical(u16),
     /// This many bits per virtual function that the block may have.
@@ -271,6 +286,8 @@ pub(crate) struct Shape {
     pub(crate) kind: BlockKind,
     pub(crate) data_bits: u16,
     pub(crate) lanes: u16,
+    /// Links of a switch; 1 for other kinds.
+    pub(crate) links: u16,
 }
 
 impl Shape {
@@ -283,6 +300,8 @@ impl Shape {
             Width::KeepDwords => self.data_bits / 32,
             Width::User(stream) => stream.user_bits(self),
             Width::Lanes => self.lanes,
+            Width::Links(each) => each * self.links,
+            Width::LinkData => self.data_bits * self.links,
             Width::Physical(each) => each * physical,
             Width::Virtual(each) => each * virtuals,
         }
@@ -324,8 +343,8 @@ mod tests {
     #[test]
     fn port_names_and_numbers_are_unique() {
         use BlockKind::*;
-        for kind in [SevenSeries, Virtex7Gen3, UltraScale, UltraScalePlus, TlpStream, LinkFrames, RootComplex]
-        {
+        let streams = [TlpStream, LinkFrames, RootComplex, Switch];
+        for kind in [SevenSeries, Virtex7Gen3, UltraScale, UltraScalePlus].into_iter().chain(streams) {
             let (mut names, mut read, mut driven) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
             for port in kind.ports() {
                 assert!(names.insert(port.name), "{kind:?}: {}", port.name);
@@ -335,9 +354,9 @@ mod tests {
                     _ => {}
                 }
             }
-            let shape = Shape { kind, data_bits: 64, lanes: 8 };
-            for (port, at) in shape.read().chain(shape.driven()).filter(|(port, _)| port.width == Width::Data)
-            {
+            let shape = Shape { kind, data_bits: 64, lanes: 8, links: 3 };
+            let is_data = |port: &Port| matches!(port.width, Width::Data | Width::LinkData);
+            for (port, at) in shape.read().chain(shape.driven()).filter(|(port, _)| is_data(port)) {
                 assert_eq!(at % 32, 0, "{kind:?}: {}", port.name);
             }
         }

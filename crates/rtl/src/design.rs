@@ -96,6 +96,9 @@ pub struct Block {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 16), extend("powerOfTwo" = true))]
     pub lanes: u16,
+    /// Number of downstream ports. For switches.
+    #[schemars(range(min = 1, max = 31))]
+    pub downstream_ports: Option<u16>,
     /// Frequency of its user clock in Hz.
     #[schemars(range(min = 1_000, max = 2_000_000_000))]
     pub user_clock_hz: u64,
@@ -380,7 +383,18 @@ impl Design {
                 format!("block.lanes = {}: expected 1 to {} for {name}", self.block.lanes, kind.most_lanes()),
             ));
         }
-        let is_stream = matches!(kind, BlockKind::TlpStream | BlockKind::LinkFrames | BlockKind::RootComplex);
+        if self.block.downstream_ports.is_some() != (kind == BlockKind::Switch) {
+            return Err(Fault::at(
+                "block.downstream_ports",
+                format!(
+                    "block.downstream_ports: expected for \"switch\" only, which needs it; block.kind = {name}"
+                ),
+            ));
+        }
+        let is_stream = matches!(
+            kind,
+            BlockKind::TlpStream | BlockKind::LinkFrames | BlockKind::RootComplex | BlockKind::Switch
+        );
         if is_stream && self.block.msix_inside {
             return Err(Fault::at(
                 "block.msix_inside",
@@ -448,7 +462,8 @@ impl Design {
     }
 
     pub(crate) fn shape(&self) -> Shape {
-        Shape { kind: self.block.kind, data_bits: self.block.data_width_bits, lanes: self.block.lanes }
+        let Block { kind, data_width_bits, lanes, downstream_ports, .. } = self.block;
+        Shape { kind, data_bits: data_width_bits, lanes, links: downstream_ports.unwrap_or(0) + 1 }
     }
 
     /// Returns the frequencies of all clocks in Hz, the block's first.

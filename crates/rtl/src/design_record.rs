@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn insignificant_bits_are_not_compared() {
         for (kind, keep, more) in [(BlockKind::SevenSeries, 0xf, 0xff), (BlockKind::UltraScale, 1, 3)] {
-            let shape = Shape { kind, data_bits: 64, lanes: 1 };
+            let shape = Shape { kind, data_bits: 64, lanes: 1, links: 1 };
             let masks = Masks::of(shape);
             let stream = if kind == BlockKind::SevenSeries { "s_axis_tx" } else { "s_axis_cc" };
             let [bits, _] = shape.sizes();

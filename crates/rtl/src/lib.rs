@@ -14,6 +14,7 @@
 //! - [`RtlEndpoint`]: the model `rtl-endpoint`, a whole device in RTL from its configuration space to its frames.
 //! - [`RtlLink`]: the model `rtl-link`, a data link layer in RTL below any device; `engine`, `beats`: its design in time, its frames.
 //! - [`RtlRootComplex`]: the model `rtl-root-complex`, a root complex in RTL below a host.
+//! - [`RtlSwitch`]: the model `rtl-switch`, a switch in RTL between links.
 //! - `space`: configuration spaces; `slot`, `clocks`: a block and the design in time; `shown`: its TLPs in the waves; `trigger`: waves that start at a TLP.
 //!
 //! This crate never parses an expression of Verilog, and does not depend on the function of a design.
@@ -54,6 +55,7 @@ mod space;
 mod standin;
 mod status;
 mod still;
+mod switch;
 mod tlp_stream;
 mod tool;
 mod transmit;
@@ -72,4 +74,5 @@ pub use recording::{Recording, Replay, ReplayError};
 pub use root_complex::RtlRootComplex;
 pub use source::{Connection, Instance, SourceError, instances};
 pub use still::StillClock;
+pub use switch::RtlSwitch;
 pub use trigger::Triggers;

@@ -113,6 +113,7 @@ impl Model for Settings {
             BlockKind::RootComplex => {
                 Some("a root complex is part of a host, as root_complex = \"rtl-root-complex\" of [host]")
             }
+            BlockKind::Switch => Some("a switch is between links, as device = \"rtl-switch\" of [[switch]]"),
             _ => None,
         };
         if let Some(elsewhere) = elsewhere {

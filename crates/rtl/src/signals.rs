@@ -150,6 +150,12 @@ impl Outputs<'_> {
         let to = &mut self.words[usize::from(at / 32)..][..usize::from(bits / 32)];
         to.copy_from_slice(&lanes[..to.len()]);
     }
+
+    /// Sets some words of a port, from word `first` on. The port is aligned to words.
+    pub(crate) fn set_lanes_from(&mut self, port: impl Named, first: usize, lanes: &[u32]) {
+        let (at, _) = place(&self.layout.driven, port);
+        self.words[usize::from(at / 32) + first..][..lanes.len()].copy_from_slice(lanes);
+    }
 }
 
 fn mask(bits: u16) -> u32 {
@@ -164,7 +170,7 @@ mod tests {
 
     #[test]
     fn ports_do_not_overlap() {
-        let shape = Shape { kind: BlockKind::SevenSeries, data_bits: 128, lanes: 4 };
+        let shape = Shape { kind: BlockKind::SevenSeries, data_bits: 128, lanes: 4, links: 1 };
         let layout = Layout::of(shape);
         let mut words = vec![0; layout.words[1]];
         let mut outputs = Outputs { layout: &layout, words: &mut words };

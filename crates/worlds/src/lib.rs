@@ -25,4 +25,5 @@ pub fn models() -> Models {
         .with::<rtl::RtlEndpoint>()
         .with::<rtl::RtlLink>()
         .with::<rtl::RtlRootComplex>()
+        .with::<rtl::RtlSwitch>()
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Reports resources per module and in all, and the longest path: report.sh TOP [PARAMETER=VALUE...]. TOP is pcie_port, pcie_tl, pcie_dll or pcie_phy.
+# Reports resources per module and in all, and the longest path: report.sh TOP [PARAMETER=VALUE...]. TOP is a module of this directory.
 # Runs the steps of `synth_xilinx -nowidelut -family FAMILY` of Yosys, but maps to LUTs by `abc LUTS`. FAMILY is xcup and LUTS is `-lut 6` unless they are
 # set: each LUT counts as one, as in the report. The command's own weights, LUTS="-luts 2:2,3,6:5", prefer many small LUTs, and wide multiplexers
 # (MUXF7 and up) cost LUTs in the XORs of the CRCs. Modules are counted without those in them. The last row is the flattened design, in which Yosys
@@ -11,7 +11,6 @@ cd "$(dirname "$0")/.."
 OUT=${OUT:-build/synth}
 FAMILY=${FAMILY:-xcup}
 LUTS=${LUTS:--lut 6}
-TOP=${TOP:-pcie_dll}
 mkdir -p "$OUT"
 top=$1
 shift

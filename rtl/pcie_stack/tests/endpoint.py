@@ -6,7 +6,7 @@ import collections
 import root_complex
 from model import Model
 from root_complex import AxiChecker
-from tlps import SC, Tlp, completion, completions_of, memory_read, memory_write
+from tlps import SC, Tlp, completion, completions_of, configuration, memory_read, memory_write
 
 BUILDS = {
     "plain": {
@@ -134,15 +134,11 @@ class Host:
         self.bench.run(lambda: len(self.completions[tag]) >= parts, limit)
         return self.completions.pop(tag)
 
-    def config_tlp(self, offset, value, first, tag, target=DEVICE, kind=4):
-        header = (value is not None) << 30 | kind << 24 | 1
-        words = header.to_bytes(4, "big") + bytes([0, 0, tag, first]) + target.to_bytes(2, "big") + (offset & 0xFFC).to_bytes(2, "big")
-        return words + (b"" if value is None else value)
-
-    def config_request(self, offset, value=None, first=15, target=DEVICE, kind=4):
-        """Sends a configuration request; returns its completion."""
+    def config_request(self, offset, value=None, first=15, target=DEVICE, type1=False):
+        """Sends a configuration request, a write of `value` (bytes) if that is given; returns its completion."""
         tag = self.next_tag()
-        self.bench.push("np", self.config_tlp(offset, value, first, tag, target, kind))
+        word = None if value is None else int.from_bytes(value, "little")
+        self.bench.push("np", configuration(target, offset & 0xFFC, tag, word, type1, first, requester=0))
         return self.wait(tag)[0]
 
     def config(self, offset, value=None, count=4):
@@ -207,7 +203,7 @@ class Bench(root_complex.Bench):
     def build(self, name, seed):
         self.parameters = DEFAULTS | BUILDS[name]
         self.beat, self.bus_bytes, self.cpu_bytes = (self.parameters[width] // 8 for width in ("DATA_WIDTH", "BUS_WIDTH", "DMA_WIDTH"))
-        return Model("pcie_endpoint", f"endpoint/{name}", BUILDS[name], ["pcie_endpoint*.sv*", "pcie_a*.sv", "pcie_packetizer*.sv", "pcie_root_complex.svh"], seed)
+        return Model("pcie_endpoint", f"endpoint/{name}", BUILDS[name], ["pcie_endpoint*.sv*", "pcie_a*.sv", "pcie_packetizer*.sv", "pcie_dll_counters.sv", "pcie_root_complex.svh"], seed)
 
     def __init__(self, name="plain", seed=1, stalls=0.0, setup=True):
         super().__init__(name, seed, stalls)

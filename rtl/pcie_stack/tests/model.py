@@ -57,6 +57,14 @@ def build(top, folder, parameters, sources, file=None):
     return library, list(ports((out / f"V{top}.h").read_text()))
 
 
+def refusal(top, *parameters):
+    """Elaborates `top` with illegal parameters (NAME=VALUE), which must fail. Returns the messages."""
+    command = ["verilator", "--lint-only", "-Wall", "-y", ".", "-I.", *(f"-G{each}" for each in parameters), "--top-module", top, f"{top}.sv"]
+    result = subprocess.run(command, cwd=RTL, capture_output=True, text=True, check=False)
+    assert result.returncode != 0, f"{top} with {parameters} elaborates"
+    return result.stderr
+
+
 class Model:
     """The compiled design. `tick` gives inputs by name and returns the outputs before the clock edge."""
 

@@ -5,7 +5,7 @@ import collections
 import random
 
 from model import Model
-from tlps import Tlp, completion, header_0
+from tlps import Tlp, completion, configuration, header_0
 
 P, NP, CPL = 0, 1, 2
 CORES = {
@@ -16,7 +16,6 @@ CORES = {
 }
 LINKS = {"links": {"DOWNSTREAM": 2, "DATA_WIDTH": 128}, "links_wide": {"DOWNSTREAM": 3, "DATA_WIDTH": 256, "RX_P_HEADERS": 32, "RX_P_DATA": 256}}
 EVENTS = "posted_ur request_ur unexpected config message marked".split()
-HOST = 0x0008  # a requester above the switch
 
 
 def class_of(raw):
@@ -25,13 +24,6 @@ def class_of(raw):
     if kind in (10, 11):
         return CPL
     return P if kind >> 3 == 2 or (kind == 0 and fmt & 2) else NP
-
-
-def configuration(target, register, tag, value=None, type1=True, enables=15, requester=HOST, poisoned=0):
-    """A configuration read, or a write of `value`. `target` is bus, device and function."""
-    head = header_0(0 if value is None else 2, 5 if type1 else 4, 1, poisoned=poisoned)
-    data = b"" if value is None else value.to_bytes(4, "little")
-    return head + requester.to_bytes(2, "big") + bytes([tag, enables]) + target.to_bytes(2, "big") + register.to_bytes(2, "big") + data
 
 
 class Bench:

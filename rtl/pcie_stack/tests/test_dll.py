@@ -2,11 +2,11 @@
 """Directed tests of one data link layer: each rule of PCIe 6.0 chapter 3 that it implements, in four builds."""
 
 import pathlib
-import subprocess
 import zlib
 
 import pytest
 import reference
+from model import refusal
 from reference import Frame, ack, dllp, feature, flow_control, tlp_frame
 
 RTL = pathlib.Path(__file__).resolve().parent.parent
@@ -792,7 +792,4 @@ def test_talks_to_the_partner_over_a_lossy_link(dut, dice, loss):
     ],
 )
 def test_illegal_parameters_stop_elaboration(parameter, expected):
-    command = ["verilator", "--lint-only", "-Wall", "-y", ".", "-I.", f"-G{parameter}", "--top-module", "pcie_dll", "pcie_dll.sv"]
-    result = subprocess.run(command, cwd=RTL, capture_output=True, text=True, check=False)
-    assert result.returncode != 0
-    assert expected in result.stderr
+    assert expected in refusal("pcie_dll", parameter)

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Directed tests of the endpoint: each rule and each kind of bad input with its answer and its counter."""
 
-import pathlib
-import subprocess
-
 import pytest
 from endpoint import AER, BAR, BARS, BUILDS, COMMAND, COUNTERS, DEVICE, EVENTS, EXPRESS, MSI, MSIX, WINDOWS, Bench
 from lspci import check_decoded, dump
+from model import refusal
 from root_complex import DECERR, OKAY, SLVERR
-from tlps import CA, SC, UR, completion, header_0, memory_read, memory_write, message
+from tlps import CA, SC, UR, completion, configuration, header_0, memory_read, memory_write, message
 
-RTL = pathlib.Path(__file__).resolve().parent.parent
 ONES = 0xFFFF_FFFF
 RAM = 0x8000_0000
 VECTOR = 0xFEE0_0000
@@ -85,7 +82,7 @@ def test_configuration_space_takes_writes_of_bytes(make):
 
 def test_configuration_requests_of_other_functions_get_ur(plain):
     host = plain.host
-    for fields in ({"target": DEVICE + 1}, {"target": DEVICE, "kind": 5}):
+    for fields in ({"target": DEVICE + 1}, {"target": DEVICE, "type1": True}):
         assert host.config_request(0, **fields).status == UR
     assert host.counter("read_ur") == 2
     assert host.config_request(0, target=0x4F8).status == SC, "any device number"
@@ -284,9 +281,7 @@ def test_poisoned_writes_have_no_effect(plain):
     assert host.config(COMMAND) >> 16 == 0x10
     # A poisoned configuration write gets UR (§2.7.2.2).
     tag = host.next_tag()
-    tlp = bytearray(host.config_tlp(0x3C, b"\x55\0\0\0", 1, tag))
-    tlp[2] |= 0x40
-    plain.push("np", bytes(tlp))
+    plain.push("np", configuration(DEVICE, 0x3C, tag, 0x55, type1=False, enables=1, requester=0, poisoned=1))
     assert host.wait(tag)[0].status == UR and host.config(0x3C) == 0
 
 
@@ -857,6 +852,4 @@ def test_lspci_decodes_the_configuration_space(plain, tmp_path):
     ],
 )
 def test_illegal_parameters_of_the_endpoint_stop_elaboration(parameters, expected):
-    command = ["verilator", "--lint-only", "-Wall", "-y", ".", "-I.", *(f"-G{each}" for each in parameters), "--top-module", "pcie_endpoint", "pcie_endpoint.sv"]
-    result = subprocess.run(command, cwd=RTL, capture_output=True, text=True, check=False)
-    assert result.returncode != 0 and f"pcie_endpoint: {expected}" in result.stderr
+    assert f"pcie_endpoint: {expected}" in refusal("pcie_endpoint", *parameters)

@@ -6,7 +6,7 @@ import os
 import pytest
 from endpoint import BARS, DEVICE, EXPRESS, MSI, WINDOWS, Bench
 from root_complex import DECERR, OKAY, SLVERR
-from tlps import CA, SC, UR, Tlp, completion, completions_of, memory_read, memory_write
+from tlps import CA, SC, UR, Tlp, completion, completions_of, configuration, memory_read, memory_write
 
 ROUNDS = int(os.environ.get("RANDOM_REQUESTS", "300"))
 RAM = 0x8000_0000
@@ -122,7 +122,7 @@ def test_random_requests_of_host_and_peripheral(name, seed, stalls):
         elif kind == 4:
             tag = dice.randrange(256)
             reference.expected.append((tag, SC, 4, 0, (0x4550_1234).to_bytes(4, "little")))
-            bench.push("np", host.config_tlp(0, None, 15, tag))
+            bench.push("np", configuration(DEVICE, 0, tag, type1=False, requester=0))
         elif kind == 5:
             size, beats, ident = dice.randrange(widest + 1), dice.choice([1, 1, 2, 7, 16]), dice.randrange(4)
             address = RAM + dice.randrange(16) * 0x1_0000 + dice.randrange(4096 - beats * bench.cpu_bytes)

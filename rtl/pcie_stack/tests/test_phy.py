@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Directed tests of one physical layer: each rule of PCIe 6.0 §4.2.1.2 and §4.2.2.3 that it implements, against framing and striping in Python."""
 
-import pathlib
-import subprocess
-
 import pytest
 from dut_phy import BUILDS, Phy
+from model import refusal
 from reference import dllp, lcrc
 from reference_phy import (
     Packet, Word, blocks_of, frame_crc, read_blocks, read_symbols, stp_token, times_of, words_of_blocks, words_of_times, write_blocks, write_symbols,
 )
 
-RTL = pathlib.Path(__file__).resolve().parent.parent
 BLOCK_BUILDS = [name for name, build in BUILDS.items() if build["GENERATION"] >= 3]
 SYMBOL_BUILDS = [name for name, build in BUILDS.items() if build["GENERATION"] < 3]
 
@@ -449,8 +446,4 @@ def test_other_end_in_electrical_idle_takes_the_link_down(phy):
     ],
 )
 def test_illegal_parameters_of_the_physical_layer_stop_elaboration(top, parameters, expected):
-    values = [f"-G{parameter}" for parameter in parameters.split()]
-    command = ["verilator", "--lint-only", "-Wall", "-y", ".", "-I.", *values, "--top-module", top, f"{top}.sv"]
-    result = subprocess.run(command, cwd=RTL, capture_output=True, text=True, check=False)
-    assert result.returncode != 0
-    assert expected in result.stderr
+    assert expected in refusal(top, *parameters.split())

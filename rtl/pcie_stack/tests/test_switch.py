@@ -2,15 +2,13 @@
 """The switch: routing, configuration space, messages, order, errors, and random traffic against the model in switch.py."""
 
 import collections
-import pathlib
-import subprocess
 
 import pytest
 from lspci import check_decoded, dump
-from switch import CORES, CPL, HOST, LINKS, NP, P, CoreBench, LinkBench, Reference, class_of, configuration
-from tlps import CA, SC, UR, Tlp, completion, header_0, memory_read, memory_write, message
+from model import refusal
+from switch import CORES, CPL, LINKS, NP, P, CoreBench, LinkBench, Reference, class_of
+from tlps import CA, HOST, SC, UR, Tlp, completion, configuration, header_0, memory_read, memory_write, message
 
-RTL = pathlib.Path(__file__).resolve().parent.parent
 MEMORY, PREFETCH = 0x4000_0000, 0x40_0000_0000
 RAM = 0x1000_0000
 UPSTREAM = 0x0100
@@ -788,9 +786,7 @@ def test_lspci_decodes_the_configuration_space(tmp_path):
     ],
 )
 def test_illegal_parameters_of_the_switch_stop_elaboration(parameters, expected):
-    command = ["verilator", "--lint-only", "-Wall", "-y", ".", "-I.", *(f"-G{each}" for each in parameters), "--top-module", "pcie_switch_core", "pcie_switch_core.sv"]
-    result = subprocess.run(command, cwd=RTL, capture_output=True, text=True, check=False)
-    assert result.returncode != 0 and expected in result.stderr
+    assert expected in refusal("pcie_switch_core", *parameters)
 
 
 def test_builds_are_all_used():

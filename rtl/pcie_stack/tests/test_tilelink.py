@@ -2,14 +2,12 @@
 """The TileLink bridges: each rule and each kind of bad input with its answer and its counter, and random traffic against a memory in Python."""
 
 import os
-import pathlib
-import subprocess
 
 import pytest
+from model import refusal
 from root_complex import DECERR, OKAY, SLVERR
 from tilelink import ARITHMETIC, CLIENTS, GET, INTENT, LOGICAL, MANAGERS, PUT_FULL, PUT_PARTIAL, ClientBench, ManagerBench, lanes
 
-RTL = pathlib.Path(__file__).resolve().parent.parent
 ROUNDS = int(os.environ.get("TILELINK_ROUNDS", "300"))
 
 
@@ -450,6 +448,4 @@ ILLEGAL = [
 @pytest.mark.parametrize("bridge, parameter, message", ILLEGAL)
 def test_illegal_parameter_stops_elaboration_with_a_message(bridge, parameter, message):
     top = f"pcie_tilelink_{bridge}"
-    command = ["verilator", "--lint-only", "-Wall", "-y", ".", "-I.", f"-G{parameter}", "--top-module", top, f"{top}.sv"]
-    result = subprocess.run(command, cwd=RTL, capture_output=True, text=True, check=False)
-    assert result.returncode != 0 and f"{top}: {message}; expected" in result.stderr
+    assert f"{top}: {message}; expected" in refusal(top, parameter)

@@ -3,16 +3,14 @@
 
 import collections
 import os
-import pathlib
 import random
-import subprocess
 
 import pytest
 import tl_reference as ref
+from model import refusal
 from tl_dut import TL_BUILDS, Tl
 from tl_reference import CPL, INIT1, INIT2, NP, P, UPDATE, tlp
 
-RTL = pathlib.Path(__file__).resolve().parent.parent
 ENDLESS = 0
 
 
@@ -1012,7 +1010,4 @@ def test_random_traffic_follows_the_rules(tl, scaled, seed):
     ],
 )
 def test_illegal_parameters_of_the_transaction_layer_stop_elaboration(parameters, expected):
-    command = ["verilator", "--lint-only", "-Wall", "-y", ".", "-I.", *(f"-G{each}" for each in parameters), "--top-module", "pcie_tl", "pcie_tl.sv"]
-    result = subprocess.run(command, cwd=RTL, capture_output=True, text=True, check=False)
-    assert result.returncode != 0
-    assert expected in result.stderr
+    assert expected in refusal("pcie_tl", *parameters)

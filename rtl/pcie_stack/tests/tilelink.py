@@ -121,7 +121,7 @@ class Bench:
         self.width = self.parameters["DATA_WIDTH"] // 8
         self.longest = self.parameters["MAX_BYTES"].bit_length() - 1
         self.dice, self.stalls = random.Random(seed), stalls
-        sources = [f"{top}*.sv", "pcie_tilelink_timer.sv", "pcie_tilelink.svh"]
+        sources = [f"{top}*.sv", "pcie_tilelink_timer.sv", "pcie_tilelink.svh", "pcie_tl_fifo.sv", "pcie_dll_counters.sv", "pcie_stack_store.sv"]
         self.model = Model(top, f"tilelink/{top}_{name}", parameters, sources, seed)
         self.values, self.cycle, self.events = self.model.values, 0, collections.Counter()
         self.queues, self.offered = collections.defaultdict(collections.deque), set()

@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 SC, UR, RRS, CA = 0, 1, 2, 4
+HOST = 0x0008  # a requester above a switch
 
 
 def header_0(fmt, kind, length, traffic_class=0, attributes=0, poisoned=0, digest=0):
@@ -53,6 +54,13 @@ def completion(status, data, tag, byte_count, lower=0, requester=0, completer=0x
     length = len(data) // 4 if length is None else length
     words = header_0(0b010 if data else 0, kind, length, **fields) + completer.to_bytes(2, "big")
     return words + (status << 13 | byte_count & 0xFFF).to_bytes(2, "big") + requester.to_bytes(2, "big") + bytes([tag, lower]) + data
+
+
+def configuration(target, register, tag, value=None, type1=True, enables=15, requester=HOST, poisoned=0):
+    """A configuration read, or a write of `value`. `target` is bus, device and function."""
+    head = header_0(0 if value is None else 2, 5 if type1 else 4, 1, poisoned=poisoned)
+    data = b"" if value is None else value.to_bytes(4, "little")
+    return head + requester.to_bytes(2, "big") + bytes([tag, enables]) + target.to_bytes(2, "big") + register.to_bytes(2, "big") + data
 
 
 def message(code, requester=0x0100, routing=0b100, data=b""):

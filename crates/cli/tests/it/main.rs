@@ -59,6 +59,7 @@ mod release;
 mod rtl;
 mod rtl_endpoint;
 mod rtl_root;
+mod rtl_switch;
 mod run;
 mod schema;
 mod shells;

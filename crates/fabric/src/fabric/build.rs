@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The parts of a fabric, and their assembly. This module runs no events.
 
-use super::designs::{Design, RootDesign};
+use super::designs::{Design, DesignedSwitch, RootDesign};
 use super::frames::FrameEnd;
 use super::hosts::{HostSide, Hosts};
 use super::links::{Held, Recovery};
@@ -76,7 +76,22 @@ pub struct SwitchSlot {
     /// The port to which the link connects.
     pub above: Above,
     /// The switch at the far end.
-    pub switch: Switch,
+    pub switch: SwitchEnd,
+}
+
+/// A switch at the end of a link.
+pub enum SwitchEnd {
+    /// One of riser's.
+    Own(Box<Switch>),
+    /// Another one: a slot with its own data link layer ([`endpoint::FrameSlot`]) for each port, the upstream port first. They share their
+    /// state, and only the upstream port may have a [clock](TlpPort::clock).
+    Design(Vec<Box<dyn TlpPort>>),
+}
+
+impl From<Switch> for SwitchEnd {
+    fn from(switch: Switch) -> SwitchEnd {
+        SwitchEnd::Own(Box::new(switch))
+    }
 }
 
 /// The port to which a link connects on its upper end.
@@ -207,6 +222,16 @@ struct Tree {
     root_links: Vec<Vec<LinkId>>,
     /// The links below root complexes that are not riser's, in their order.
     design_links: Vec<LinkId>,
+    /// The owners of the ports of each switch.
+    switch_owners: Vec<SwitchOwners>,
+}
+
+/// The owners of the ports of a switch.
+enum SwitchOwners {
+    /// Riser's switch of this index.
+    Own(u32),
+    /// The slot of each port that has a link, in a switch that is not riser's.
+    Slots(Vec<Option<usize>>),
 }
 
 impl Tree {
@@ -215,7 +240,14 @@ impl Tree {
         let above = slots.iter().map(|s| s.above).chain(switches.iter().map(|s| s.above)).collect();
         let switch_links = switches.iter().map(|s| vec![None; s.switch.ports()]).collect();
         let root_links = vec![Vec::new(); hosts.len()];
-        let mut tree = Tree { above, slots: slots.len(), switch_links, root_links, design_links: Vec::new() };
+        let mut tree = Tree {
+            above,
+            slots: slots.len(),
+            switch_links,
+            root_links,
+            design_links: Vec::new(),
+            switch_owners: Vec::new(),
+        };
         for n in 0..tree.above.len() {
             tree.join(n)?;
         }
@@ -223,7 +255,30 @@ impl Tree {
             tree.join_design(design.host)?;
         }
         (0..tree.switch_links.len()).try_for_each(|n| tree.check_reaches_root(n))?;
+        tree.own_switches(switches, slots.len() + designs.len());
         Ok(tree)
+    }
+
+    /// Numbers riser's switches, and gives the ports of all others slots from `first_slot` on.
+    fn own_switches(&mut self, switches: &[SwitchSlot], first_slot: usize) {
+        let (mut own, mut slots) = (0.., first_slot..);
+        let mut slots_of = |links: &Vec<Option<LinkId>>| {
+            let slot = |link: &Option<LinkId>| link.and_then(|_| slots.next());
+            SwitchOwners::Slots(links.iter().map(slot).collect())
+        };
+        let owners = switches.iter().zip(&self.switch_links).map(|(slot, links)| match slot.switch {
+            SwitchEnd::Own(_) => SwitchOwners::Own(own.next().unwrap_or_default()),
+            SwitchEnd::Design(_) => slots_of(links),
+        });
+        self.switch_owners = owners.collect();
+    }
+
+    /// The owner of a port of switch `n`.
+    fn switch_port(&self, n: usize, port: usize) -> Owner {
+        match &self.switch_owners[n] {
+            SwitchOwners::Own(switch) => Owner::Switch { switch: *switch, port: port as u32 },
+            SwitchOwners::Slots(slots) => Owner::Slot(slots[port].unwrap_or_default() as u32),
+        }
     }
 
     fn name(&self, link: usize) -> LinkName {
@@ -282,10 +337,8 @@ impl Tree {
     fn owner(&self, n: usize, side: Side) -> Owner {
         match (side, self.name(n), self.above[n]) {
             (Side::Device, LinkName::Slot(slot), _) => Owner::Slot(slot as u32),
-            (Side::Device, LinkName::Switch(switch), _) => Owner::Switch { switch: switch as u32, port: 0 },
-            (Side::Root, _, Above::Switch { switch, port }) => {
-                Owner::Switch { switch: switch as u32, port: port as u32 }
-            }
+            (Side::Device, LinkName::Switch(switch), _) => self.switch_port(switch, 0),
+            (Side::Root, _, Above::Switch { switch, port }) => self.switch_port(switch, port),
             (Side::Root, _, Above::RootPort(host)) => {
                 let design = self.design_links.iter().position(|link| link.0 as usize == n);
                 if let Some(design) = design {
@@ -304,6 +357,12 @@ impl Tree {
             link.map(|link| PortId::new(link, side).index())
         };
         self.switch_links[n].iter().enumerate().map(index).collect()
+    }
+
+    /// The slots of the ports of switch `n`, which is not riser's. Ports without a link have none.
+    fn slots_of_switch(&self, n: usize, ends: Vec<Box<dyn TlpPort>>) -> Vec<Slot> {
+        let ports = self.switch_ports(n).into_iter().zip(ends);
+        ports.filter_map(|(index, end)| Some(Slot::new(index?, end))).collect()
     }
 
     fn root_ports(&self, host: usize) -> Vec<usize> {
@@ -341,16 +400,30 @@ impl Fabric {
             links.push(link);
             slots.push(Slot::new(PortId::new(LinkId(n as u32), Side::Device).index(), device));
         }
+        let mut switch_designs = Vec::new();
         for (n, SwitchSlot { link, switch, .. }) in config.switches.into_iter().enumerate() {
             links.push(link);
-            switches.push(SwitchState { switch, ports: tree.switch_ports(n), timer: TimerEvents::none() });
+            match switch {
+                SwitchEnd::Own(switch) => {
+                    let (ports, timer) = (tree.switch_ports(n), TimerEvents::none());
+                    switches.push(SwitchState { number: n, switch: *switch, ports, timer });
+                }
+                SwitchEnd::Design(ends) => switch_designs.push((n, ends)),
+            }
         }
+        let devices = slots.len();
         let mut designs = Vec::new();
         for (RootDesign { host, frames, mut bus }, &link) in root_designs.into_iter().zip(&tree.design_links)
         {
             bus.connect(config.hosts[host.index()].memory.clone());
             designs.push(Design::new(host, slots.len(), link, bus));
             slots.push(Slot::new(PortId::new(link, Side::Root).index(), frames));
+        }
+        let mut designed_switches = Vec::new();
+        for (number, ends) in switch_designs {
+            let first = slots.len();
+            slots.extend(tree.slots_of_switch(number, ends));
+            designed_switches.push(DesignedSwitch { number, slots: (first..slots.len()).collect() });
         }
         check_frames(&tree, &links, &slots)?;
         let mut ports = ports(&tree, &links, &slots, &config.faults, config.seed);
@@ -377,7 +450,9 @@ impl Fabric {
             held: vec![Held::default(); links.len()],
             frame_ends,
             slots,
+            devices,
             designs,
+            designed_switches,
             hosts,
             ledger: Ledger::new(links.len()),
             tap: None,
@@ -421,14 +496,12 @@ fn check_credits(tree: &Tree, config: &FabricConfig) -> Result<(), TopologyError
             Some(slot) => (&slot.link, slot.device.longest_non_posted()),
             None => {
                 let SwitchSlot { link, switch, .. } = &config.switches[n - config.slots.len()];
-                (link, switch.space(0).longest_non_posted())
+                (link, switch.longest_non_posted(0))
             }
         };
         let above = match tree.above[n] {
             Above::RootPort(host) => spaces[host.index()].next().map(ConfigSpace::longest_non_posted),
-            Above::Switch { switch, port } => {
-                Some(config.switches[switch].switch.space(port).longest_non_posted())
-            }
+            Above::Switch { switch, port } => Some(config.switches[switch].switch.longest_non_posted(port)),
         };
         let ends = [(Side::Device, &link.device, Some(below)), (Side::Root, &link.root, above)];
         for (side, end, bytes) in ends {
@@ -510,8 +583,8 @@ fn ports(
 
 /// The slots with their own data link layers.
 fn frame_ends(slots: &[Slot], ports: &[PortState]) -> Vec<FrameEnd> {
-    let own = slots.iter().enumerate().filter(|(_, slot)| slot.has_frames);
-    own.map(|(n, slot)| FrameEnd::new(ports[slot.port].id, n)).collect()
+    let own = slots.iter().filter(|slot| slot.has_frames);
+    own.map(|slot| FrameEnd::new(ports[slot.port].id)).collect()
 }
 
 /// Returns the faults of the direction into `port`, with their own random draws.

@@ -104,7 +104,11 @@ impl Fabric {
     }
 
     fn slot_name(&self, n: usize) -> String {
-        if n >= self.device_slots() { "root complex".to_owned() } else { self.named("slot", n, n) }
+        match self.switch_of_slot(n) {
+            Some(switch) => self.switch_name(switch.number),
+            None if n >= self.devices => "root complex".to_owned(),
+            None => self.named("slot", n, n),
+        }
     }
 
     fn switch_name(&self, n: usize) -> String {
@@ -114,7 +118,7 @@ impl Fabric {
     /// Names a port by its link's lower end; links of slots come before those of switches.
     pub(super) fn port_name(&self, id: PortId) -> String {
         let n = id.link().0 as usize;
-        let switch = n.checked_sub(self.device_slots());
+        let switch = n.checked_sub(self.devices);
         if self.names.get(switch.map_or(n, |n| self.slots.len() + n)).is_none_or(String::is_empty) {
             return id.to_string();
         }
@@ -136,8 +140,9 @@ impl Fabric {
             let ports = (0..side.root_ports.len()).filter_map(|n| Some((n, side.root.waits_for(n)?)));
             lines.extend(ports.map(|(n, what)| self.of_host(host, &format!("root port {n}: {what}"))));
         }
-        for (n, state) in self.switches.iter().enumerate() {
-            lines.extend(state.switch.waits_for().map(|t| self.waits(self.switch_name(n), &t)));
+        for state in &self.switches {
+            let name = self.switch_name(state.number);
+            lines.extend(state.switch.waits_for().map(|t| self.waits(name, &t)));
         }
         for (n, slot) in self.slots.iter().enumerate() {
             lines.extend(slot.device.waits_for().map(|t| self.waits(self.slot_name(n), &t)));
@@ -183,8 +188,10 @@ impl Fabric {
             let placed = placed(self.of_host(n, "root complex"), host.root.refusals().to_vec(), place);
             placed.map(|one| PlacedRefusal { note: host.root.windows_missed(&one.refusal), ..one })
         });
-        let switches = self.switches.iter().enumerate().flat_map(|(n, state)| {
-            placed(self.switch_name(n), state.switch.refusals().to_vec(), |at| format!("port {at}"))
+        let switches = self.switches.iter().flat_map(|state| {
+            placed(self.switch_name(state.number), state.switch.refusals().to_vec(), |at| {
+                format!("port {at}")
+            })
         });
         let slots = self.slots.iter().enumerate().flat_map(|(n, slot)| {
             placed(self.slot_name(n), slot.device.refusals(), |at| format!("function {at}"))

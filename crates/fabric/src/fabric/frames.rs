@@ -12,7 +12,7 @@ use crate::fault::Harm;
 use crate::ledger::Ledger;
 use crate::topology::{LinkId, Owner, PortId, Side};
 use crate::wire::{InFlight, Odd};
-use endpoint::PhyEvent;
+use endpoint::{LinkHolds, PhyEvent};
 use link::{CarriedAs, Frame, Integrity, Rare, SentFrame, WireFrame, carried_as};
 use std::collections::{BTreeMap, BTreeSet};
 use tlp::{Account, Bdf, Body, Class, Duration, PayloadPool, Tag, Time, Tlp};
@@ -28,7 +28,8 @@ const UNREADABLE: [u32; 2] = [8, 4160];
 pub(super) struct FrameEnd {
     /// The port.
     port: PortId,
-    slot: u32,
+    /// The states in which it holds its link, as the fabric knows them.
+    pub(super) holds: LinkHolds,
     /// NEXT_TRANSMIT_SEQ, by the TLPs that it has sent.
     next_transmit: u16,
     /// NEXT_RCV_SEQ, by the intact TLPs that have reached it.
@@ -43,10 +44,10 @@ pub(super) struct FrameEnd {
 }
 
 impl FrameEnd {
-    pub(super) fn new(port: PortId, slot: usize) -> FrameEnd {
+    pub(super) fn new(port: PortId) -> FrameEnd {
         FrameEnd {
             port,
-            slot: slot as u32,
+            holds: LinkHolds::default(),
             next_transmit: 0,
             next_receive: 0,
             sent: vec![(Account::NONE, Class::Posted); usize::from(SEQUENCES)].into_boxed_slice(),
@@ -105,7 +106,7 @@ impl FrameEnd {
             ledger.drop(tlp.account);
             return true;
         }
-        ledger.reached_slot(tlp, self.slot, now);
+        ledger.reached_slot(tlp, self.port.link().0, now);
         if tlp.class() == Class::NonPosted {
             self.asked.insert(tlp.repr.transaction(), tlp.account);
         }
@@ -149,10 +150,12 @@ impl Fabric {
     pub(super) fn offer_frames(&mut self, index: usize) {
         let Owner::Slot(n) = self.ports[index].owner else { return };
         self.ports[index].port.offer_frames(true);
-        let frames = self.slots[n as usize].device.frames();
-        if frames.is_some_and(|frames| frames.poll_retrain()) {
+        let Some(frames) = self.slots[n as usize].device.frames() else { return };
+        let (retrains, holds) = (frames.poll_retrain(), frames.link_holds());
+        if retrains {
             self.recover(index);
         }
+        self.note_holds(index, holds);
         self.poll_design(n as usize);
     }
 
@@ -204,6 +207,7 @@ impl Fabric {
         };
         // A frame may start a timer.
         self.arm_slot(n as usize);
+        self.arm_switch_of(n as usize);
         put
     }
 
@@ -280,5 +284,6 @@ impl Fabric {
         }
         self.offer_frames(index);
         self.pump(index);
+        self.apply_link_actions();
     }
 }

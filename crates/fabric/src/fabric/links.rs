@@ -219,7 +219,12 @@ impl Fabric {
         while let Some(link) = links.pop() {
             let [_, below] = self.ends(link);
             match self.ports[below].owner {
-                Owner::Slot(n) => self.slots[n as usize].device.power_on(self.now),
+                Owner::Slot(n) => {
+                    self.slots[n as usize].device.power_on(self.now);
+                    let switch = self.switch_of_slot(n as usize);
+                    let downstream = switch.into_iter().flat_map(|switch| &switch.slots[1..]);
+                    links.extend(downstream.map(|&slot| self.ports[self.slots[slot].port].id.link()));
+                }
                 Owner::Switch { switch, .. } => {
                     let slot = &mut self.switches[switch as usize];
                     slot.switch.power_on();
@@ -244,20 +249,25 @@ impl Fabric {
     }
 
     /// Whether the host waits for `link` before it starts: not if its slot is empty, nor if it stays down for longer
-    /// than [`START_PATIENCE`].
+    /// than [`START_PATIENCE`]. A switch that is not riser's may release its links within that time.
     pub(super) fn is_awaited(&self, link: LinkId) -> bool {
         let held = self.held[link.0 as usize];
         let is_soon = |e: &LinkEvent| (self.now..=Time::ZERO + START_PATIENCE).contains(&e.at);
         let comes = |e: &LinkEvent| e.link == link && matches!(e.change, LinkChange::Restore) && is_soon(e);
-        held.is_empty() || held == Held::CUT && self.link_events.iter().any(comes)
+        held.is_empty()
+            || held == Held::CUT && self.link_events.iter().any(comes)
+            || held == Held::RESET && self.is_settling(link)
     }
 
     /// Whether `link` may still be in flow-control initialization although both its ports are active: a carrier is active as
-    /// soon as its link is up, and with two of them the fabric does not see DL_Active. The host then waits for
-    /// [`START_PATIENCE`] before its first configuration request, as firmware does that does not read Data Link Layer Link Active.
+    /// soon as its link is up, and with two of them the fabric does not see DL_Active. A link below a switch that is not riser's may also be
+    /// held down until that switch has its upstream link. The host then waits for [`START_PATIENCE`] before its first configuration request,
+    /// as firmware does that does not read Data Link Layer Link Active.
     pub(super) fn is_settling(&self, link: LinkId) -> bool {
         let is_carrier = |index: usize| self.ports[index].port.rare().contains(Rare::FRAMES);
-        self.now < Time::ZERO + START_PATIENCE && self.ends(link).into_iter().all(is_carrier)
+        let ends = self.ends(link);
+        let is_slow = ends.into_iter().all(is_carrier) || self.is_designed_downstream(ends[0]);
+        self.now < Time::ZERO + START_PATIENCE && is_slow
     }
 
     /// Wakes the hosts when links that are [settling](Self::is_settling) need no more patience.
@@ -367,7 +377,7 @@ impl Fabric {
                 self.ports[index].port.forget_received();
             }
         }
-        if matches!(owner, Owner::Root(..)) {
+        if !matches!(owner, Owner::Switch { .. }) {
             self.apply_link_actions();
         }
     }

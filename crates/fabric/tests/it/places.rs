@@ -53,7 +53,11 @@ where
     Fabric::new(FabricConfig {
         hosts: vec![HostConfig { profile, memory, payloads, root_ports, program: Some(Box::new(program)) }],
         slots: vec![SlotConfig { link: down, above, device: Box::new(end.clone()) }],
-        switches: vec![SwitchSlot { link: up, above: Above::RootPort(HostId::FIRST), switch: switch() }],
+        switches: vec![SwitchSlot {
+            link: up,
+            above: Above::RootPort(HostId::FIRST),
+            switch: switch().into(),
+        }],
         faults: Vec::new(),
         seed: 1,
     })

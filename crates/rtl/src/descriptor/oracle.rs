@@ -151,7 +151,8 @@ fn vector(case: &Case, layout: &Layout, beat: &Beat) -> Vec<u32> {
 }
 
 fn hold_in(case: &Case) {
-    let layout = Layout::of(Shape { kind: BlockKind::UltraScalePlus, data_bits: case.width, lanes: 8 });
+    let layout =
+        Layout::of(Shape { kind: BlockKind::UltraScalePlus, data_bits: case.width, lanes: 8, links: 1 });
     let mut take = Take::new(case.stream, usize::from(case.width / 32), case.packets > 1);
     let mut expected = case.tlps.iter();
     for beat in &case.beats {

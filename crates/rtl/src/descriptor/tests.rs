@@ -18,7 +18,7 @@ struct Bench {
 
 impl Bench {
     fn new(client_tags: bool) -> Bench {
-        let shape = Shape { kind: BlockKind::UltraScalePlus, data_bits: 128, lanes: 8 };
+        let shape = Shape { kind: BlockKind::UltraScalePlus, data_bits: 128, lanes: 8, links: 1 };
         let options = Options {
             shape,
             latency: 0,

@@ -9,7 +9,8 @@ use crate::block::Shape;
 use crate::block::root_complex::{Driven, Read};
 use crate::events::{self, EventCounts};
 use crate::signals::{Inputs, Layout, Outputs};
-use host::{HostInput, HostInterrupt, LinkHolds, Wire};
+use endpoint::LinkHolds;
+use host::{HostInput, HostInterrupt, Wire};
 use link::Ending;
 use std::collections::VecDeque;
 

@@ -12,8 +12,8 @@ pub use model::RtlRootComplex;
 use crate::engine::Engine;
 use crate::loader::{Answer, Edges};
 use block::RootBlock;
-use endpoint::{Clocked, FramePort, LinkCredits, PhyEvent};
-use host::{HostBus, HostInput, HostMemory, HostOutput, LinkHolds};
+use endpoint::{Clocked, FramePort, LinkCredits, LinkHolds, PhyEvent};
+use host::{HostBus, HostInput, HostMemory, HostOutput};
 use link::WireFrame;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -115,6 +115,10 @@ impl FramePort for RootPort {
         !rtl.engine.is_ahead() && std::mem::take(&mut rtl.block.retrain)
     }
 
+    fn link_holds(&self) -> LinkHolds {
+        self.0.borrow().holds
+    }
+
     fn poll_timeout(&self) -> Option<Time> {
         let rtl = self.0.borrow();
         rtl.engine.poll_timeout(rtl.has_output())
@@ -190,9 +194,5 @@ impl HostBus for Bus {
     fn has_input(&self) -> bool {
         let rtl = self.0.borrow();
         !rtl.engine.is_ahead() && !rtl.block.inputs.is_empty()
-    }
-
-    fn link_holds(&self) -> LinkHolds {
-        self.0.borrow().holds
     }
 }

@@ -8,11 +8,10 @@ use crate::data_link::instance_of;
 use crate::design::Design;
 use crate::engine::Engine;
 use crate::model::check_link;
-use endpoint::FrameSlot;
-use host::LinkHolds;
+use endpoint::{FrameSlot, LinkHolds};
 use host::firmware::Window;
 use plug::plugged::RootComplexEnd;
-use plug::{Fault, Model, Plugged, Site};
+use plug::{Fault, Model, ModelKind, Plugged, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -48,7 +47,7 @@ impl Default for RtlRootComplex {
 
 impl Model for RtlRootComplex {
     const NAME: &'static str = "rtl-root-complex";
-    const IS_ROOT_COMPLEX: bool = true;
+    const KIND: ModelKind = ModelKind::RootComplex;
 
     fn check_together(&self) -> Result<(), Fault> {
         match self.design.is_empty() {

@@ -29,7 +29,7 @@ struct Shown {
 impl Bench {
     /// Creates a block whose link is up.
     fn new(data_bits: u16) -> Bench {
-        let shape = Shape { kind: BlockKind::TlpStream, data_bits, lanes: 4 };
+        let shape = Shape { kind: BlockKind::TlpStream, data_bits, lanes: 4, links: 1 };
         let block = TlpStream::new(shape, 0, PayloadPool::default(), Shared::default());
         let layout = Layout::of(shape);
         let words = layout.words;

@@ -35,6 +35,7 @@ impl Session {
                 .zip(&self.slots)
                 .map(|(n, slot)| self.device_report(n, slot))
                 .chain(self.root_complex_report())
+                .chain(self.switch_reports())
                 .collect(),
         }
     }
@@ -67,6 +68,16 @@ impl Session {
         let counters = counts.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
         let (slot, model) = ("root".to_owned(), "root complex".to_owned());
         Some(DeviceReport { slot, model, basis: None, counters })
+    }
+
+    /// Returns the counters of switches that are not riser's.
+    fn switch_reports(&self) -> impl Iterator<Item = DeviceReport> {
+        let switches = self.links.iter().skip(self.slots.len()).enumerate();
+        switches.filter_map(|(n, link)| {
+            let counts = self.fabric.switch_counts(n)?;
+            let counters = counts.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
+            Some(DeviceReport { slot: link.name.clone(), model: "switch".to_owned(), basis: None, counters })
+        })
     }
 
     fn device_report(&self, n: usize, slot: &SlotInfo) -> DeviceReport {

@@ -2,6 +2,7 @@
 //! The data link layer of `rtl/pcie_stack` under Verilator below a device of a lab: the driver of the device checks every
 //! byte, whatever happens to frames, and the TLPs are those of riser's own link.
 
+use crate::rtl_rig::copy;
 use fabric::{Direction, Limits, LinkId, PortId, Side, Stop, Tap, TapRecord};
 use lab::{BuildOptions, LabFile, parse};
 use link::{Counters, Frame};
@@ -18,16 +19,7 @@ use tempfile::TempDir;
 
 /// A copy of the RTL in `folder`, with its library for a lab.
 fn build(folder: &Path) {
-    let from = testkit::root().join("rtl/pcie_stack");
-    for part in ["", "lab"] {
-        fs::create_dir_all(folder.join(part)).unwrap();
-        for entry in fs::read_dir(from.join(part)).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_some_and(|e| e == "sv" || e == "svh" || e == "toml") {
-                fs::copy(&path, folder.join(part).join(path.file_name().unwrap())).unwrap();
-            }
-        }
-    }
+    copy(folder);
     let file = folder.join("lab/frame_link.toml");
     // Two channels, for the lab that has two.
     let text = fs::read_to_string(&file).unwrap() + "\n[parameters]\n";

@@ -2,52 +2,15 @@
 //! The root complex of `rtl/pcie_stack` under Verilator below the simulated host: firmware enumerates its root port and the device at its
 //! link, and the device's driver checks every byte of DMA.
 
-use fabric::{HostId, Limits, LinkId, PortId, Side, Stop};
-use lab::{BuildOptions, LabFile, parse};
-use plug::site::NativeCode;
-use riser_worlds::models;
+use crate::rtl_rig::{build, file, has_verilator, run};
+use fabric::{HostId, LinkId, PortId, Side};
 use session::Session;
-use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 const HOST: &str = "version = 1\nlimit_us = 20000\n[host]\nroot_complex = \"rtl-root-complex\"\n\
     [host.rtl-root-complex]\ndesign = \"lab/root_link.toml\"\n";
 const SLOT: &str = "[[slot]]\nname = \"device\"\ndevice = \"endpoint-test\"\n";
 const LINK: &str = "data_link = \"rtl-link\"\nrtl-link.design = \"lab/frame_link.toml\"\n";
 const TEST: &str = "[slot.endpoint-test]\nsizes_bytes = [1, 1024, 1025, 9001]\n";
-
-/// Copies the RTL to `folder`, and builds the libraries of these designs.
-fn build(folder: &Path, designs: &[&str]) {
-    let from = testkit::root().join("rtl/pcie_stack");
-    for part in ["", "lab"] {
-        fs::create_dir_all(folder.join(part)).unwrap();
-        for entry in fs::read_dir(from.join(part)).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_some_and(|e| e == "sv" || e == "svh" || e == "toml") {
-                fs::copy(&path, folder.join(part).join(path.file_name().unwrap())).unwrap();
-            }
-        }
-    }
-    for design in designs {
-        let file = folder.join("lab").join(design);
-        rtl::build(&file, &rtl::Options::default(), &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
-    }
-}
-
-fn file(folder: &Path, text: &str) -> Result<LabFile, String> {
-    let lab = parse(&models(), &folder.join("lab.toml"), text).map_err(|e| e.to_string())?;
-    Ok(LabFile { lab, base: folder.into() })
-}
-
-/// Runs a lab to its end; returns the session.
-fn run(folder: &Path, text: &str) -> Session {
-    let file = file(folder, text).unwrap_or_else(|e| panic!("{e}"));
-    let mut session = Session::with(&file, BuildOptions::native(NativeCode::Allowed)).unwrap();
-    let stop = session.fabric.run(Limits::default());
-    assert_eq!(stop, Stop::Finished, "{text}: {:?}", session.fabric.design_counts(HostId::FIRST));
-    session
-}
 
 fn count(session: &Session, name: &str) -> u64 {
     let counts = session.fabric.design_counts(HostId::FIRST).unwrap();
@@ -57,8 +20,7 @@ fn count(session: &Session, name: &str) -> u64 {
 #[test]
 #[ignore = "of .ci/long stack"]
 fn firmware_and_driver_work_below_rtl_root_complex() {
-    if Command::new("verilator").arg("--version").output().is_err() {
-        println!("skipped: no verilator");
+    if !has_verilator() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -98,8 +60,7 @@ fn device_count(session: &Session, name: &str) -> u64 {
 #[test]
 #[ignore = "of .ci/long stack"]
 fn firmware_and_driver_work_with_rtl_at_both_ends_of_a_link() {
-    if Command::new("verilator").arg("--version").output().is_err() {
-        println!("skipped: no verilator");
+    if !has_verilator() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

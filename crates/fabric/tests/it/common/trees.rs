@@ -180,7 +180,7 @@ impl Plan {
             arbitration: PortArbitration::RoundRobin,
             payloads: PayloadPool::new(),
         };
-        let switch = Switch::new(config).unwrap();
+        let switch = Switch::new(config).unwrap().into();
         self.switches.push(SwitchSlot { link: self.up.clone(), above, switch });
     }
 }

@@ -3,16 +3,14 @@
 //! picosecond.
 
 use super::byte_link::ByteLink;
-use super::{at_us, joined};
+use super::{at_us, copier, copy, joined};
 use crate::common::link;
 use crate::common::sources::{Source, Sources};
-use crate::common::system::{System, bar, bytes, credits, text};
-use device::Io;
-use device::io::Request;
+use crate::common::system::{System, credits};
 use link::{Counters, PortConfig};
 use riser_fabric::{
-    AccountTotals, Alteration, Direction, Fabric, FaultAction, FrameKind, Limits, LinkChange, LinkConfig,
-    LinkEvent, LinkId, PortId, Side, Stop, Tap, TapRecord,
+    AccountTotals, Alteration, Direction, Fabric, FaultAction, FrameKind, Limits, LinkChange, LinkEvent,
+    LinkId, PortId, Side, Stop, Tap, TapRecord,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -88,38 +86,9 @@ fn compare(what: &str, system: impl Fn() -> System, run_it: impl Fn(System) -> R
     plain.counters
 }
 
-const LEN: u32 = 3000;
-
-/// A device that reads 3000 bytes and writes them elsewhere each time it is triggered, and interrupts.
-fn copier(link: LinkConfig) -> System {
-    System::new().device(link, |io: Io| async move {
-        while let Some(request) = io.next_request().await {
-            if let Request::Write(_) = request {
-                if let Ok(data) = io.dma_read(0x4000, LEN).await {
-                    let _ = io.dma_write(0x8000, data).await;
-                }
-                let _ = io.interrupt(0).await;
-            }
-        }
-    })
-}
-
 /// The host triggers it and compares.
-fn copies(system: System, rounds: usize) -> Fabric {
-    system.with_program(move |cpu, found| async move {
-        for round in 0..rounds {
-            let data = bytes(round as u64, LEN.into());
-            cpu.memory().write(0x4000, &data).map_err(text)?;
-            cpu.write_u32(bar(&found[0], 0), 1).await.map_err(text)?;
-            cpu.interrupt(found[0].vector(0)).await;
-            let mut copy = vec![0; LEN as usize];
-            cpu.memory().read(0x8000, &mut copy).map_err(text)?;
-            if copy != data {
-                return Err(format!("round {round}: other bytes"));
-            }
-        }
-        Ok(())
-    })
+fn copies(system: System, rounds: u64) -> Fabric {
+    system.with_program(move |cpu, found| copy(cpu, found, rounds))
 }
 
 #[test]

@@ -3,12 +3,10 @@
 //! the other break a rule.
 
 use super::data_link::SmallLink;
-use super::{at_us, counters, joined, protocol_errors};
+use super::{LEN, at_us, copy, counters, joined, protocol_errors};
 use crate::common::link;
 use crate::common::sources::{Source, Sources};
 use crate::common::system::{System, Told, bar, bytes, credits, text};
-use device::Io;
-use device::io::Request;
 use link::{Counters, FlowControlMode, PortConfig};
 use riser_fabric::{
     Alteration, Direction, Fabric, FabricConfig, FaultAction, FrameKind, HostConfig, Limits, LinkChange,
@@ -16,39 +14,14 @@ use riser_fabric::{
 };
 use tlp::{Class, Duration, Rate, TcVcMap, Width};
 
-const LEN: u32 = 3000;
-
-/// A device that copies 3000 bytes of host memory when it is triggered, below the small data link layer.
+/// The copier below the small data link layer.
 fn copier(link: LinkConfig) -> System {
-    let system = System::new().device(link, |io: Io| async move {
-        while let Some(request) = io.next_request().await {
-            if let Request::Write(_) = request {
-                if let Ok(data) = io.dma_read(0x4000, LEN).await {
-                    let _ = io.dma_write(0x8000, data).await;
-                }
-                let _ = io.interrupt(0).await;
-            }
-        }
-    });
-    joined(system, SmallLink::new)
+    joined(super::copier(link), SmallLink::new)
 }
 
 /// The host lets the device copy `rounds` times, and compares every byte.
 fn copies(system: System, rounds: u64) -> Fabric {
-    system.with_program(move |cpu, found| async move {
-        for round in 0..rounds {
-            let data = bytes(round, LEN.into());
-            cpu.memory().write(0x4000, &data).map_err(text)?;
-            cpu.write_u32(bar(&found[0], 0), 1).await.map_err(text)?;
-            cpu.interrupt(found[0].vector(0)).await;
-            let mut copy = vec![0; LEN as usize];
-            cpu.memory().read(0x8000, &mut copy).map_err(text)?;
-            if copy != data {
-                return Err(format!("round {round}: other bytes"));
-            }
-        }
-        Ok(())
-    })
+    system.with_program(move |cpu, found| copy(cpu, found, rounds))
 }
 
 /// Runs until all copies are right; returns the counters of the root's port and the slot's.

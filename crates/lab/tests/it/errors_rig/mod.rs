@@ -227,7 +227,7 @@ where
     let slots = vec![slot(1, "a"), slot(2, "b")];
     let link = link_of(port(), switch_end());
     let switches =
-        vec![SwitchSlot { link, above: Above::RootPort(HostId::FIRST), switch: switch(&payloads) }];
+        vec![SwitchSlot { link, above: Above::RootPort(HostId::FIRST), switch: switch(&payloads).into() }];
     let root_complex_latency = Duration::from_ns(50);
     let host = HostProfile { completion_timeout: HOST_TIMEOUT, root_complex_latency, ..HostProfile::ideal() };
     Fabric::new(FabricConfig {

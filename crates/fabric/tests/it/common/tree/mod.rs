@@ -301,7 +301,7 @@ impl TreePlan {
         let switches = (0..self.switches.len()).map(|n| SwitchSlot {
             link: self.link_config(self.leaves.len() + n),
             above: self.switches[n].above,
-            switch: self.build_switch(n, &ranges),
+            switch: self.build_switch(n, &ranges).into(),
         });
         let mut fabric = Fabric::new(FabricConfig {
             hosts: vec![HostConfig {
