@@ -117,7 +117,7 @@ impl<T> Channel<T> {
         self.len() == 0
     }
 
-    /// Wakes the first `count` tasks of a list. Nothing is borrowed when a waker runs.
+    /// Wakes the first `count` tasks of a list. The queue is not borrowed while a waker runs.
     fn wake(&self, count: usize, list: fn(&mut Queue<T>) -> &mut VecDeque<Waker>) {
         for _ in 0..count {
             let waker = list(&mut self.0.borrow_mut()).pop_front();

@@ -164,18 +164,25 @@ impl Function<Work> {
     /// now: with one channel, all outputs while posted TLPs wait; reads without a free tag. Whether the pool has a tag is
     /// checked elsewhere.
     pub(super) fn ready(&self, several_channels: bool) -> Ready {
+        const READS: Ready = Ready::output(Class::NonPosted);
         let Work { device, posted, reads, answers, .. } = &self.behind;
-        let Settings { bus_master, pooled, .. } = self.settings;
         let mut ready = device.ready();
         if !posted.is_empty() && !several_channels {
             ready = ready.without(Ready::OUTPUTS);
-        } else if bus_master && !pooled && !reads.tags.has_free() {
-            ready = ready.without(Ready::output(Class::NonPosted));
+        } else if ready.contains(READS) && !self.may_have_tag() {
+            ready = ready.without(READS);
         }
         ready
             .or(Ready::when(!posted.is_empty() || self.may_interrupt_late(), Ready::output(Class::Posted)))
-            .or(Ready::when(!reads.outbox.is_empty(), Ready::output(Class::NonPosted)))
+            .or(Ready::when(!reads.outbox.is_empty(), READS))
             .or(Ready::when(!answers.is_empty(), Ready::output(Class::Completion)))
+    }
+
+    /// Returns whether a read of the device may be taken, for all that is known without the pool. A function that may not
+    /// send takes it, and refuses it.
+    fn may_have_tag(&self) -> bool {
+        let Settings { bus_master, pooled, .. } = self.settings;
+        !bus_master || pooled || self.behind.reads.tags.has_free()
     }
 
     /// True while posted TLPs wait.
