@@ -43,8 +43,8 @@ def test_lanes_from_four_have_no_effect_and_nic_waits_for_control():
         cycles = {row["lanes"]: row["frame_cycles"] for row in rows if (row["ports"], row["frame_bytes"]) == (ports, size)}
         assert list(cycles) == [0, *nic.LANES]
         assert cycles[16] < cycles[8] < cycles[4] < 1.1 * cycles[16]
-        # A narrower line adds the time in which it carries the frame, at least once in each direction.
-        assert cycles[1] - cycles[2] > size and cycles[2] - cycles[4] > size / 2
+        # Half the lanes add the time in which one lane carries its half of the frame. Both directions overlap in part.
+        assert cycles[1] - cycles[2] > size / 2 and cycles[2] - cycles[4] > size / 4
     waiting = {row["frame_bytes"]: row["waiting_percent"] for row in rows if row["lanes"] == 16 and row["ports"] == "axi"}
     assert abs(waiting[1500] - nic.PAPER_WAITING_PERCENT) < 10 and waiting[64] > waiting[1500]
 
@@ -92,7 +92,7 @@ def test_translation_costs_time_only_where_it_misses():
             continue
         # The buffers of one frame are on one or two pages. Those of a batch are on seven, the frame that is sent on one of them.
         assert walks == 7 if batch else row["frames"] <= walks <= 2 * row["frames"]
-        # Software polls, so its time is that of the NIC to within a poll.
+        # Software polls. The NIC may be ready up to one poll earlier.
         assert 0.98 * off < cycles < 1.2 * off
     for size in SIZES:
         assert by[3, 0, "misses", size]["frame_cycles"] > by[3, 0, "off", size]["frame_cycles"] + 10

@@ -112,7 +112,7 @@ fn notes(source: &str) -> Vec<String> {
         format!("Paper: {source}. Its plots print no numbers, and it does not give the size of its frames."),
         "The NIC and the program are the same at both places. Core, bus and link have one clock. A lane carries one symbol in a cycle.".into(),
         "The shortest delay of the line is 3 cycles. At x1 and x2 the physical layers have a quarter and a half of the clock. The chart and the verdict are those of AXI4 ports.".into(),
-        "The simulation's CPU takes no time between its accesses, and a zero-length read confirms its writes. In the RTL the endpoint accepts writes as posted, so the receive path ends earlier. The simulated NIC has 16 reads in flight, the endpoint 8.".into(),
+        "The simulation's CPU takes no time between its accesses, and a zero-length read confirms its writes. In the RTL the endpoint accepts writes as posted, so the receive path ends earlier. The simulated NIC has 16 reads in flight, the NIC in RTL 8.".into(),
     ]
 }
 
