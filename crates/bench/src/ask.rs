@@ -5,15 +5,15 @@
 use crate::BenchError;
 use crate::configurations::Iommu;
 use crate::results::sheet::Entry;
-use crate::{DEFAULT_SIZES, Plan, Test, tests_named, usual_link};
+use crate::{DEFAULT_FRAMES, DEFAULT_SIZES, Plan, Test, tests_named, usual_link};
 use devices::pcie_bench::{CARDS, card};
 use lab::Folder;
 use lab::profile::{self, HOSTS};
-use lab::schema::{Credits, Link};
+use lab::schema::{BufferPages, Credits, Link};
 use plug::profile::ProfileError;
 use plug::transfers::{CacheState, Pattern};
 use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes, RcbBytes, ValueError};
-use plug::{MemoryKind, Models};
+use plug::{MemoryKind, Models, Offering};
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
@@ -40,6 +40,8 @@ pub struct Ask {
     pub host: Option<String>,
     /// The host's IOMMU.
     pub iommu: Iommu,
+    /// Pages of the host's buffers.
+    pub pages: BufferPages,
     /// Device profile.
     pub device: Option<String>,
     /// Generation of the link; `None`: as [`link_to`].
@@ -184,6 +186,18 @@ pub fn check_host(host: &str, iommu: Iommu, cache: Option<CacheState>) -> Result
     }
 }
 
+/// Rejects pages of buffers that have no effect.
+///
+/// # Errors
+/// The IOMMU is off.
+pub fn check_pages(iommu: Iommu, pages: BufferPages) -> Result<(), AskError> {
+    if iommu != Iommu::Off || pages == BufferPages::default() {
+        return Ok(());
+    }
+    let why = format!("page {}: no effect with iommu off, expected iommu 4k, 2m or 1g", pages.name());
+    Err(AskError::Wrong(why))
+}
+
 impl Ask {
     /// Returns a plan for each combination, in the order of the lists.
     ///
@@ -242,11 +256,12 @@ impl Ask {
         tests.sort_unstable();
         tests.dedup();
         let host = self.host.clone().unwrap_or(defaults.host);
-        let sizes = self.sizes()?;
+        let sizes = self.sizes(&model)?;
         self.check_ranges()?;
         // Other models have separate profiles.
         check_profiles(&host, self.device.as_deref().filter(|_| self.model.is_none()))?;
         check_host(&host, self.iommu, self.cache)?;
+        check_pages(self.iommu, self.pages)?;
         let link = self.link(&host).map_err(AskError::wrong)?;
         Ok(Plan {
             model,
@@ -254,6 +269,7 @@ impl Ask {
             sizes,
             host,
             iommu: self.iommu,
+            pages: self.pages,
             device: self.device.clone(),
             link,
             window_bytes: self.window_bytes,
@@ -269,14 +285,19 @@ impl Ask {
         })
     }
 
-    fn sizes(&self) -> Result<Vec<u32>, AskError> {
+    fn sizes(&self, model: &Offering) -> Result<Vec<u32>, AskError> {
         if self.sizes.len() > MAX_SIZES {
             return Err(AskError::Wrong(format!("more than {MAX_SIZES} sizes: use a larger STEP")));
         }
         if let Some(size) = self.sizes.iter().find(|size| !(1..=MAX_TRANSFER_BYTES).contains(*size)) {
             return Err(AskError::Wrong(format!("size {size}: expected 1 to {MAX_TRANSFER_BYTES}")));
         }
-        Ok(if self.sizes.is_empty() { DEFAULT_SIZES.to_vec() } else { self.sizes.clone() })
+        let has_frames = model.tests().iter().any(|test| Test::LOOP.contains(test));
+        Ok(match self.sizes.as_slice() {
+            [] if has_frames => DEFAULT_FRAMES.to_vec(),
+            [] => DEFAULT_SIZES.to_vec(),
+            given => given.to_vec(),
+        })
     }
 
     fn check_ranges(&self) -> Result<(), AskError> {
@@ -418,6 +439,10 @@ mod tests {
             (Ask { suite: vec!["X".into()], ..ask() }, "no test `X`"),
             (Ask { host: Some("nowhere".into()), ..ask() }, "nowhere"),
             (Ask { iommu: Iommu::Pages4k, ..ask() }, "iommu 4k: host profile `ideal` has no IOMMU"),
+            (
+                Ask { pages: BufferPages::Mib2, ..ask() },
+                "page 2MiB: no effect with iommu off, expected iommu 4k",
+            ),
             (
                 Ask { cache: Some(CacheState::Cold), ..ask() },
                 "cache cold: without effect, since host profile `ideal`",

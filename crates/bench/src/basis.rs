@@ -17,11 +17,11 @@ pub(crate) fn of_both_ways(host: &str) -> Basis {
 pub(crate) fn of(host: &HostBasis, card: Option<Basis>, test: Test) -> Basis {
     let aspects: &[Aspect] = match test {
         Test::LatRd => &[Aspect::ReadLatency],
-        Test::LatWrRd => &[Aspect::ReadLatency, Aspect::WriteLatency],
+        Test::LatWrRd | Test::LatLoop => &[Aspect::ReadLatency, Aspect::WriteLatency],
         // With a limited number of outstanding reads, their latency limits their rate.
         Test::BwRd => &[Aspect::ReadLatency, Aspect::ReadRate],
         Test::BwWr => &[Aspect::WriteRate],
-        Test::BwRdWr => &[Aspect::ReadLatency, Aspect::ReadRate, Aspect::WriteRate],
+        Test::BwRdWr | Test::BwLoop => &[Aspect::ReadLatency, Aspect::ReadRate, Aspect::WriteRate],
     };
     let of_host = aspects.iter().map(|aspect| host.get(*aspect));
     of_host.chain(card).max().unwrap_or(Basis::Assumed)

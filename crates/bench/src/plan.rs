@@ -6,7 +6,7 @@ use crate::configurations::Iommu;
 use devices::pcie_bench::Bench;
 use lab::Folder;
 use lab::profile;
-use lab::schema::Link;
+use lab::schema::{BufferPages, Link};
 use plug::transfers::{CacheState, Offer, Pattern, Test, Workload};
 use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes};
 use plug::{Fault, MemoryKind, Offering};
@@ -20,11 +20,11 @@ use tlp::{Mps, Mrrs, Rate, Rcb, Width};
 pub fn tests_named(name: &str, offered: &[Test]) -> Result<Vec<Test>, BenchError> {
     let of = |suite: &[Test]| suite.iter().copied().filter(|test| offered.contains(test)).collect();
     match name.to_ascii_lowercase().as_str() {
-        "full" => Ok(of(&Test::ALL)),
+        "full" => Ok(offered.to_vec()),
         "short" => Ok(of(&[Test::LatRd, Test::BwRd, Test::BwWr])),
         _ => {
-            let found = Test::ALL.into_iter().find(|t| t.name().eq_ignore_ascii_case(name));
-            let names = Test::ALL.map(Test::name).join(", ");
+            let found = Test::all().find(|t| t.name().eq_ignore_ascii_case(name));
+            let names = Test::all().map(Test::name).collect::<Vec<_>>().join(", ");
             found.map(|t| vec![t]).ok_or_else(|| {
                 BenchError::Unknown(format!("no test `{name}`; known tests: {names}, full (all), short"))
             })
@@ -35,8 +35,13 @@ pub fn tests_named(name: &str, offered: &[Test]) -> Result<Vec<Test>, BenchError
 /// Transfer sizes of the tables in bytes: powers of two, and the sizes next to packet boundaries.
 pub const DEFAULT_SIZES: [u32; 9] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048];
 
+/// Frame sizes of loop-back tests in bytes: powers of two, and the largest frame without FCS.
+pub const DEFAULT_FRAMES: [u32; 6] = [64, 128, 256, 512, 1024, 1514];
+
 /// Default number of transfers before the counted transfers.
 pub const DEFAULT_WARM_UP: u64 = 16_384;
+/// Default number of frames before the counted frames of a latency test, in which no queue fills.
+const LOOP_WARM_UP: u64 = 16;
 /// Largest warm-up that riser chooses itself.
 pub const MAX_WARM_UP: u64 = DEFAULT_WARM_UP << 6;
 
@@ -67,6 +72,8 @@ pub struct Plan {
     pub host: String,
     /// The host's IOMMU.
     pub iommu: Iommu,
+    /// Pages of the host's buffers.
+    pub pages: BufferPages,
     /// Device profile; `None`: the model decides. The same holds for the six options below.
     pub device: Option<String>,
     /// The link.
@@ -96,6 +103,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Returns the number of transfers before the counted ones.
+    pub fn warm_up(&self, test: Test) -> u64 {
+        let usual = if test == Test::LatLoop { LOOP_WARM_UP } else { DEFAULT_WARM_UP };
+        self.warm_up.unwrap_or(usual)
+    }
+
     /// Returns the Read Completion Boundary of the root port: the link's, or else the host profile's.
     ///
     /// # Errors
@@ -134,10 +147,11 @@ impl Default for Plan {
     fn default() -> Plan {
         Plan {
             model: Offering::of::<Bench>(),
-            tests: Test::ALL.to_vec(),
+            tests: Test::DMA.to_vec(),
             sizes: DEFAULT_SIZES.to_vec(),
             host: "ideal".into(),
             iommu: Iommu::Off,
+            pages: BufferPages::default(),
             device: None,
             link: Link::default(),
             window_bytes: None,

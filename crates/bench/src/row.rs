@@ -2,7 +2,7 @@
 //! Measures one row of a table in its own lab.
 
 use crate::BenchError;
-use crate::plan::{DEFAULT_WARM_UP, MAX_WARM_UP, Plan};
+use crate::plan::{MAX_WARM_UP, Plan};
 use crate::stats::Latencies;
 use devices::pcie_bench::Bench;
 use fabric::{LinkId, PortId, Side, Stop};
@@ -31,6 +31,9 @@ pub struct Row {
     /// Latencies; only for a latency test.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latencies>,
+    /// Share of PCI Express; only for the latency of a frame that comes back.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub round_trip: Option<RoundTrip>,
     /// Bandwidth; only for a bandwidth test.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<BandwidthRow>,
@@ -44,6 +47,43 @@ pub struct Row {
     pub downstream: DirectionDelta,
     /// Durations and stages of the requests that completed during this time, by kind.
     pub transactions: Vec<TransactionReport>,
+}
+
+/// Part of a frame's latency in PCI Express, root complex and host: everything except MAC and cable.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RoundTrip {
+    /// Median of the part.
+    pub pcie_ns_median: f64,
+    /// Median of its share of the frame's latency.
+    pub pcie_percent_median: f64,
+}
+
+impl RoundTrip {
+    /// Returns the medians; `None` unless the transfers are frames that come back, each timed.
+    fn of(taken: &Transfers) -> Option<RoundTrip> {
+        let frames = taken.latencies_ps.iter().zip(&taken.outside_ps);
+        let parts =
+            frames.map(|(all, outside)| (all - outside, 100.0 * (all - outside) as f64 / *all as f64));
+        let (mut inside, mut shares): (Vec<u64>, Vec<f64>) = parts.unzip();
+        inside.sort_unstable();
+        shares.sort_by(f64::total_cmp);
+        // Nearest rank, as for the other percentiles.
+        let middle = inside.len().div_ceil(2).checked_sub(1)?;
+        Some(RoundTrip {
+            pcie_ns_median: *inside.get(middle)? as f64 / 1_000.0,
+            pcie_percent_median: *shares.get(middle)?,
+        })
+    }
+}
+
+/// Returns the time that a frame spends in root complex and memory until it is visible, if programs poll memory for it. A
+/// program's own poll of its memory sees the bytes when the root complex has them, which no real core does.
+fn noticed_later_ps(all: &[TransactionReport]) -> u64 {
+    if all.iter().any(|t| t.kind == "interrupt") {
+        return 0;
+    }
+    let write = all.iter().find(|t| t.kind == "dma_write");
+    write.map_or(0, |t| ((t.mean.root_complex_ns + t.mean.memory_ns) * 1_000.0) as u64)
 }
 
 /// Bandwidth, and the closed forms' values for the same link.
@@ -179,7 +219,7 @@ impl Plan {
 
     /// Measures a row with a warm-up that is long enough.
     fn steady_row(&self, cancel: &AtomicBool, test: Test, size: u32) -> Result<Row, RowError> {
-        let mut warm_up = self.warm_up.unwrap_or(DEFAULT_WARM_UP);
+        let mut warm_up = self.warm_up(test);
         loop {
             let file = LabFile { lab: self.lab(test, size, warm_up)?, base: ".".into() };
             let row = self.row(&file, cancel, test, size)?;
@@ -205,7 +245,12 @@ impl Plan {
             session.measured().ok_or_else(|| fail("no device of the lab measures transfers".into()))?;
         let host = *session.host_basis();
         let counted = run(&mut session, &host, &results, cancel).map_err(fail)?;
-        let taken = results.take();
+        let mut taken = results.take();
+        if test == Test::LatLoop {
+            let later = noticed_later_ps(&counted.transactions);
+            taken.latencies_ps.iter_mut().for_each(|latency| *latency += later);
+        }
+        let round_trip = RoundTrip::of(&taken);
         let bandwidth = match test.is_latency() {
             true => None,
             false => Some(self.bandwidth(test, size, &taken, &counted).map_err(fail)?),
@@ -214,6 +259,7 @@ impl Plan {
             test: test.name(),
             size_bytes: size,
             latency: test.is_latency().then(|| Latencies::of(taken.latencies_ps)).flatten(),
+            round_trip,
             bandwidth,
             warm_up: taken.warm_up,
             link_ns: counted.elapsed_ps as f64 / 1_000.0,
@@ -234,8 +280,12 @@ impl Plan {
     }
 
     fn host_of_lab(&self) -> Host {
-        let (profile, iommu) = (self.host.clone(), self.iommu.pages());
-        Host { profile: Spanned::new(0..0, profile), iommu: Spanned::new(0..0, iommu), ..Host::default() }
+        Host {
+            profile: Spanned::new(0..0, self.host.clone()),
+            iommu: Spanned::new(0..0, self.iommu.pages()),
+            buffer_pages: Spanned::new(0..0, self.pages),
+            ..Host::default()
+        }
     }
 
     /// Returns the lab of a row.
@@ -342,7 +392,7 @@ fn one_way(test: Test, size: u32, results: &Transfers) -> f64 {
     let (read, written) = (results.bytes_read as f64, results.bytes_written as f64);
     match test {
         Test::BwRdWr if (read - written).abs() > EDGE_TRANSFERS * f64::from(size) => read.min(written),
-        Test::BwRdWr => (read + written) / 2.0,
+        Test::BwRdWr | Test::BwLoop => (read + written) / 2.0,
         _ => read + written,
     }
 }

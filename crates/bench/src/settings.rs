@@ -5,7 +5,7 @@ use crate::BenchError;
 use crate::configurations::Iommu;
 use crate::plan::Plan;
 use devices::pcie_bench::{CacheState, CardPath};
-use lab::schema;
+use lab::schema::{self, BufferPages};
 use plug::MemoryKind;
 use plug::transfers::{self, Test};
 use serde::Serialize;
@@ -18,6 +18,8 @@ pub struct Settings {
     pub host: String,
     /// The host's IOMMU.
     pub iommu: Iommu,
+    /// Pages of the host's buffers.
+    pub buffer_pages: BufferPages,
     /// Device profile, or the card's name.
     pub device: String,
     /// Generation of the link.
@@ -73,6 +75,7 @@ impl Plan {
         Ok(Settings {
             host: self.host.clone(),
             iommu: self.iommu,
+            buffer_pages: self.pages,
             device: offer.device,
             generation: link.root.rate.generation(),
             lanes: link.root.width.lanes(),

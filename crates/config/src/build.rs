@@ -6,6 +6,7 @@ use crate::bridge::{BridgeLayout, IoWindow, PrefetchableWindow};
 use crate::cap::vendor::Vendor;
 use crate::cap::{msi, msix, pcie, pm, ssid, vendor};
 use crate::cap::{msi::MsiOptions, pm::PmLayout};
+use crate::ext::vc::{self, VcLayout};
 use crate::ext::{Layouts, aer, virtual_function};
 use crate::header::{self, status, type0, type1};
 use crate::register::{Register, Structure};
@@ -329,7 +330,9 @@ impl Builder {
         self.place_rom(&mut registers)?;
         let capabilities = self.place_capabilities(&mut registers)?;
         let parts = Parts { kind: self.kind, bridge: self.bridge, bars, rom: self.rom, capabilities };
-        Ok(ConfigSpace::from_parts(registers, parts))
+        let mut space = ConfigSpace::from_parts(registers, parts);
+        space.load_vc_table();
+        Ok(space)
     }
 
     /// Rejects reserved IDs. Vendor ID FFFFh means that no function is present (`PCI Local Bus 3.0 §6.2.1`, `PCIe 5.0
@@ -542,23 +545,54 @@ impl Builder {
     /// Places extended capabilities one after another, from 100h.
     fn place_extended(&self, registers: &mut Vec<Register>) -> Result<Vec<(u16, u16)>, BuildError> {
         let mut list: Vec<(u16, u16)> = Vec::new();
-        for Extended { id, version, registers: words } in &self.extended {
-            if words.is_empty() || *version == 0 || *version > 15 {
-                return Err(BuildError::Empty(*id, *version));
-            }
-            let at = registers.len() as u16;
-            if registers.len() + words.len() > REGISTERS {
-                let bytes = words.len() as u32 * 4;
-                return Err(BuildError::NoRoomExtended { id: *id, at: at * 4, bytes });
-            }
-            registers.extend_from_slice(words);
-            preset(registers, at, u32::from(*id) | u32::from(*version) << 16);
-            if let Some(&(_, last)) = list.last() {
-                preset(registers, last, (u32::from(at) * 4) << 20);
-            }
-            list.push((*id, at));
-        }
+        self.extended.iter().try_for_each(|capability| append(capability, registers, &mut list))?;
         Ok(list)
+    }
+}
+
+/// Places an extended capability after the registers so far, and after the capabilities of `list` in the chain.
+fn append(
+    capability: &Extended,
+    registers: &mut Vec<Register>,
+    list: &mut Vec<(u16, u16)>,
+) -> Result<(), BuildError> {
+    let Extended { id, version, registers: words } = capability;
+    if words.is_empty() || *version == 0 || *version > 15 {
+        return Err(BuildError::Empty(*id, *version));
+    }
+    let at = registers.len() as u16;
+    if registers.len() + words.len() > REGISTERS {
+        let bytes = words.len() as u32 * 4;
+        return Err(BuildError::NoRoomExtended { id: *id, at: at * 4, bytes });
+    }
+    registers.extend_from_slice(words);
+    preset(registers, at, u32::from(*id) | u32::from(*version) << 16);
+    if let Some(&(_, last)) = list.last() {
+        preset(registers, last, (u32::from(at) * 4) << 20);
+    }
+    list.push((*id, at));
+    Ok(())
+}
+
+impl ConfigSpace {
+    /// Adds Virtual Channel to a built space, after its last capability. No effect if the space has one.
+    ///
+    /// # Errors
+    /// If the layout is illegal, or the capability does not fit.
+    pub fn add_virtual_channels(&mut self, layout: VcLayout) -> Result<(), BuildError> {
+        if self.extended_capability(vc::ID).is_some() {
+            return Ok(());
+        }
+        if !layout.is_legal() {
+            return Err(BuildError::Extended { id: vc::ID, why: VcLayout::LEGAL });
+        }
+        let mut registers = self.registers.to_vec();
+        let capability = Extended { id: vc::ID, version: vc::TABLE.version, registers: layout.registers() };
+        append(&capability, &mut registers, &mut self.capabilities.extended)?;
+        self.registers = registers.into_boxed_slice();
+        self.capabilities.layouts.vc = Some(layout);
+        self.load_vc_table();
+        Ok(())
     }
 }
 

@@ -246,9 +246,13 @@ fn endpoint() -> Builder {
         .latency_tolerance()
         .l1_substates(40)
         .precision_time(PtmLayout { requester: true, responder: false, root: false, granularity_ns: 4 })
-        .virtual_channels(VcLayout { vcs: 2, low_priority: 1, weighted: true, weighted_ports: false })
+        .virtual_channels(channels())
         .resizable_bars(&[ResizableBar::range(0, 1 << 20, 4 << 20)])
         .link_capabilities()
+}
+
+fn channels() -> VcLayout {
+    VcLayout { vcs: 2, low_priority: 1, phases: 32, ..VcLayout::default() }
 }
 
 /// A virtual function with the capabilities that VFs of riser have.
@@ -267,6 +271,7 @@ fn port(kind: PortType) -> Builder {
         .msi(MsiLayout { vectors: 1 })
         .pcie(everything(kind))
         .advanced_error_reporting()
+        .virtual_channels(channels())
         .link_capabilities();
     if !kind.is_above_link() {
         return builder;

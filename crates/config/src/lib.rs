@@ -67,7 +67,7 @@ pub use ext::pasid::PasidLayout;
 pub use ext::ptm::PtmLayout;
 pub use ext::resizable::ResizableBar;
 pub use ext::sriov::{SriovLayout, SriovState, VfBarWindow, VfNumbering};
-pub use ext::vc::{Arbitration, VcLayout, VcState};
+pub use ext::vc::{Arbitration, MAX_PHASES, VcLayout, VcSetting, VcState};
 pub use ext::vendor::VsecLayout;
 pub use kinds::FunctionKind;
 pub use reference::{inert, structures};

@@ -29,11 +29,16 @@ pub struct Settings {
     /// Size of each read in bytes.
     #[schemars(range(min = 1, max = 4096))]
     pub bytes: u32,
+    /// Time of each read outside PCI Express, in nanoseconds: in the processor, the buses above the root complex, and the
+    /// device.
+    #[serde(rename = "machine_ns", with = "plug::values::ns")]
+    #[schemars(with = "u32", range(min = 0, max = 1_000_000_000))]
+    pub machine: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { reads: 100, bytes: 4 }
+        Settings { reads: 100, bytes: 4, machine: Duration::ZERO }
     }
 }
 
@@ -41,11 +46,10 @@ impl Model for Settings {
     const NAME: &'static str = "mmio";
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
-        let (Settings { reads, bytes }, report) = (*self, Shared::<Report>::default());
+        let (settings, report) = (*self, Shared::<Report>::default());
         let told = report.clone();
-        let plugged = Plugged::new(function(site.pcie)?, move |cpu, found| {
-            driver(cpu, found, reads, bytes, told.clone())
-        });
+        let plugged =
+            Plugged::new(function(site.pcie)?, move |cpu, found| driver(cpu, found, settings, told.clone()));
         Ok(plugged.reporting(&report))
     }
 }
@@ -77,20 +81,21 @@ pub fn function(pcie: PcieLayout) -> Result<FunctionConfig, Fault> {
     memory::function(memory::Settings { bar: BAR, size_bytes: BAR_BYTES, ..Default::default() }, pcie)
 }
 
-/// Reads a register of `bytes` bytes, 1 to 4096, `reads` times.
+/// Reads a register by `settings`, one read at a time.
 ///
 /// # Errors
 /// The access that failed.
 pub async fn driver(
     cpu: Cpu,
     function: FoundFunction,
-    reads: u32,
-    bytes: u32,
+    settings: Settings,
     report: Shared<Report>,
 ) -> Result<(), DriverError> {
+    let Settings { reads, bytes, machine } = settings;
     let register = function.address(BAR, 0)?;
     for _ in 0..reads {
         let start = cpu.now();
+        cpu.sleep(machine).await;
         cpu.read(register, bytes).await.map_err(|e| DriverError::from(e).at(function))?;
         report.change(|r| r.latencies.push(cpu.now().since(start)));
     }

@@ -47,6 +47,7 @@ use device::io::{ReadRequest, Request, WriteRequest};
 use device::{AsyncDevice, BarIndex, DmaError, Io};
 use endpoint::FunctionConfig;
 use exec::JoinHandle;
+use plug::transfers::{EndedTransfer, Transfers};
 use plug::{Fault, Model, Shared};
 use ring::{Descriptor, Done, Ring};
 use std::cell::Cell;
@@ -81,6 +82,7 @@ registers! {
 }
 
 /// Creates the NIC and its configuration space for the link `pcie`. Payloads come from `pool`; measurements go to `report`.
+/// Without round trips, each stored frame is a transfer of `results`.
 ///
 /// # Errors
 /// The first invalid setting.
@@ -89,6 +91,7 @@ pub fn function(
     pcie: PcieLayout,
     pool: &PayloadPool,
     report: &Shared<Report>,
+    results: &Shared<Transfers>,
 ) -> Result<FunctionConfig, Fault> {
     settings.check()?;
     let bar = Bar { kind: BarKind::Memory64, size: BAR_BYTES, prefetchable: true };
@@ -98,8 +101,8 @@ pub fn function(
         .pcie(pcie)
         .usual()
         .build()?;
-    let report = report.clone();
-    let start = move |io: Io| Nic::new(io, settings, report.clone()).run();
+    let (report, results) = (report.clone(), results.clone());
+    let start = move |io: Io| Nic::new(io, settings, report.clone(), results.clone()).run();
     Ok(FunctionConfig { config, device: Box::new(AsyncDevice::with_pool(pool.clone(), start)) })
 }
 
@@ -115,6 +118,7 @@ struct Nic {
     settings: Settings,
     batches: Batches,
     report: Shared<Report>,
+    results: Shared<Transfers>,
     tx: Ring,
     rx: Ring,
     /// Frames in transit from host memory to the cable.
@@ -130,7 +134,7 @@ struct Nic {
 }
 
 impl Nic {
-    fn new(io: Io, settings: Settings, report: Shared<Report>) -> Rc<Nic> {
+    fn new(io: Io, settings: Settings, report: Shared<Report>, results: Shared<Transfers>) -> Rc<Nic> {
         let frame_bytes = settings.frame_bytes;
         report.change(|r| *r = Report { frame_bytes, ..Report::default() });
         let (batches, reads) = (settings.batches(), usize::from(settings.reads));
@@ -142,6 +146,7 @@ impl Nic {
             settings,
             batches,
             report,
+            results,
             tx: ring(),
             rx: ring(),
             fetches: Queue::new(reads),
@@ -273,8 +278,17 @@ impl Nic {
                 self.fail();
             }
             self.report.change(|r| r.rx.note(self.io.now(), warm_up, frames));
+            self.count(frame_bytes);
             let stored = Descriptor { bytes: frame_bytes, ..buffer };
             self.tell(&self.rx, &mut done, stored, RX_VECTOR).await;
+        }
+    }
+
+    /// Counts a frame that was read, sent and stored again. The driver counts round trips.
+    fn count(&self, bytes: u32) {
+        if self.settings.mode == Mode::Throughput {
+            let ended = EndedTransfer { bytes_read: bytes, bytes_written: bytes, ..EndedTransfer::default() };
+            self.results.change(|results| results.end(self.io.now(), ended));
         }
     }
 

@@ -189,7 +189,7 @@ impl Card {
         let clock = &self.settings.costs.clock;
         let latency_ps = clock.ps(clock.ticks(now.as_ps()) - clock.ticks(start.as_ps()));
         let (bytes_read, bytes_written) = (of(reads), of(writes));
-        let ended = EndedTransfer { latency_ps, bytes_read, bytes_written };
+        let ended = EndedTransfer { latency_ps, bytes_read, bytes_written, ..EndedTransfer::default() };
         self.results.change(|r| r.end(now, ended));
     }
 

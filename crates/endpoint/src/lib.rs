@@ -13,6 +13,7 @@
 //! This crate never reads a clock and never does I/O. It does not depend on hosts or fabrics. It uses only the notices of
 //! a link.
 
+mod channels;
 mod endpoint;
 pub mod frames;
 mod front;
@@ -26,6 +27,7 @@ pub use self::endpoint::{
     Counters, Endpoint, EndpointConfig, EndpointError, EndpointLimits, FunctionConfig, MAX_VIRTUAL_FUNCTIONS,
     TagsPer, VirtualFunctions,
 };
+pub use channels::channels_of;
 pub use frames::{Credits, DataLink, FrameSlot, Joined};
 pub use gate::{Gate, MakeRaw};
 pub use hard_block::{HardBlock, TlpDesign};

@@ -3,7 +3,7 @@
 
 use config::{Correctable, DetectedError, Uncorrectable};
 use device::seam::Ready;
-use link::{Notice, UnusedCredits, WireFrame};
+use link::{Channels, Notice, UnusedCredits, WireFrame};
 use tlp::rules::Refusal;
 use tlp::{Class, Rate, TcSet, Time, Tlp, TrafficClass, Width};
 
@@ -39,9 +39,11 @@ pub struct LinkCredits {
 /// in registers (`PCIe 5.0 Table 6-3` to 6-5). `None` if the notice only reports the state of the link.
 pub fn detected_error(notice: Notice) -> Option<(DetectedError, [u32; 4])> {
     let (error, header) = match notice {
-        Notice::Up { .. } | Notice::Down { .. } | Notice::Retrained { .. } | Notice::NeverAdmitted { .. } => {
-            return None;
-        }
+        Notice::Up { .. }
+        | Notice::Down { .. }
+        | Notice::Retrained { .. }
+        | Notice::Negotiating { .. }
+        | Notice::NeverAdmitted { .. } => return None,
         Notice::ReceiverError => (Correctable::Receiver.into(), [0; 4]),
         Notice::BadTlp => (Correctable::BadTlp.into(), [0; 4]),
         Notice::BadDllp => (Correctable::BadDllp.into(), [0; 4]),
@@ -258,6 +260,12 @@ pub trait TlpPort {
     /// registers logs (`PCIe 5.0 §6.2`). A port without registers may ignore it.
     fn handle_notice(&mut self, now: Time, notice: Notice) {
         let _ = (now, notice);
+    }
+
+    /// Returns the virtual channels that its registers set; `None` if it leaves the channels as configured. Asked when
+    /// registers may have changed, if the link has several channels.
+    fn channels(&self) -> Option<Channels> {
+        None
     }
 
     /// Puts the port into its slot and restores power: its state is that after a fundamental reset (`PCIe 5.0 §6.6.1`).

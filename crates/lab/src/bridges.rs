@@ -2,6 +2,7 @@
 //! The type 1 functions of a lab (configuration spaces of root ports and switch ports), and the switches.
 
 use crate::BuildError;
+use crate::channels;
 use crate::links;
 use crate::schema::{self, Hanging, Lab};
 use crate::tree::Tree;
@@ -62,7 +63,12 @@ pub(crate) fn space(
     let builder = if has_interrupts { builder.msi(MsiLayout { vectors: 1 }) } else { builder };
     let builder = builder.pcie(pcie).advanced_error_reporting();
     let builder = if kind.is_above_link() { with_port_services(builder, kind) } else { builder };
-    Ok(builder.link_capabilities().build()?)
+    let builder = builder.link_capabilities();
+    Ok(match channels::layout(end) {
+        Some(layout) => builder.virtual_channels(layout),
+        None => builder,
+    }
+    .build()?)
 }
 
 /// Bytes of the longest non-posted request with data that a bridge port must accept: an AtomicOp, because all bridges

@@ -4,6 +4,7 @@
 use crate::BuildError;
 use crate::boot;
 use crate::bridges;
+use crate::channels;
 use crate::file::LabFile;
 use crate::links::replays_early;
 use crate::models::{OfHost, Sites, limits};
@@ -386,7 +387,7 @@ fn end(lab: &Lab, slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<d
     let function = match end {
         End::Raw(device) => return Ok(Box::new(Gate::new(device.first, device.again))),
         End::Block(block) => return Ok(block),
-        End::Function(end) => *end,
+        End::Function(end) => with_channels(lab, slot, *end)?,
         End::DataLink(_) => return Err(BuildError::DataLink { slot: slot.name.get_ref().clone() }),
         End::RootComplex(_) => return Err(BuildError::RootComplex { slot: slot.name.get_ref().clone() }),
         End::Switch(_) => return Err(BuildError::SlotSwitch { slot: slot.name.get_ref().clone() }),
@@ -394,6 +395,14 @@ fn end(lab: &Lab, slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<d
     let name = slot.name.get_ref();
     endpoint(name, limits(lab, slot), function, payloads)
         .map_err(|error| BuildError::Endpoint { slot: name.clone(), error })
+}
+
+/// Adds Virtual Channel to the function if its link has several channels.
+fn with_channels(lab: &Lab, slot: &Slot, mut end: FunctionEnd) -> Result<FunctionEnd, BuildError> {
+    if let Some(layout) = channels::layout(&links::config(&lab.link, &slot.link).device) {
+        end.function.config.add_virtual_channels(layout)?;
+    }
+    Ok(end)
 }
 
 /// A function with an endpoint of this name.

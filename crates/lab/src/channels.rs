@@ -5,8 +5,9 @@ use crate::link_schema::{Arbitration, VirtualChannel};
 use crate::schema::{Credits, Link};
 use crate::tree::Tree;
 use crate::wrong::LinkFault;
+use config::{MAX_PHASES, VcLayout, VcSetting};
 use fabric::LinkConfig;
-use link::{CreditLimit, PhaseTable, VcArbitration, VcScheme};
+use link::{CreditLimit, PhaseTable, PortConfig, VcArbitration, VcScheme};
 use std::collections::BTreeMap;
 use tlp::{Class, TcSet, TcVcMap, TrafficClass, Vc};
 
@@ -124,6 +125,28 @@ fn apply(limit: &mut CreditLimit, header: Option<u16>, data: Option<u16>) {
     if let Some(data) = data {
         limit.data = credits(data);
     }
+}
+
+/// Virtual Channel capability of the function at `end` of a link; `None` if all Traffic Classes share VC0.
+pub(crate) fn layout(end: &PortConfig) -> Option<VcLayout> {
+    let channels: Vec<Vc> = end.tc_vc.channels().collect();
+    let mut layout = VcLayout { vcs: channels.len() as u8, ..VcLayout::default() };
+    for (reset, vc) in layout.reset.iter_mut().zip(&channels) {
+        *reset = VcSetting { enabled: true, id: vc.id(), tc_map: end.tc_vc.classes(*vc).bits() };
+    }
+    let low = channels.iter().filter(|vc| **vc <= end.arbitration.low_priority).count();
+    layout.low_priority = (low - 1) as u8;
+    match &end.arbitration.scheme {
+        VcScheme::Weighted(table) => {
+            let mut ids = [0; MAX_PHASES];
+            ids.iter_mut().zip(table.phases()).for_each(|(id, vc)| *id = vc.id());
+            (layout.phases, layout.table) = (table.phases().len() as u8, Some(ids));
+        }
+        // Software may select a table.
+        VcScheme::RoundRobin if low > 1 => layout.phases = 32,
+        VcScheme::RoundRobin => {}
+    }
+    (channels.len() > 1).then_some(layout)
 }
 
 /// Traffic Classes that every link on a slot's path maps to a virtual channel. `links` is from

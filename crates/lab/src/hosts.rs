@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Checks the lab's choices for a host, and applies them to the host's profile.
 
-use crate::schema::{Ecrc, Host, IommuPages};
+use crate::schema::{BufferPages, Ecrc, Host, IommuPages};
 use crate::wrong::{Checked, Wrong};
 use fabric::HostProfile;
 use fabric::profile::{HostSettings, PageSize};
@@ -31,6 +31,15 @@ pub(crate) fn check(host: &Host, profile: &HostProfile) -> Checked {
         let message = format!("iommu: host profile `{name}` has none, expected \"off\"");
         return Err(Wrong::at(host.iommu.span(), message));
     }
+    let pages = *host.buffer_pages.get_ref();
+    if off && pages != BufferPages::default() {
+        let message = format!(
+            "buffer_pages of {}: no effect, because iommu is \"off\"; expected \"{}\", or iommu \"4k\", \"2m\" or \"1g\"",
+            pages.name(),
+            BufferPages::default().name()
+        );
+        return Err(Wrong::at(host.buffer_pages.span(), message));
+    }
     if off && let Some(shared) = &host.iotlb_shared {
         return Err(Wrong::at(shared.span(), "iotlb_shared: no effect, because iommu is \"off\""));
     }
@@ -42,13 +51,14 @@ pub(crate) fn check(host: &Host, profile: &HostProfile) -> Checked {
 
 /// Applies the lab's choices to `profile`.
 pub(crate) fn apply(host: &Host, profile: HostProfile) -> HostProfile {
+    let largest = match *host.iommu.get_ref() {
+        IommuPages::Off => None,
+        IommuPages::Kib4 => Some(PageSize::Kib4),
+        IommuPages::Mib2 => Some(PageSize::Mib2),
+        IommuPages::Gib1 => Some(PageSize::Gib1),
+    };
     let settings = HostSettings {
-        iommu: match *host.iommu.get_ref() {
-            IommuPages::Off => None,
-            IommuPages::Kib4 => Some(PageSize::Kib4),
-            IommuPages::Mib2 => Some(PageSize::Mib2),
-            IommuPages::Gib1 => Some(PageSize::Gib1),
-        },
+        iommu: largest.map(|largest| largest.min(host.buffer_pages.get_ref().size())),
         device_socket: *host.device_socket.get_ref(),
         memory_socket: *host.memory_socket.get_ref(),
         program_socket: *host.program_socket.get_ref(),
@@ -67,4 +77,29 @@ pub(crate) fn windows(host: &Host) -> impl Iterator<Item = (tlp::Bdf, u64, u64)>
         .iter()
         .map(Spanned::get_ref)
         .map(|window| (window.function.0, window.address, window.bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows: largest page of the IOMMU, pages of the buffers, the IOMMU's pages.
+    #[test]
+    fn buffers_limit_pages_of_the_iommu() {
+        use {BufferPages as Buffer, IommuPages as Iommu};
+        let rows = [
+            (Iommu::Off, Buffer::Gib1, None),
+            (Iommu::Kib4, Buffer::Gib1, Some(PageSize::Kib4)),
+            (Iommu::Gib1, Buffer::Kib4, Some(PageSize::Kib4)),
+            (Iommu::Gib1, Buffer::Mib2, Some(PageSize::Mib2)),
+            (Iommu::Mib2, Buffer::Gib1, Some(PageSize::Mib2)),
+            (Iommu::Gib1, Buffer::Gib1, Some(PageSize::Gib1)),
+        ];
+        for (iommu, pages, expected) in rows {
+            let (iommu, buffer_pages) = (Spanned::new(0..0, iommu), Spanned::new(0..0, pages));
+            let host = Host { iommu, buffer_pages, ..Host::default() };
+            let profile = apply(&host, HostProfile::ideal());
+            assert_eq!(profile.settings.iommu, expected, "{pages:?}");
+        }
+    }
 }

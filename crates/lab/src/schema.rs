@@ -4,7 +4,7 @@
 pub use crate::fault_schema::{
     Fault, FaultDirection, FaultFrames, FaultKind, FaultStatus, Outage, OutageKind,
 };
-pub use crate::host_schema::{Ecrc, IommuPages, IommuWindow};
+pub use crate::host_schema::{BufferPages, Ecrc, IommuPages, IommuWindow};
 pub use crate::link_schema::{
     Arbitration, FlowControl, LinkChange, ReplayCursor, ReplayTimer, VirtualChannel,
 };
@@ -178,6 +178,9 @@ pub struct Host {
     /// Page size of the IOMMU, if the profile has one.
     #[schemars(with = "IommuPages")]
     pub iommu: Spanned<IommuPages>,
+    /// Pages of the buffers that devices access. They limit the pages of the IOMMU.
+    #[schemars(with = "BufferPages")]
+    pub buffer_pages: Spanned<BufferPages>,
     /// Whether all root ports share one IOTLB, or each root port has its own. Default: from the profile.
     #[schemars(with = "Option<bool>")]
     pub iotlb_shared: Option<Spanned<bool>>,
@@ -209,6 +212,7 @@ impl Default for Host {
             high_memory_mib: Spanned::new(0..0, 1024),
             peer_to_peer: PeerToPeer::default(),
             iommu: Spanned::new(0..0, IommuPages::default()),
+            buffer_pages: Spanned::new(0..0, BufferPages::default()),
             iotlb_shared: None,
             ecrc: None,
             iommu_window: Vec::new(),
@@ -294,7 +298,8 @@ pub struct Link {
     /// Longest time until freed credits are returned, in symbol times. Default: the table of `PCIe 5.0 §2.6.1.2`.
     #[schemars(range(min = 1, max = 23_999))]
     pub update_fc_symbols: Option<u32>,
-    /// Virtual channels, if there are other channels than VC0.
+    /// Virtual channels, if there are other channels than VC0. The functions at both ends then have the Virtual Channel
+    /// capability, with these settings after reset, and software may change them.
     pub vc: Option<Vec<VirtualChannel>>,
     /// Arbitration between virtual channels. Default: `strict`.
     pub vc_arbitration: Option<Arbitration>,

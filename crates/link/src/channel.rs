@@ -13,6 +13,8 @@ use tlp::{Class, FlowControl, TcSet, Vc};
 pub(crate) struct Channel {
     /// The Traffic Classes that use this channel; classes that are not mapped use VC0.
     pub(crate) classes: TcSet,
+    /// VC Enable. An enabled channel may have no Traffic Class.
+    pub(crate) is_enabled: bool,
     pub(crate) init: Init,
     pub(crate) queue: TransmitQueue,
     pub(crate) tx: [TxCredits; 3],
@@ -26,10 +28,7 @@ pub(crate) struct Channel {
 impl Channel {
     /// Creates channel `vc` by `config`. An unused channel has no room.
     pub(crate) fn new(config: &PortConfig, vc: Vc) -> Channel {
-        let mut classes = config.tc_vc.classes(vc);
-        if vc == Vc::VC0 {
-            classes = classes.or(config.tc_vc.mapped().complement());
-        }
+        let classes = classes(config, vc);
         let mut init = Init::new();
         let mut tx = [TxCredits::default(); 3];
         if config.flow_control != FlowControlMode::Credits {
@@ -38,6 +37,7 @@ impl Channel {
         }
         Channel {
             classes,
+            is_enabled: !classes.is_empty(),
             init,
             queue: TransmitQueue::new(if classes.is_empty() { 0 } else { config.tx_queue_tlps }),
             tx,
@@ -47,9 +47,17 @@ impl Channel {
         }
     }
 
-    /// Enables scaled flow control, which both ends have agreed on. Called before any InitFC.
-    pub(crate) fn scale_credits(&mut self, config: &PortConfig, vc: Vc) {
-        self.rx = receive_credits(config, vc, true);
+    /// Advertises the whole receive buffer, with scaled flow control if both ends have agreed on it. Called before any
+    /// InitFC.
+    pub(crate) fn renew_credits(&mut self, config: &PortConfig, vc: Vc, scaled: bool) {
+        self.rx = receive_credits(config, vc, scaled);
+    }
+
+    /// Applies a changed TC/VC map and VC Enable to channel `vc`. The queue must be empty.
+    pub(crate) fn remap(&mut self, config: &PortConfig, vc: Vc, is_enabled: bool) {
+        self.classes = classes(config, vc);
+        self.is_enabled = is_enabled;
+        self.queue = TransmitQueue::new(if self.classes.is_empty() { 0 } else { config.tx_queue_tlps });
     }
 
     /// The link is down: the state agreed with the other end is void. The queue, which its owner has emptied, stays.
@@ -87,9 +95,9 @@ impl Channel {
         std::array::from_fn(|class| self.rx[class].held(&fresh[class]))
     }
 
-    /// Returns whether a Traffic Class uses this channel.
+    /// Returns whether this end initializes the channel.
     pub(crate) fn is_in_use(&self) -> bool {
-        !self.classes.is_empty()
+        self.is_enabled
     }
 
     /// TLPs may flow.
@@ -134,6 +142,12 @@ impl Channel {
         }
         Some(format!("{name} TLP waits for its turn or for older posted requests"))
     }
+}
+
+/// The Traffic Classes of channel `vc`; VC0 also has the classes that are not mapped.
+fn classes(config: &PortConfig, vc: Vc) -> TcSet {
+    let own = config.tc_vc.classes(vc);
+    if vc == Vc::VC0 { own.or(config.tc_vc.mapped().complement()) } else { own }
 }
 
 fn receive_credits(config: &PortConfig, vc: Vc, scaled: bool) -> [RxCredits; 3] {

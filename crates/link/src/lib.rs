@@ -55,7 +55,7 @@ pub use credit::UnusedCredits;
 pub use frame::{DLLP_WIRE_BYTES, Damage, Frame, QueueWait, Sent, SentFrame, TLP_FRAMING_BYTES};
 pub use notice::{Notice, header_log};
 pub use order::{Passing, may_pass};
-pub use port::{CarriedAs, Lost, Port, SentTlp, carried_as};
+pub use port::{CarriedAs, ChannelResource, Channels, Lost, Port, SentTlp, carried_as};
 pub use rare::Rare;
 pub use replay::TransmitTimes;
 pub use timing::{symbol_times, wire_time};

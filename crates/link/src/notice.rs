@@ -59,6 +59,11 @@ pub enum Notice {
         /// Width of both directions.
         width: Width,
     },
+    /// The set of channels in flow-control initialization has changed. Only from a port with several channels.
+    Negotiating {
+        /// The enabled channels that are not initialized, bits by [`Vc::index`].
+        pending: u8,
+    },
     /// A TLP in the port needs more data credits than the other end has in total. This TLP and later ones can never be
     /// sent. This is not an error of the link: its owner queued a TLP that the other end cannot take.
     NeverAdmitted {
@@ -146,7 +151,11 @@ impl Notice {
     const fn is_error(self) -> bool {
         !matches!(
             self,
-            Notice::Down { .. } | Notice::Up { .. } | Notice::Retrained { .. } | Notice::NeverAdmitted { .. }
+            Notice::Down { .. }
+                | Notice::Up { .. }
+                | Notice::Retrained { .. }
+                | Notice::Negotiating { .. }
+                | Notice::NeverAdmitted { .. }
         )
     }
 }

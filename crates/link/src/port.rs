@@ -3,6 +3,7 @@
 //! Class and ordering attributes in the header of a TLP.
 
 mod carrier;
+mod channels;
 mod down;
 mod fast;
 mod receive;
@@ -10,12 +11,13 @@ mod refresh;
 mod transmit;
 
 pub use carrier::{CarriedAs, carried_as};
+pub use channels::{ChannelResource, Channels};
 pub use down::Lost;
 pub use fast::SentTlp;
 
 use crate::arbiter::Arbiter;
 use crate::channel::Channel;
-use crate::config::{FlowControlMode, PortConfig, ReplayCursor};
+use crate::config::{CreditLimit, FlowControlMode, PortConfig, ReplayCursor};
 use crate::counters::Counters;
 use crate::credit::UnusedCredits;
 use crate::frame::{Damage, Frame, Sent, SentFrame};
@@ -68,7 +70,9 @@ pub struct Port {
     wire: Serializer,
     store: TlpStore,
     /// The channels by [`Vc::index`], up to the last in use.
-    channels: Box<[Channel]>,
+    channels: Vec<Channel>,
+    /// Receive buffers of the channel resources, in the order of their channels' numbers in the configuration.
+    resource_buffers: Vec<[CreditLimit; 3]>,
     /// The channel of each Traffic Class; VC0 for a class that is not mapped.
     channel_of: [u8; 8],
     mapped: TcSet,
@@ -125,7 +129,6 @@ impl Port {
             FlowControlMode::Credits => None,
             FlowControlMode::None { buffer_tlps } => Some(PortBuffer { capacity: buffer_tlps, used: 0 }),
         };
-        let channel_of = |tc| map.vc(TrafficClass::from_bits(tc as u8)).unwrap_or_default().id();
         let (tlps, bytes) = (config.replay_buffer_tlps, config.replay_buffer_bytes);
         Port {
             rare: Rare::INACTIVE,
@@ -138,7 +141,8 @@ impl Port {
             wire: Serializer::new(&config),
             store: TlpStore::new(queues + usize::from(tlps)),
             channels: Vc::all().filter(|vc| *vc <= last).map(|vc| Channel::new(&config, vc)).collect(),
-            channel_of: std::array::from_fn(channel_of),
+            resource_buffers: map.channels().map(|vc| config.buffer(vc)).collect(),
+            channel_of: channels::channel_of(&map),
             mapped: map.mapped(),
             settled: TcSet::NONE,
             room: [TcSet::ALL; 3],
@@ -175,6 +179,7 @@ impl Port {
         if self.channels[0].init.state() != State::Inactive {
             return;
         }
+        self.note_negotiation();
         if self.feature.start() {
             self.pending |= pending::FEATURE;
         } else {

@@ -99,13 +99,17 @@ impl TransmitQueue {
         first
     }
 
-    /// Empties the queue. Returns its TLPs, oldest first.
+    /// Empties the queue. Returns its TLPs with their classes, oldest first.
     #[cold]
-    pub(crate) fn drain(&mut self) -> Vec<Handle> {
-        let mut all: Vec<Queued> = self.fifos.iter_mut().flat_map(|fifo| fifo.drain(..)).collect();
+    pub(crate) fn drain(&mut self) -> Vec<(Class, Queued)> {
+        let fifos = Class::ALL.into_iter().zip(&mut self.fifos);
+        let of_class = |(class, fifo): (Class, &mut VecDeque<Queued>)| -> Vec<(Class, Queued)> {
+            fifo.drain(..).map(|queued| (class, queued)).collect()
+        };
+        let mut all: Vec<(Class, Queued)> = fifos.flat_map(of_class).collect();
         self.waiting = 0;
-        all.sort_by_key(|queued| queued.stamp);
-        all.into_iter().map(|queued| queued.handle).collect()
+        all.sort_by_key(|(_, queued)| queued.stamp);
+        all
     }
 
     /// The waiting TLPs of `class`, oldest first.

@@ -43,14 +43,8 @@ impl Deref for Refreshes {
 
 impl UpdateSchedule {
     pub(crate) fn new(config: &PortConfig, interval: Duration) -> UpdateSchedule {
-        let mut finite = 0;
-        for vc in config.tc_vc.channels() {
-            let buffer = config.buffer(vc);
-            let limited = |class: &&Class| !buffer[class.index()].is_infinite();
-            finite |= Class::ALL.iter().filter(limited).map(|class| bit(vc.index(), *class)).sum::<u32>();
-        }
         UpdateSchedule {
-            finite,
+            finite: finite_kinds(config),
             running: 0,
             interval,
             news: 0,
@@ -63,6 +57,20 @@ impl UpdateSchedule {
     /// Sets the interval after a change of rate or width.
     pub(crate) fn set_interval(&mut self, interval: Duration) {
         self.interval = interval;
+    }
+
+    /// Follows a change of the channels in use. `active` is the set of the initialized ones, by [`Vc::index`].
+    pub(crate) fn set_channels(&mut self, now: Time, config: &PortConfig, active: u8) {
+        let before = self.running;
+        (self.finite, self.running) = (finite_kinds(config), 0);
+        for channel in (0..Vc::COUNT).filter(|channel| active >> channel & 1 != 0) {
+            let own = ALL_CLASSES << (channel * CLASSES) & self.finite;
+            if before & own == own { self.running |= own } else { self.start(now, channel) }
+        }
+        self.news &= self.running;
+        if self.news == 0 {
+            self.news_at = Time::MAX;
+        }
     }
 
     /// `channel` is initialized.
@@ -175,6 +183,16 @@ impl UpdateSchedule {
 }
 
 const ALL_CLASSES: u32 = (1 << CLASSES) - 1;
+
+/// The kinds of finite credits on the channels in use.
+fn finite_kinds(config: &PortConfig) -> u32 {
+    let of_channel = |vc: Vc| {
+        let buffer = config.buffer(vc);
+        let limited = move |class: &Class| !buffer[class.index()].is_infinite();
+        Class::ALL.into_iter().filter(limited).map(move |class| bit(vc.index(), class))
+    };
+    config.tc_vc.channels().flat_map(of_channel).sum()
+}
 
 const fn bit(channel: usize, class: Class) -> u32 {
     1 << (channel * CLASSES + class.index())

@@ -29,13 +29,26 @@ pub enum Test {
     /// Bandwidth of alternating DMA reads and writes.
     #[serde(rename = "BW_RDWR")]
     BwRdWr,
+    /// Latency of a frame from a program to a looped-back cable and back (SIGCOMM'18, §2). Only NICs have it.
+    #[serde(rename = "LAT_LOOP", skip_deserializing)]
+    LatLoop,
+    /// Bandwidth of frames that a NIC sends to a looped-back cable and stores again.
+    #[serde(rename = "BW_LOOP", skip_deserializing)]
+    BwLoop,
 }
 
 impl Test {
-    /// Every test, in the paper's order.
-    pub const ALL: [Test; 5] = [Test::LatRd, Test::LatWrRd, Test::BwRd, Test::BwWr, Test::BwRdWr];
+    /// The tests of DMA transfers, in the paper's order.
+    pub const DMA: [Test; 5] = [Test::LatRd, Test::LatWrRd, Test::BwRd, Test::BwWr, Test::BwRdWr];
+    /// The tests of NICs in loop-back.
+    pub const LOOP: [Test; 2] = [Test::LatLoop, Test::BwLoop];
 
-    /// Returns the paper's name.
+    /// Returns every test: those of DMA transfers, then those of NICs.
+    pub fn all() -> impl Iterator<Item = Test> {
+        Test::DMA.into_iter().chain(Test::LOOP)
+    }
+
+    /// Returns its name: of a test of DMA transfers, the paper's.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -44,13 +57,15 @@ impl Test {
             Test::BwRd => "BW_RD",
             Test::BwWr => "BW_WR",
             Test::BwRdWr => "BW_RDWR",
+            Test::LatLoop => "LAT_LOOP",
+            Test::BwLoop => "BW_LOOP",
         }
     }
 
     /// True for a latency test: one outstanding transfer at a time, each one timed.
     #[must_use]
     pub const fn is_latency(self) -> bool {
-        matches!(self, Test::LatRd | Test::LatWrRd)
+        matches!(self, Test::LatRd | Test::LatWrRd | Test::LatLoop)
     }
 }
 
@@ -235,6 +250,8 @@ pub struct Transfers {
     pub measure_end: Time,
     /// Latency of each transfer in picoseconds of the device's clock, in the order of their ends; latency tests only.
     pub latencies_ps: Vec<u64>,
+    /// Part of each latency in which the frame was outside the NIC, on its cable and in its MAC; [`Test::LatLoop`] only.
+    pub outside_ps: Vec<u64>,
     /// Reason why the measurement has failed; `None` if it has not failed.
     pub failure: Option<DmaError>,
     /// Transfers that have ended, including the warm-up and the end.
@@ -245,6 +262,8 @@ pub struct Transfers {
     pub wanted: u64,
     /// Whether each transfer is timed.
     pub is_latency: bool,
+    /// Whether the transfers are frames that come back.
+    pub is_loop: bool,
 }
 
 /// Number of latencies for which memory is allocated in advance, eight bytes each.
@@ -255,6 +274,8 @@ const MAX_KEPT: u64 = 1 << 24;
 pub struct EndedTransfer {
     /// Latency in picoseconds; latency tests only.
     pub latency_ps: u64,
+    /// Part of it outside the NIC; [`Test::LatLoop`] only.
+    pub outside_ps: u64,
     /// Bytes read.
     pub bytes_read: u32,
     /// Bytes written.
@@ -264,7 +285,8 @@ pub struct EndedTransfer {
 impl Transfers {
     /// Returns the state before the device is started.
     pub fn of(test: Test, warm_up: u64, wanted: u64) -> Transfers {
-        Transfers { warm_up, wanted, is_latency: test.is_latency(), ..Transfers::default() }
+        let is_loop = Test::LOOP.contains(&test);
+        Transfers { warm_up, wanted, is_latency: test.is_latency(), is_loop, ..Transfers::default() }
     }
 
     /// Returns the total time of the measured transfers.
@@ -274,11 +296,13 @@ impl Transfers {
 
     /// Records that the device was started, perhaps again. Allocates all memory for the results.
     pub fn start(&mut self, now: Time) {
-        let Transfers { warm_up, wanted, is_latency, .. } = *self;
+        let Transfers { warm_up, wanted, is_latency, is_loop, .. } = *self;
         let phase = if warm_up == 0 { Phase::Measuring } else { Phase::WarmUp };
-        let latencies_ps = Vec::with_capacity(if is_latency { wanted.min(MAX_KEPT) as usize } else { 0 });
-        let fresh = Transfers { warm_up, wanted, is_latency, ..Transfers::default() };
-        *self = Transfers { phase, measure_start: now, latencies_ps, ..fresh };
+        let kept =
+            |is_kept: bool| Vec::with_capacity(if is_kept { wanted.min(MAX_KEPT) as usize } else { 0 });
+        let (latencies_ps, outside_ps) = (kept(is_latency), kept(is_latency && is_loop));
+        let fresh = Transfers { warm_up, wanted, is_latency, is_loop, ..Transfers::default() };
+        *self = Transfers { phase, measure_start: now, latencies_ps, outside_ps, ..fresh };
     }
 
     /// Records that a transfer has ended.
@@ -308,6 +332,9 @@ impl Transfers {
         self.measure_end = now;
         if self.is_latency {
             self.latencies_ps.push(transfer.latency_ps);
+        }
+        if self.is_latency && self.is_loop {
+            self.outside_ps.push(transfer.outside_ps);
         }
         if self.transfers == self.wanted {
             self.phase = Phase::Done;

@@ -35,7 +35,7 @@ pub fn with_all_extended(endpoint: Builder) -> Builder {
         .latency_tolerance()
         .l1_substates(40)
         .precision_time(PtmLayout { requester: true, responder: false, root: false, granularity_ns: 4 })
-        .virtual_channels(VcLayout { vcs: 2, low_priority: 1, weighted: true, weighted_ports: false })
+        .virtual_channels(VcLayout { vcs: 2, low_priority: 1, phases: 32, ..VcLayout::default() })
         .resizable_bars(&[ResizableBar::range(0, 1 << 20, 256 << 20)])
         .vendor_specific_extended(&VsecLayout {
             id: 0x77,

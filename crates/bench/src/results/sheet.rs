@@ -83,9 +83,9 @@ pub struct Entry {
 
 /// The columns of the file in order: fields of an entry. `up_` and `down_` are fields of its directions.
 const COLUMNS: &str = "host,device,gen,lanes,mps_bytes,mrrs_bytes,rcb_bytes,posted_header_credits,posted_data_credits,\
-    non_posted_header_credits,non_posted_data_credits,addr_bits,iommu,outstanding,transfers,warm_up,seed,test,path,cache,pattern,\
+    non_posted_header_credits,non_posted_data_credits,addr_bits,iommu,buffer_pages,outstanding,transfers,warm_up,seed,test,path,cache,pattern,\
     host_offset_bytes,device_offset_bytes,window_bytes,size_bytes,latency_ns_min,latency_ns_median,latency_ns_mean,\
-    latency_ns_p95,latency_ns_p99,latency_ns_p999,latency_ns_max,bandwidth_gbps,read_gbps,write_gbps,transactions_per_s,\
+    latency_ns_p95,latency_ns_p99,latency_ns_p999,latency_ns_max,pcie_ns_median,pcie_percent_median,bandwidth_gbps,read_gbps,write_gbps,transactions_per_s,\
     model_exact_gbps,model_published_gbps,link_ns,up_utilization,up_credit_stalls,up_credit_stall_ns,up_replay_buffer_stalls,\
     up_replay_buffer_stall_ns,down_utilization,down_credit_stalls,down_credit_stall_ns,down_replay_buffer_stalls,\
     down_replay_buffer_stall_ns,basis";
@@ -95,7 +95,7 @@ const REQUIRED: &str = "host,device,gen,lanes,mps_bytes,mrrs_bytes,test,cache,pa
     window_bytes,size_bytes";
 
 /// Columns that define a configuration, with their prefix in its name. An empty prefix means that the name always has the column.
-const MACHINE: [(&str, &str); 14] = [
+const MACHINE: [(&str, &str); 15] = [
     ("host", ""),
     ("device", ""),
     ("gen", ""),
@@ -109,6 +109,7 @@ const MACHINE: [(&str, &str); 14] = [
     ("non_posted_data_credits", "npd"),
     ("addr_bits", "addr"),
     ("iommu", "iommu"),
+    ("buffer_pages", "page"),
     (OUTSTANDING, "outstanding"),
 ];
 

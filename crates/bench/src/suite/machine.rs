@@ -10,7 +10,7 @@ use devices::pcie_bench::{self, Bench, CARDS, CacheState, CardPath};
 use lab::Folder;
 use lab::Spanned;
 use lab::profile::{self, Basis, HOSTS, HostBasis, Shelf};
-use lab::schema::{Host, Lab, Link, Slot};
+use lab::schema::{BufferPages, Host, Lab, Link, Slot};
 use plug::MemoryKind;
 use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes};
 use std::collections::BTreeSet;
@@ -28,6 +28,8 @@ pub struct Machine {
     pub device: String,
     /// Mode of the IOMMU.
     pub iommu: Iommu,
+    /// Pages of the host's buffers.
+    pub pages: BufferPages,
     /// Sockets of device, memory and program.
     pub sockets: Sockets,
     /// Max_Payload_Size in bytes.
@@ -48,6 +50,7 @@ impl Machine {
             host: configuration.profile.into(),
             device: device.into(),
             iommu: configuration.iommu,
+            pages: BufferPages::default(),
             sockets: configuration.sockets.unwrap_or_default(),
             mps_bytes: configuration.mps_bytes,
             mrrs_bytes: configuration.mrrs_bytes,
@@ -68,6 +71,7 @@ impl Machine {
             host: host.into(),
             device: device.into(),
             iommu: Iommu::Off,
+            pages: BufferPages::default(),
             sockets: Sockets::default(),
             mps_bytes: link.mps_bytes.map_or(256, |MpsBytes(mps)| mps.bytes()),
             mrrs_bytes: link.mrrs_bytes.map_or(512, |MrrsBytes(mrrs)| mrrs.bytes()),
@@ -80,6 +84,12 @@ impl Machine {
     #[must_use]
     pub fn with_iommu(self, iommu: Iommu) -> Machine {
         Machine { name: self.name + iommu.in_names(), iommu, ..self }
+    }
+
+    /// Returns the machine with its buffers in such pages.
+    #[must_use]
+    pub fn with_pages(self, pages: BufferPages) -> Machine {
+        Machine { pages, ..self }
     }
 
     /// Returns a warning for each profile figure that is extrapolated on the link.
@@ -153,6 +163,7 @@ impl Machine {
         Host {
             profile: Spanned::new(0..0, self.host.clone()),
             iommu: Spanned::new(0..0, self.iommu.pages()),
+            buffer_pages: Spanned::new(0..0, self.pages),
             device_socket: socket(self.sockets.device),
             memory_socket: socket(self.sockets.memory),
             program_socket: socket(self.sockets.program),

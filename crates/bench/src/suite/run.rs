@@ -312,11 +312,12 @@ impl Machine {
     /// Returns the whole machine in words, for records.
     pub(super) fn in_words(&self) -> BTreeMap<String, String> {
         let sockets = &self.sockets;
-        let words: [(&str, String); 11] = [
+        let words: [(&str, String); 12] = [
             ("name", self.name.clone()),
             ("host_profile", self.host.clone()),
             ("device_profile", self.device.clone()),
             ("iommu", self.iommu.to_string()),
+            ("buffer_pages", self.pages.name().to_owned()),
             ("device_socket", sockets.device.to_string()),
             ("memory_socket", sockets.memory.to_string()),
             ("program_socket", sockets.program.to_string()),

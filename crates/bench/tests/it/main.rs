@@ -11,6 +11,7 @@ mod dma_engine;
 mod fidelity;
 mod fit;
 mod host_modes;
+mod loop_back;
 mod own_model;
 mod papers;
 mod papers_live;

@@ -90,8 +90,11 @@ async fn read(io: Io, address: u64, bytes: u32, measured: Shared<Transfers>) {
     while measured.get().phase < Phase::Done {
         let start = io.now();
         let (result, now) = (io.dma_read(address, bytes).await, io.now());
-        let ended =
-            EndedTransfer { latency_ps: now.since(start).as_ps(), bytes_read: bytes, bytes_written: 0 };
+        let ended = EndedTransfer {
+            latency_ps: now.since(start).as_ps(),
+            bytes_read: bytes,
+            ..EndedTransfer::default()
+        };
         measured.change(|m| match result {
             Ok(_) => m.end(now, ended),
             Err(error) => m.fail(now, error),
@@ -158,8 +161,11 @@ fn measures_transfers_of_a_user_model() {
 #[test]
 fn rejects_transfers_that_the_model_does_not_offer() {
     for (name, says) in [
-        ("memory", "no transfers of model `memory`: expected dma-engine, pcie-bench, reader"),
-        ("none", "no model `none`: expected dma-engine, pcie-bench, reader"),
+        (
+            "memory",
+            "no transfers of model `memory`: expected dma-engine, intel-82574, packet-nic, pcie-bench, reader",
+        ),
+        ("none", "no model `none`: expected dma-engine, intel-82574, packet-nic, pcie-bench, reader"),
     ] {
         assert_eq!(models().offering(name).unwrap_err().to_string(), says);
     }

@@ -16,6 +16,7 @@ use bench::configurations::Iommu;
 use bench::results::sheet::{self, Entry};
 use clap::builder::RangedU64ValueParser;
 use lab::profile::Basis;
+use lab::schema::BufferPages;
 use plug::transfers::{CacheState, Pattern};
 use plug::{MemoryKind, Models};
 use serde::Serialize;
@@ -27,14 +28,19 @@ Examples:
   riser bench --suite LAT_RD BW_WR --size 64..2048 --gen 4 --lanes 16
   riser bench --suite BW_RD --host ideal --json -o out/bench
   riser bench --model dma-engine --size 4096 16384
+  riser bench --model packet-nic --host xeon-e5-2637v3
+  riser bench --model intel-82574 --gen 1 --lanes 1 --size 64 1514
   riser bench --suite LAT_RD --host xeon-platinum-8480 --iommu 4k --cache cold --window 16777216
+  riser bench --suite BW_RD --host xeon-e5-2630v4 --iommu 1g --page 4KiB --size 64 --window 67108864
   riser bench --suite BW_WR --size 64..1024 --mps 128 256 512 --root-credits default 32:128 16:64
   riser bench --suite short --format pcie-bench --host xeon-e5-2637v3 -o out/suite
   riser bench --suite full --format pcie-bench --host all --jobs 2 -o out/suite
 
 Tests (pcie-bench, section 4): LAT_RD, LAT_WRRD, BW_RD, BW_WR, BW_RDWR, if the model offers them, or the suites full and short. Each size of each \
 test is a run of its own: a warm-up that is not counted, then --transfers transfers. Their number is the stopping rule.
---mps, --mrrs, --root-credits and --outstanding take lists; every row is measured with each combination. BW_RDWR starts counting when reads and \
+--mps, --mrrs, --root-credits and --outstanding take lists; every row is measured with each combination. A NIC is measured in loop-back: LAT_LOOP is the time of a frame from a program to the cable and back, with the part of PCI Express and host; \
+BW_LOOP is the rate of frames in each direction. The device profiles of packet-nic are pio (the frame is written into the card), dpdk, kernel and simple. \
+BW_RDWR starts counting when reads and \
 writes end at the same rate. Its warm-up is extended if necessary, unless --warm-up is given.
 Bandwidths are payload of one direction in 10^9 bits per second. `model exact` counts wire bytes. It uses the DLLPs that the run counted, \
 and cuts writes like the device profile; `published` is the formula of the paper. `wire` is the raw rate less SKPs, multiplied by the counted ratio of payload to wire bytes. \
@@ -46,8 +52,8 @@ or for room in the replay buffer, or there were no TLPs to send.
 -o writes results.csv, which has all settings of a row in columns, so that files can be concatenated; `riser compare` \
 and `riser fit` read it. --json prints one object, which is also written to results.json: interrupted (the reason, if some rows were \
 not measured), basis, tests: [{host, device, gen, lanes, mps_bytes, mrrs_bytes, \
-rcb_bytes, iommu, {posted,non_posted}_{header,data}_credits, addr_bits, outstanding, transfers, warm_up, seed, path, cache, pattern, \
-host_offset_bytes, device_offset_bytes, window_bytes, test, size_bytes, latency_ns_{min,median,mean,p95,p99,p999,max} or \
+rcb_bytes, iommu, buffer_pages, {posted,non_posted}_{header,data}_credits, addr_bits, outstanding, transfers, warm_up, seed, path, cache, pattern, \
+host_offset_bytes, device_offset_bytes, window_bytes, test, size_bytes, latency_ns_{min,median,mean,p95,p99,p999,max} (LAT_LOOP: also pcie_ns_median and pcie_percent_median) or \
 bandwidth_gbps, read_gbps, write_gbps, transactions_per_s, model_exact_gbps, model_published_gbps, wire_gbps, link_ns, and basis, upstream and \
 downstream with tlps, dllps, payload_bytes, wire_bytes, utilization, credit_stalls, credit_stall_ns, replay_buffer_stalls, ..., and \
 transactions as those of `riser run --json`}]. \
@@ -133,6 +139,10 @@ pub(crate) struct Args {
     #[arg(long, value_parser = one_of(&IOMMUS), default_value = "off")]
     iommu: Iommu,
 
+    /// Pages of the host's buffers, which limit the pages of the IOMMU
+    #[arg(long, value_parser = one_of(&PAGES), default_value = "1GiB")]
+    page: BufferPages,
+
     /// State of the host's caches at the start (pcie-bench, section 4) [default: from the model; host-warm for pcie-bench]
     #[arg(long, value_name = "STATE", value_parser = one_of(&CACHES))]
     cache: Option<CacheState>,
@@ -176,6 +186,12 @@ const IOMMUS: [Word<Iommu>; 4] = [
     ("4k", "Pages of 4 KiB", Iommu::Pages4k),
     ("2m", "Pages of 2 MiB, or of 4 KiB if the IOMMU has no others", Iommu::Pages2m),
     ("1g", "Pages of 1 GiB, or of 4 KiB if the IOMMU has no others", Iommu::Pages1g),
+];
+
+const PAGES: [Word<BufferPages>; 3] = [
+    (BufferPages::Kib4.name(), "Ordinary pages", BufferPages::Kib4),
+    (BufferPages::Mib2.name(), "Huge pages, as with 4 KiB if the IOMMU has no superpages", BufferPages::Mib2),
+    (BufferPages::Gib1.name(), "Huge pages, as with 4 KiB if the IOMMU has no superpages", BufferPages::Gib1),
 ];
 
 const CACHES: [Word<CacheState>; 4] = [
@@ -244,6 +260,7 @@ impl Args {
             model: self.model.clone(),
             host: self.host.clone(),
             iommu: self.iommu,
+            pages: self.page,
             device: self.device.clone(),
             generation: self.generation,
             lanes: self.lanes,

@@ -62,6 +62,28 @@ name = "near"
 device = "mmio"
 "#;
 
+/// Lab with virtual channels above and below a switch.
+const CHANNELS: &str = r#"
+version = 1
+[[switch]]
+name = "sw"
+downstream_ports = 2
+[switch.link]
+vc_arbitration = "weighted"
+vc = [{ id = 0, phases = 48 }, { id = 3, tcs = [2, 3], phases = 16 }]
+[[slot]]
+name = "ram"
+device = "memory"
+parent = "sw"
+[slot.link]
+vc_arbitration = "round-robin"
+vc = [{ id = 0 }, { id = 3, tcs = [2, 3] }]
+[[slot]]
+name = "plain"
+device = "memory"
+parent = "sw"
+"#;
+
 /// Writes a lab to its own file.
 fn lab(name: &str, text: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lspci-{name}.toml"));
@@ -73,10 +95,10 @@ fn shipped(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs").join(name)
 }
 
-fn labs(test: &str) -> [PathBuf; 5] {
+fn labs(test: &str) -> [PathBuf; 6] {
     let [seven, tree, sriov] = ["seven.toml", "tree.toml", "sriov.toml"].map(shipped);
     let own = |name: &str, text| lab(&format!("{test}-{name}"), text);
-    [own("switch", SWITCH), own("deep", DEEP), seven, tree, sriov]
+    [own("switch", SWITCH), own("deep", DEEP), own("channels", CHANNELS), seven, tree, sriov]
 }
 
 fn run(lab: &Path, args: &[&str]) -> String {
@@ -97,6 +119,37 @@ fn real_lspci_reads_same_values_from_dump() {
             assert_eq!(head.split(' ').next(), their_head.split(' ').next());
             oracle::assert_same(ours, theirs);
         }
+    }
+}
+
+/// Lines of the Virtual Channel capability of a function; empty without it.
+fn channel_lines(lab: &Path, function: &str) -> Vec<String> {
+    let text = run(lab, &["-v", "-s", function]);
+    let lines = text.lines().skip_while(|line| !line.contains("Virtual Channel")).skip(1);
+    lines.take_while(|line| line.starts_with("\t\t")).map(|line| line.trim().to_owned()).collect()
+}
+
+/// Both ends of a link have the lab's settings as reset values.
+#[test]
+fn lab_sets_reset_values_of_channels() {
+    let lab = lab("channels-values", CHANNELS);
+    let (table, in_turn) = ("Ctrl:\tArbSelect=WRR64", "Ctrl:\tArbSelect=Fixed");
+    for (function, arbitration) in
+        [("00:01.0", table), ("01:00.0", table), ("02:00.0", in_turn), ("03:00.0", in_turn)]
+    {
+        let lines = channel_lines(&lab, function);
+        for line in [
+            arbitration,
+            "Ctrl:\tEnable+ ID=0 ArbSelect=Fixed TC/VC=f3",
+            "Ctrl:\tEnable+ ID=3 ArbSelect=Fixed TC/VC=0c",
+        ] {
+            assert!(lines.iter().any(|have| have == line), "{function}, {line}: {lines:#?}");
+        }
+        assert!(lines.iter().all(|line| !line.contains("NegoPending+")), "{function}: {lines:#?}");
+    }
+    // The other slot has one channel.
+    for function in ["02:01.0", "04:00.0"] {
+        assert_eq!(channel_lines(&lab, function), Vec::<String>::new(), "{function}");
     }
 }
 

@@ -22,11 +22,14 @@ pub(crate) struct Layouts {
     pub(crate) aer: Option<AerLayout>,
     pub(crate) sriov: Option<SriovLayout>,
     pub(crate) vc: Option<VcLayout>,
+    /// VC IDs of the VC Arbitration Table, as last loaded.
+    pub(crate) vc_phases: Vec<u8>,
     pub(crate) resizable: Vec<ResizableBar>,
 }
 
 impl Layouts {
-    pub(crate) const NONE: Layouts = Layouts { aer: None, sriov: None, vc: None, resizable: Vec::new() };
+    pub(crate) const NONE: Layouts =
+        Layouts { aer: None, sriov: None, vc: None, vc_phases: Vec::new(), resizable: Vec::new() };
 }
 
 impl Builder {
@@ -123,7 +126,7 @@ impl Builder {
     /// Adds Virtual Channel.
     pub fn virtual_channels(mut self, layout: VcLayout) -> Builder {
         if !layout.is_legal() {
-            return self.wrong(vc::ID, "invalid numbers of virtual channels, expected 1 to 8, and a lower number of low-priority channels");
+            return self.wrong(vc::ID, VcLayout::LEGAL);
         }
         self.layouts.vc = Some(layout);
         self.set_extended(&vc::TABLE, layout.registers())

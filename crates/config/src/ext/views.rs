@@ -74,10 +74,14 @@ impl ConfigSpace {
             .map_or(Arbitration::Fixed, |(layout, at)| layout.arbitration(self.read(at + vc::CONTROL)))
     }
 
-    /// The channel in phase 0 to 31 of the VC Arbitration Table; `None` if there is no such table.
-    pub fn vc_phase(&self, phase: u8) -> Option<u8> {
-        let (layout, start) = self.vc_layout()?;
-        layout.vc_phase(phase, |dw| self.read(start + dw))
+    /// The VC IDs in the phases of the VC Arbitration Table, as last loaded; empty if there is no such table.
+    pub fn vc_phases(&self) -> &[u8] {
+        &self.capabilities.layouts.vc_phases
+    }
+
+    /// Low Priority Extended VC Count; 0 without the capability.
+    pub fn low_priority_channels(&self) -> u8 {
+        self.capabilities.layouts.vc.map_or(0, |layout| layout.low_priority)
     }
 
     /// The port in phase 0 to 31 of the Port Arbitration Table of channel `index`.
@@ -86,11 +90,14 @@ impl ConfigSpace {
         layout.port_phase(index, phase, |dw| self.read(start + dw))
     }
 
-    /// Sets VC Negotiation Pending of channel `index`.
-    pub fn set_negotiation_pending(&mut self, index: u8, pending: bool) {
-        let at = self.vc_layout().and_then(|(layout, start)| Some(start + layout.status_of(index)?));
-        if let Some(at) = at {
-            self.set_bits(at, vc::resource_status::NEGOTIATION_PENDING, if pending { !0 } else { 0 });
+    /// Sets VC Negotiation Pending of each resource. `pending` has a bit for each VC ID.
+    pub fn set_negotiation_pending(&mut self, pending: u8) {
+        let Some((&layout, start)) = self.vc_layout() else { return };
+        for index in 0..layout.vcs {
+            let channel = self.virtual_channel(index).filter(|channel| channel.enabled);
+            let waits = channel.is_some_and(|channel| pending >> channel.id & 1 != 0);
+            let at = start + vc::RESOURCE_STATUS + 3 * u16::from(index);
+            self.set_bits(at, vc::resource_status::NEGOTIATION_PENDING, if waits { !0 } else { 0 });
         }
     }
 
@@ -134,8 +141,17 @@ impl ConfigSpace {
     }
 
     fn follow_vc(&mut self, start: u16, at: u16, changed: u32) {
-        if let Some(layout) = &self.capabilities.layouts.vc {
-            layout.follow(&mut self.registers[usize::from(start)..], at, changed);
+        let Some(layout) = self.capabilities.layouts.vc else { return };
+        layout.follow(&mut self.registers[usize::from(start)..], at, changed);
+        if at == vc::CONTROL && changed & vc::control::LOAD_TABLE != 0 {
+            self.load_vc_table();
+        }
+    }
+
+    /// Takes the phases of the VC Arbitration Table from its registers.
+    pub(crate) fn load_vc_table(&mut self) {
+        if let Some((layout, start)) = self.vc_layout() {
+            self.capabilities.layouts.vc_phases = layout.vc_phases(|dw| self.read(start + dw));
         }
     }
 
@@ -158,6 +174,10 @@ impl ConfigSpace {
     pub(crate) fn reset_extended(&mut self, scope: ResetScope) {
         self.dpc_signal = None;
         self.forget_errors(scope == ResetScope::Fundamental);
+        // A Function Level Reset keeps the capability (`§6.6.2`).
+        if scope != ResetScope::FunctionLevel {
+            self.load_vc_table();
+        }
         if let Some(start) = self.extended_capability(sriov::ID) {
             self.follow_sriov(start);
         }

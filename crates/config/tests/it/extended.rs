@@ -66,7 +66,13 @@ fn root_port() -> ConfigSpace {
         .access_control(AcsLayout::port(40))
         .downstream_port_containment(DpcLayout { interrupt_message: 3, root_port: true })
         .precision_time(PtmLayout { requester: false, responder: true, root: true, granularity_ns: 10 })
-        .virtual_channels(VcLayout { vcs: 3, low_priority: 1, weighted: true, weighted_ports: true })
+        .virtual_channels(VcLayout {
+            vcs: 3,
+            low_priority: 1,
+            phases: 32,
+            weighted_ports: true,
+            ..VcLayout::default()
+        })
         .build()
         .unwrap()
 }
@@ -394,7 +400,7 @@ fn channel_registers_select_channels_and_tables() {
     let first = space.virtual_channel(0).unwrap();
     assert_eq!((first.enabled, first.id, first.tc_map), (true, 0, 0xff));
     assert_eq!(write(&mut space, vc::ID, 8, 0xf, 0x8300_00f0), Effects::VIRTUAL_CHANNEL);
-    space.set_negotiation_pending(1, true);
+    space.set_negotiation_pending(1 << 3);
     let second = space.virtual_channel(1).unwrap();
     let expected = VcState {
         enabled: true,
@@ -411,10 +417,10 @@ fn channel_registers_select_channels_and_tables() {
     assert_eq!(space.vc_arbitration(), Arbitration::Weighted);
     write(&mut space, vc::ID, 17, 0xf, 0x1020_0100); // the table begins at DW 16: phases 8 to 15
     assert_eq!(word(&space, vc::ID, 3) >> 16, 1, "VC Arbitration Table Status: written, not loaded");
+    assert_eq!(space.vc_phases(), [0; 32], "not loaded");
     write(&mut space, vc::ID, 3, 0b0001, 1 << 1 | 1);
     assert_eq!(word(&space, vc::ID, 3), 1 << 1, "loaded");
-    let phases: Vec<_> = (8..16).map(|n| space.vc_phase(n).unwrap()).collect();
-    assert_eq!((phases, space.vc_phase(32)), (vec![0, 0, 1, 0, 0, 2, 0, 1], None));
+    assert_eq!((space.vc_phases().len(), &space.vc_phases()[8..16]), (32, &[0, 0, 1, 0, 0, 2, 0, 1][..]));
 
     write(&mut space, vc::ID, 28, 0xf, 0x0403_0201); // VC 1's table begins at DW 28
     assert_eq!(word(&space, vc::ID, 9) & 0x1_0000, 0x1_0000, "Port Arbitration Table Status");
@@ -422,6 +428,65 @@ fn channel_registers_select_channels_and_tables() {
     write(&mut space, vc::ID, 8, 0b0100, 0x0003_0000);
     assert_eq!(word(&space, vc::ID, 9) & 0x1_0000, 0);
     assert_eq!(space.virtual_channel(1).unwrap().port_arbitration, Arbitration::Weighted);
+}
+
+/// Reset values of a port whose lab has three channels, TC3 and TC4 on VC4, and a table of 64 phases.
+fn preset_channels() -> VcLayout {
+    let mut layout = VcLayout { vcs: 3, low_priority: 2, phases: 64, ..VcLayout::default() };
+    layout.reset[0].tc_map = 0x65;
+    layout.reset[1] = VcSetting { enabled: true, id: 2, tc_map: 0x82 };
+    layout.reset[2] = VcSetting { enabled: true, id: 4, tc_map: 0x18 };
+    let mut table = [0; MAX_PHASES];
+    table[9] = 2;
+    table[63] = 4;
+    layout.table = Some(table);
+    layout
+}
+
+#[test]
+fn channels_added_to_a_built_function_follow_its_last_capability() {
+    let mut space = endpoint();
+    let before = space.extended_capability(sriov::ID);
+    space.add_virtual_channels(preset_channels()).unwrap();
+    space.add_virtual_channels(VcLayout { vcs: 2, ..VcLayout::default() }).unwrap();
+    assert_eq!(space.extended_capability(sriov::ID), before);
+    let (mut at, mut ids) = (0x100, Vec::new());
+    while at != 0 {
+        let header = space.read(at / 4);
+        ids.push(header as u16);
+        at = (header >> 20) as u16;
+    }
+    assert_eq!((ids.last(), ids.iter().filter(|id| **id == vc::ID).count()), (Some(&vc::ID), 1));
+    check(
+        &space,
+        &[
+            (vc::ID, 1, 0x22, 0x22, "Port VC Capability 1: 3 channels, 2 low (§7.9.1.2)"),
+            (vc::ID, 2, 0x0400_0005, 0x0400_0005, "Port VC Capability 2: fixed, WRR 64, table at 40h"),
+            (vc::ID, 3, 2 << 1, 0xe, "Port VC Control: WRR 64 selected"),
+            (vc::ID, 5, 0x8000_0065, 0x800e_00ff, "VC 0 Control"),
+            (vc::ID, 8, 0x8200_0082, 0x870e_00fe, "second resource: VC 2"),
+            (vc::ID, 11, 0x8400_0018, 0x870e_00fe, "third resource: VC 4"),
+            (vc::ID, 17, 0x20, !0, "phases 8 to 15"),
+            (vc::ID, 23, 0x4000_0000, !0, "phases 56 to 63"),
+        ],
+    );
+    assert_eq!((space.vc_phases().len(), space.vc_phases()[9], space.vc_phases()[63]), (64, 2, 4));
+    assert_eq!(space.vc_arbitration(), Arbitration::Weighted);
+}
+
+/// A Function Level Reset keeps the capability (`PCIe 5.0 §6.6.2`); a hot reset restores it.
+#[test]
+fn only_resets_of_the_link_reset_channels() {
+    let mut space = endpoint();
+    space.add_virtual_channels(preset_channels()).unwrap();
+    write(&mut space, vc::ID, 8, 0xf, 0x8300_0002);
+    write(&mut space, vc::ID, 16, 0xf, 0x2);
+    write(&mut space, vc::ID, 3, 0b0001, 2 << 1 | 1);
+    let set = (word(&space, vc::ID, 8), space.vc_phases()[0]);
+    space.reset(ResetScope::FunctionLevel);
+    assert_eq!((word(&space, vc::ID, 8), space.vc_phases()[0]), set);
+    space.reset(ResetScope::Hot);
+    assert_eq!((word(&space, vc::ID, 8), space.vc_phases()[0]), (0x8200_0082, 0));
 }
 
 #[test]
@@ -432,7 +497,7 @@ fn channels_without_tables_are_not_weighted() {
     write(&mut space, vc::ID, 8, 0b0100, 1 << 17);
     assert_eq!(space.vc_arbitration(), Arbitration::Fixed);
     assert_eq!(space.virtual_channel(1).unwrap().port_arbitration, Arbitration::Fixed);
-    assert_eq!((space.vc_phase(0), space.port_phase(1, 0)), (None, None));
+    assert_eq!((space.vc_phases().len(), space.port_phase(1, 0)), (0, None));
 }
 
 #[test]
@@ -469,6 +534,7 @@ fn rejects_impossible_declarations() {
     refused(base().access_control(AcsLayout::port(257)), acs::ID);
     refused(base().virtual_channels(VcLayout { vcs: 9, ..VcLayout::default() }), vc::ID);
     refused(base().virtual_channels(VcLayout { vcs: 2, low_priority: 2, ..VcLayout::default() }), vc::ID);
+    refused(base().virtual_channels(VcLayout { vcs: 2, phases: 33, ..VcLayout::default() }), vc::ID);
     refused(
         base().address_translation(AtsLayout { invalidate_queue_depth: 33, ..AtsLayout::default() }),
         ats::ID,

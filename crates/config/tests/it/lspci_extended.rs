@@ -30,7 +30,7 @@ fn root_port() -> ConfigSpace {
         .access_control(AcsLayout::port(8))
         .downstream_port_containment(DpcLayout { interrupt_message: 3, root_port: true })
         .precision_time(PtmLayout { requester: false, responder: true, root: true, granularity_ns: 10 })
-        .virtual_channels(VcLayout { vcs: 4, low_priority: 0, weighted: false, weighted_ports: true })
+        .virtual_channels(VcLayout { vcs: 4, weighted_ports: true, ..VcLayout::default() })
         .link_capabilities()
         .build()
         .unwrap()
@@ -274,4 +274,27 @@ fn lspci_reads_channels_of_a_root_port() {
         section(&text, "Precision Time Measurement")[..2],
         ["PTMCap: Requester:- Responder:+ Root:+", "PTMClockGranularity: 10ns"]
     );
+}
+
+/// Channels that are set after reset, as on the link of a lab with several.
+#[test]
+fn lspci_reads_channels_that_are_set_after_reset() {
+    let mut layout = VcLayout { vcs: 2, low_priority: 1, phases: 64, ..VcLayout::default() };
+    layout.reset[0].tc_map = 0x7f;
+    layout.reset[1] = VcSetting { enabled: true, id: 3, tc_map: 0x80 };
+    layout.table = Some([3; MAX_PHASES]);
+    let builder = Builder::type0(identity(0x02_00_00)).pcie(gen5(PortType::Endpoint));
+    let mut space = builder.advanced_error_reporting().build().unwrap();
+    space.add_virtual_channels(layout).unwrap();
+    let Some(text) = lspci(&space.hexdump("01:00.0", "Ethernet controller")) else { return };
+    assert_clean(&text);
+    let lines = section(&text, "Virtual Channel");
+    for line in [
+        "Arb:\tFixed+ WRR32- WRR64+ WRR128-",
+        "Ctrl:\tArbSelect=WRR64",
+        "Ctrl:\tEnable+ ID=0 ArbSelect=Fixed TC/VC=7f",
+        "Ctrl:\tEnable+ ID=3 ArbSelect=Fixed TC/VC=80",
+    ] {
+        assert!(lines.contains(&line), "{line}: {lines:#?}");
+    }
 }

@@ -68,7 +68,7 @@ fn port(kind: PortType) -> ConfigSpace {
         .pcie(pcie(kind))
         .advanced_error_reporting()
         .precision_time(PtmLayout { requester: false, responder: true, root: true, granularity_ns: 10 })
-        .virtual_channels(VcLayout { vcs: 4, low_priority: 0, weighted: false, weighted_ports: true });
+        .virtual_channels(VcLayout { vcs: 4, weighted_ports: true, ..VcLayout::default() });
     let builder = if kind.is_above_link() {
         builder
             .access_control(AcsLayout::port(8))

@@ -8,7 +8,7 @@
 
 use device::Ready;
 use endpoint::{CreditReturn, TlpPort};
-use link::Notice;
+use link::{Channels, Notice};
 use std::collections::VecDeque;
 use tlp::{Asked, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Status, Tag, TcSet, Time, Tlp};
 
@@ -192,6 +192,10 @@ impl<P: TlpPort> TlpPort for NonPostedWrites<P> {
 
     fn handle_notice(&mut self, now: Time, notice: Notice) {
         self.port.handle_notice(now, notice);
+    }
+
+    fn channels(&self) -> Option<Channels> {
+        self.port.channels()
     }
 
     fn longest_non_posted(&self) -> u32 {

@@ -7,6 +7,7 @@ use host::DriverError;
 use host::cpu::Cpu;
 use host::firmware::FoundFunction;
 use plug::Shared;
+use plug::transfers::{EndedTransfer, Transfers};
 use std::net::Ipv4Addr;
 use tlp::{Duration, Time};
 
@@ -15,6 +16,14 @@ const ENTRIES: u32 = 8;
 const BUFFER_BYTES: u64 = 2048;
 /// Polling interval.
 const LOOK: Duration = Duration::from_ns(500);
+/// Polling interval of a measurement.
+const LOOK_CLOSELY: Duration = Duration::from_ns(1);
+/// Pause between two round trips, so that no work of the previous one is left.
+const PAUSE: Duration = Duration::from_us(10);
+/// For experiments (IEEE 802, §9.2.3).
+const ETHERTYPE: u16 = 0x88b5;
+/// Bytes of the receive buffers and the send buffer.
+pub(super) const WINDOW_BYTES: u64 = BUFFER_BYTES * (ENTRIES as u64 + 1);
 const IDENT: u16 = 0x5249;
 /// Commands of a legacy descriptor: EOP, IFCS, RS.
 const SEND: u32 = 0b1011 << 24;
@@ -63,8 +72,47 @@ pub async fn driver(
     Ok(())
 }
 
+/// Frames that a looped-back cable returns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LoopSettings {
+    /// Bytes of a frame without FCS, at least 14.
+    pub bytes: u32,
+    /// Frames before the measured ones.
+    pub warm_up: u64,
+    /// Measured frames.
+    pub frames: u64,
+    /// Time of a frame on the cable.
+    pub on_wire: Duration,
+}
+
+/// Brings the NIC up, sends one frame after another, and waits for each. Each one must come back to the last byte. The
+/// round trips are the transfers of `results`, from the write of the descriptor until the driver has seen the frame.
+///
+/// # Errors
+/// The error, or the frame that did not come back in time.
+pub async fn loop_back(
+    cpu: Cpu,
+    function: FoundFunction,
+    settings: PingSettings,
+    frames: LoopSettings,
+    results: Shared<Transfers>,
+) -> Result<(), DriverError> {
+    let said = |e: DriverError| e.at(function);
+    let mut nic = Host::open(cpu, function, settings).await.map_err(said)?;
+    nic.look = LOOK_CLOSELY;
+    results.change(|r| r.start(nic.cpu.now()));
+    for n in 0..frames.warm_up + frames.frames {
+        let trip = nic.round_trip(&frames, n).await;
+        let trip = trip.map_err(|e| said(e.at(format_args!("frame {n}"))))?;
+        results.change(|r| r.end(nic.cpu.now(), trip));
+    }
+    Ok(())
+}
+
 struct Host {
     cpu: Cpu,
+    /// Polling interval.
+    look: Duration,
     function: FoundFunction,
     settings: PingSettings,
     local: Station,
@@ -81,7 +129,8 @@ impl Host {
         let ring = u64::from(ENTRIES) * 16;
         let (tx, rx, buffers) = (alloc(ring)?, alloc(ring)?, alloc(BUFFER_BYTES * u64::from(ENTRIES + 1))?);
         let local = Station { mac: [0; 6], ip: Ipv4Addr::new(192, 0, 2, 1) };
-        let mut host = Host { cpu, function, settings, local, tx, rx, buffers, tx_tail: 0, rx_head: 0 };
+        let (look, tx_tail, rx_head) = (LOOK, 0, 0);
+        let mut host = Host { cpu, look, function, settings, local, tx, rx, buffers, tx_tail, rx_head };
         host.write(r::IMC, u32::MAX).await?;
         host.write(r::CTRL, ctrl::RST).await?;
         host.local.mac = host.mac().await?;
@@ -138,8 +187,25 @@ impl Host {
         if self.cpu.now() >= until {
             return Err(format!("no {what} within {}", self.settings.timeout).into());
         }
-        self.cpu.sleep(LOOK).await;
+        self.cpu.sleep(self.look).await;
         Ok(())
+    }
+
+    /// Sends frame `n` to the NIC itself, and returns its round trip.
+    async fn round_trip(&mut self, frames: &LoopSettings, n: u64) -> Result<EndedTransfer, DriverError> {
+        let mut frame = [self.local.mac, self.local.mac].concat();
+        frame.extend(ETHERTYPE.to_be_bytes());
+        frame.extend((frame.len() as u64..frames.bytes.into()).map(|at| (at ^ n) as u8));
+        let begun = self.send(&frame).await?;
+        let seen = self.wait().await?;
+        let latency_ps = self.cpu.now().since(begun).as_ps();
+        if self.take(seen).await? != frame {
+            return Err("it came back with other bytes".into());
+        }
+        self.cpu.sleep(PAUSE).await;
+        let outside_ps = frames.on_wire.as_ps();
+        let (bytes_read, bytes_written) = (frames.bytes, frames.bytes);
+        Ok(EndedTransfer { latency_ps, outside_ps, bytes_read, bytes_written })
     }
 
     /// Sends `frame`. Returns the time of the doorbell.
@@ -154,14 +220,25 @@ impl Host {
     }
 
     async fn receive(&mut self) -> Result<Vec<u8>, DriverError> {
+        let seen = self.wait().await?;
+        self.take(seen).await
+    }
+
+    /// Polls the next receive descriptor until the NIC has written it back. Returns its second half.
+    async fn wait(&self) -> Result<u64, DriverError> {
         let (at, until) = (self.rx_head, self.cpu.now() + self.settings.timeout);
-        let state = loop {
+        loop {
             let state = self.cpu.memory().read_u64(self.rx + 16 * u64::from(at) + 8)?;
             if state >> 32 & 1 == 1 {
-                break state;
+                return Ok(state);
             }
             self.look_again(until, "frame").await?;
-        };
+        }
+    }
+
+    /// Takes the frame of a descriptor that was written back as `state`, and gives the buffer back.
+    async fn take(&mut self, state: u64) -> Result<Vec<u8>, DriverError> {
+        let at = self.rx_head;
         let mut frame = vec![0; (state as usize & 0xffff).min(BUFFER_BYTES as usize)];
         self.cpu.memory().read(self.rx_buffer(at), &mut frame)?;
         self.describe(self.rx, at, self.rx_buffer(at), 0)?;

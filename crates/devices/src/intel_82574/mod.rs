@@ -20,7 +20,7 @@ mod registers;
 mod split;
 mod transmit;
 
-pub use driver::{PingReport, PingSettings, Pings, driver};
+pub use driver::{LoopSettings, PingReport, PingSettings, Pings, driver, loop_back};
 pub use registers::BAR_BYTES;
 
 use crate::ethernet::{Arrival, Cable, EthernetPort, Inbox, MacAddress, PEER, Peer, inbox};
@@ -29,7 +29,9 @@ use device::AsyncDevice;
 use endpoint::FunctionConfig;
 use interrupts::VECTORS;
 use nic::{Card, Nic};
-use plug::{Fault, FunctionRegisters, Model, Plugged, Report, Shared, Shown, Site, ns};
+use plug::file::Folder;
+use plug::transfers::{Offer, Pattern, Test, Transfers, Workload};
+use plug::{Fault, FunctionRegisters, MemoryKind, Model, Plugged, Report, Shared, Shown, Site, ns};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -44,6 +46,11 @@ pub const DEVICE: u16 = 0x10d3;
 const CLASS: u32 = 0x02_0000;
 /// Location of MSI-X, in BAR 3.
 const MSIX: MsixLayout = MsixLayout { vectors: VECTORS, table: (3, 0), pending: (3, 0x2000) };
+/// Frames without FCS (IEEE 802.3): 64 to 1518 B with it.
+const MIN_FRAME_BYTES: u32 = 60;
+const MAX_FRAME_BYTES: u32 = 1514;
+/// Bytes on the Ethernet in addition to a frame in host memory: FCS 4, preamble and start delimiter 8, gap 12 (IEEE 802.3).
+const ETHERNET_OVERHEAD_BYTES: u32 = 24;
 /// Maximum wait of the driver for an answer, in addition to the peer's latency.
 const PATIENCE: Duration = Duration::from_ms(100);
 
@@ -67,6 +74,9 @@ pub struct Settings {
     /// Data bytes of each echo request.
     #[schemars(range(min = 0, max = 1472))]
     pub ping_bytes: u16,
+    /// A measurement, with frames that come back.
+    #[serde(skip)]
+    pub measured: Option<LoopSettings>,
 }
 
 /// The other end of a cable.
@@ -91,6 +101,7 @@ impl Default for Settings {
             peer_latency: Duration::from_us(10),
             pings: 3,
             ping_bytes: 56,
+            measured: None,
         }
     }
 }
@@ -198,6 +209,41 @@ impl Model for Settings {
     const REGISTERS: &'static [FunctionRegisters] =
         &[FunctionRegisters { vendor: VENDOR, device: DEVICE, registers: registers::NAMES }];
 
+    const TESTS: &'static [Test] = &[Test::LatLoop];
+
+    /// The cable is looped back, without a length: a frame takes its time on a gigabit Ethernet.
+    fn offer(workload: &Workload, _: &Folder) -> Result<Offer, Fault> {
+        let bytes = workload.size_bytes;
+        if !(MIN_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&bytes) {
+            let message =
+                format!("size {bytes}: frames of {MIN_FRAME_BYTES} to {MAX_FRAME_BYTES} bytes without FCS");
+            return Err(Fault::at("size_bytes", message));
+        }
+        let on_wire = Duration::from_ns(8 * u64::from(bytes + ETHERNET_OVERHEAD_BYTES));
+        let settings = Settings {
+            cable: CableEnd::Loop,
+            peer_latency: on_wire,
+            measured: Some(LoopSettings {
+                bytes,
+                warm_up: workload.warm_up,
+                frames: workload.transfers,
+                on_wire,
+            }),
+            ..Settings::default()
+        };
+        Workload::only("profile", workload.profile.as_ref(), "ideal".to_owned())?;
+        Workload::only("outstanding", workload.outstanding.as_ref(), 1)?;
+        Ok(Offer {
+            host_offset_bytes: Workload::only("host_offset_bytes", workload.host_offset_bytes.as_ref(), 0)?,
+            pattern: Workload::only("pattern", workload.pattern.as_ref(), Pattern::Sequential)?,
+            ..Offer::new(
+                settings,
+                Workload::only("window_bytes", workload.window_bytes.as_ref(), driver::WINDOW_BYTES)?,
+                Workload::only("memory", workload.memory.as_ref(), MemoryKind::Low)?,
+            )
+        })
+    }
+
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let mac = mac(&self.mac).ok_or_else(|| {
             let message =
@@ -223,6 +269,14 @@ impl Model for Settings {
             timeout: self.peer_latency + negotiation + PATIENCE,
         };
         let told = seen.pings.clone();
+        if let Some(frames) = self.measured {
+            let results = Shared::new(Transfers::of(Test::LatLoop, frames.warm_up, frames.frames));
+            let counted = results.clone();
+            let plugged = Plugged::new(function, move |cpu, found| {
+                loop_back(cpu, found, pings, frames, counted.clone())
+            });
+            return Ok(plugged.reporting(&Shared::new(seen)).measuring(&results));
+        }
         let plugged = Plugged::new(function, move |cpu, found| driver(cpu, found, pings, told.clone()));
         let plugged = match cable {
             Some(cable) => plugged.joined_at(cable),

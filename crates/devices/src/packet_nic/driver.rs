@@ -4,12 +4,13 @@
 //! but register accesses are.
 
 use super::settings::{Batches, Kind, Mode, RING_ENTRIES, Send, Settings};
-use super::{BAR, DESCRIPTOR_BYTES, FAULT_VECTOR, RX_VECTOR, Report, TX_VECTOR, register};
+use super::{BAR, DESCRIPTOR_BYTES, FAULT_VECTOR, RX_VECTOR, Report, TX_VECTOR, Trip, register};
 use crate::queue::Queue;
 use host::DriverError;
 use host::cpu::{Cpu, Either, select};
 use host::firmware::FoundFunction;
 use plug::Shared;
+use plug::transfers::{EndedTransfer, Transfers};
 use std::cell::Cell;
 use std::rc::Rc;
 use tlp::Duration;
@@ -19,7 +20,7 @@ const PIO_BYTES: u32 = 64;
 /// Pause between two round trips, so that no work of the previous one is left.
 const PAUSE: Duration = Duration::from_us(10);
 
-/// Runs the workload of `settings`, which are those of the device.
+/// Runs the workload of `settings`, which are those of the device. Each round trip is a transfer of `results`.
 ///
 /// # Errors
 /// The operation that failed.
@@ -28,12 +29,14 @@ pub async fn driver(
     function: FoundFunction,
     settings: Settings,
     report: Shared<Report>,
+    results: Shared<Transfers>,
 ) -> Result<(), DriverError> {
     let said = |e: DriverError| e.at(function);
+    results.change(|results| results.start(cpu.now()));
     let work = async {
         match settings.mode {
             Mode::Throughput => throughput(&cpu, &function, &settings).await,
-            Mode::RoundTrip => round_trips(&cpu, &function, &settings, &report).await,
+            Mode::RoundTrip => round_trips(&cpu, &function, &settings, &report, &results).await,
         }
     };
     match select(work, cpu.interrupt(function.vector(FAULT_VECTOR))).await {
@@ -235,6 +238,7 @@ async fn round_trips(
     function: &FoundFunction,
     settings: &Settings,
     report: &Shared<Report>,
+    results: &Shared<Transfers>,
 ) -> Result<(), DriverError> {
     let rx = Side::open(cpu, function, settings, &RX).await?;
     let tx = Side::open(cpu, function, settings, &TX).await?;
@@ -254,11 +258,18 @@ async fn round_trips(
                 r.trips.push(trip);
             }
         });
+        let trip = report.get().trip;
+        results.change(|r| r.end(trip.noticed, ended(&trip, settings.frame_bytes)));
         if settings.kind == Kind::Simple {
             cpu.forget_interrupts(tx.vector);
         }
     }
     Ok(())
+}
+
+fn ended(trip: &Trip, bytes: u32) -> EndedTransfer {
+    let (latency_ps, outside_ps) = (trip.total().as_ps(), trip.network().as_ps());
+    EndedTransfer { latency_ps, outside_ps, bytes_read: bytes, bytes_written: bytes }
 }
 
 /// Writes a frame into the device line by line, then its length.

@@ -2,6 +2,8 @@
 //! Work of a packet NIC and its driver per packet, and the other end of its cable. Plain data.
 
 use crate::{device_id, registers_of};
+use plug::file::Folder;
+use plug::transfers::{Offer, Pattern, Test, Transfers, Workload};
 use plug::{Fault, FunctionRegisters, MemoryKind, Model, Plugged, Shared, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -156,6 +158,9 @@ pub struct Settings {
     pub loop_latency: Duration,
     /// Memory for frames and rings.
     pub memory: MemoryKind,
+    /// Warm-up frames and measured frames of a measurement.
+    #[serde(skip)]
+    pub measured: Option<(u64, u64)>,
 }
 
 impl Default for Settings {
@@ -174,21 +179,75 @@ impl Default for Settings {
             ethernet_gbps: None,
             loop_latency: Duration::ZERO,
             memory: MemoryKind::High,
+            measured: None,
         }
     }
 }
+
+/// Names of device profiles for measurements: NIC, driver, and how a single frame gets to the device.
+const PROFILES: [(&str, Kind, Send); 4] = [
+    ("pio", Kind::Dpdk, Send::Pio),
+    ("dpdk", Kind::Dpdk, Send::Ring),
+    ("kernel", Kind::Kernel, Send::Ring),
+    ("simple", Kind::Simple, Send::Ring),
+];
 
 impl Model for Settings {
     const NAME: &'static str = "packet-nic";
     const REGISTERS: &'static [FunctionRegisters] = &[registers_of(device_id::PACKET_NIC, super::REGISTERS)];
 
+    const TESTS: &'static [Test] = &Test::LOOP;
+
+    /// In a latency test the cable has 40 Gb/s, and 70 ns in MAC and cable, as in pcie-bench's Figure 2. In a bandwidth test it
+    /// takes no time, so that PCI Express limits the rate.
+    fn offer(workload: &Workload, _: &Folder) -> Result<Offer, Fault> {
+        let is_latency = workload.test.is_latency();
+        let usual = if is_latency { "pio" } else { "dpdk" };
+        let name = workload.profile.as_deref().unwrap_or(usual);
+        let (name, kind, send) = profile(name, is_latency)?;
+        let frames = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let settings = Settings {
+            kind,
+            send,
+            mode: if is_latency { Mode::RoundTrip } else { Mode::Throughput },
+            frame_bytes: workload.size_bytes,
+            frames: frames(workload.transfers),
+            warm_up: frames(workload.warm_up).max(1),
+            reads: workload.outstanding.unwrap_or(Settings::default().reads),
+            poll: Duration::from_ns(if is_latency { 1 } else { 100 }),
+            ethernet_gbps: is_latency.then_some(40),
+            loop_latency: Duration::from_ns(if is_latency { 70 } else { 0 }),
+            memory: workload.memory.unwrap_or(MemoryKind::High),
+            measured: Some((workload.warm_up, workload.transfers)),
+            ..Settings::default()
+        };
+        settings.check()?;
+        let window = u64::from(RING_ENTRIES) * settings.buffer_bytes();
+        Ok(Offer {
+            device: name.to_owned(),
+            outstanding: settings.reads,
+            host_offset_bytes: Workload::only("host_offset_bytes", workload.host_offset_bytes.as_ref(), 0)?,
+            pattern: Workload::only("pattern", workload.pattern.as_ref(), Pattern::Sequential)?,
+            ..Offer::new(
+                settings,
+                Workload::only("window_bytes", workload.window_bytes.as_ref(), window)?,
+                settings.memory,
+            )
+        })
+    }
+
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let (settings, report) = (*self, Shared::default());
-        let function = super::function(settings, site.pcie, site.payloads, &report)?;
-        let told = report.clone();
-        let plugged =
-            Plugged::new(function, move |cpu, found| super::driver(cpu, found, settings, told.clone()));
-        Ok(plugged.reporting(&report))
+        let test = if self.mode == Mode::RoundTrip { Test::LatLoop } else { Test::BwLoop };
+        let (warm_up, wanted) = self.measured.unwrap_or_default();
+        let results = Shared::new(Transfers::of(test, warm_up, wanted));
+        let function = super::function(settings, site.pcie, site.payloads, &report, &results)?;
+        let (told, counted) = (report.clone(), results.clone());
+        let plugged = Plugged::new(function, move |cpu, found| {
+            super::driver(cpu, found, settings, told.clone(), counted.clone())
+        });
+        let plugged = plugged.reporting(&report);
+        Ok(if self.measured.is_some() { plugged.measuring(&results) } else { plugged })
     }
 
     fn check_together(&self) -> Result<(), Fault> {
@@ -207,6 +266,15 @@ impl Model for Settings {
         };
         Err(Fault::at(key, message))
     }
+}
+
+/// Returns the profile `name`.
+fn profile(name: &str, is_latency: bool) -> Result<(&'static str, Kind, Send), Fault> {
+    let offered = PROFILES.into_iter().filter(|(_, _, send)| is_latency || *send == Send::Ring);
+    offered.clone().find(|(known, ..)| *known == name).ok_or_else(|| {
+        let legal: Vec<&str> = offered.map(|(known, ..)| known).collect();
+        Fault::at("profile", format!("profile `{name}`, expected {}", legal.join(", ")))
+    })
 }
 
 impl Settings {

@@ -157,7 +157,7 @@ pub fn card_basis(name: &str, folder: &Folder, test: Test, path: CardPath) -> Op
         (Test::LatRd | Test::LatWrRd, CardPath::Dma) => DMA.to_vec(),
         (Test::BwRd, _) => READ_RATE.to_vec(),
         (Test::BwWr, _) => WRITE_RATE.to_vec(),
-        (Test::BwRdWr, _) => [READ_RATE, WRITE_RATE].concat(),
+        (Test::BwRdWr | Test::LatLoop | Test::BwLoop, _) => [READ_RATE, WRITE_RATE].concat(),
     };
     let places: Vec<_> = keys.into_iter().map(|key| ("", key)).collect();
     CARDS.bases(name, folder)?.weakest(&places)

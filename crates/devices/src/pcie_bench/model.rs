@@ -88,7 +88,7 @@ impl Model for Bench {
     const NAME: &'static str = "pcie-bench";
     const REGISTERS: &'static [FunctionRegisters] = &[registers_of(device_id::PCIE_BENCH, super::REGISTERS)];
 
-    const TESTS: &'static [Test] = &Test::ALL;
+    const TESTS: &'static [Test] = &Test::DMA;
 
     /// Uses the workload's device profile, by default the ideal one.
     fn offer(workload: &Workload, folder: &Folder) -> Result<Offer, Fault> {

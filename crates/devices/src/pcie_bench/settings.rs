@@ -159,7 +159,8 @@ impl Settings {
         match self.test {
             Test::LatRd | Test::BwRd => (false, true),
             Test::BwWr => (true, false),
-            Test::LatWrRd => (true, true),
+            // The card has no cable: it offers no loop.
+            Test::LatWrRd | Test::LatLoop | Test::BwLoop => (true, true),
             Test::BwRdWr => (!n.is_multiple_of(2), n.is_multiple_of(2)),
         }
     }

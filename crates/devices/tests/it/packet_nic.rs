@@ -19,13 +19,14 @@ struct Lab {
 impl Lab {
     fn new(settings: Settings) -> Lab {
         let report = Shared::default();
-        let nic = function(settings, PcieLayout::default(), &PayloadPool::new(), &report).unwrap();
+        let nic = function(settings, PcieLayout::default(), &PayloadPool::new(), &report, &Shared::default())
+            .unwrap();
         Lab { host: Loopback::new(nic), report, settings }
     }
 
     fn run(&mut self) -> Result<(), String> {
         let (settings, report) = (self.settings, self.report.clone());
-        let start = |cpu| driver(cpu, found(0, BAR_BYTES), settings, report);
+        let start = |cpu| driver(cpu, found(0, BAR_BYTES), settings, report, Shared::default());
         let mut program = AsyncProgram::new(self.host.memory.clone(), start);
         self.host.run(&mut program)
     }

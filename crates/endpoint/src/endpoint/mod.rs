@@ -44,6 +44,7 @@ mod tags;
 
 pub use crate::front::{Counters, EndpointError, EndpointLimits, MAX_VIRTUAL_FUNCTIONS, TagsPer};
 
+use crate::channels_of;
 use crate::front::claim::Claim;
 use crate::front::configure::config_value;
 use crate::front::findings::Finding;
@@ -54,7 +55,7 @@ use config::ConfigSpace;
 use device::seam::{BarIndex, Device, Input, Ready, Request, RequestOp, ResetKind};
 use device::shared::Notifiers;
 use function::Work;
-use link::Notice;
+use link::{Channels, Notice};
 use many::Agenda;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -448,6 +449,10 @@ impl TlpPort for Endpoint {
     fn handle_notice(&mut self, now: Time, notice: Notice) {
         self.front.notice(now, notice);
         self.front_was_called();
+    }
+
+    fn channels(&self) -> Option<Channels> {
+        channels_of(&self.front.functions[0].config)
     }
 
     fn power_on(&mut self, now: Time) {

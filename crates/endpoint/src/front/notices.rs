@@ -15,6 +15,9 @@ impl<B: Behind> Front<B> {
         match notice {
             Notice::Down { .. } => self.link_down(now),
             Notice::Up { rate, width } | Notice::Retrained { rate, width } => self.link_up(rate, width),
+            Notice::Negotiating { pending } => {
+                self.functions[0].config.set_negotiation_pending(pending);
+            }
             error => {
                 if let Some((error, header)) = detected_error(error) {
                     self.log_in_all(ErrorReport::new(error).header(header));

@@ -17,6 +17,8 @@ pub enum Action {
     Enable,
     /// The link retrains (Retrain Link).
     Retrain,
+    /// The Virtual Channel capability has changed: the link's port follows it.
+    Channels,
     /// Power Controller Control is off: the device in the slot loses its power, and its link goes down.
     PowerOff,
     /// Power Controller Control is on: the device in the slot is as after power-on, and its link comes up.

@@ -6,6 +6,7 @@ use super::{Fabric, show};
 use crate::topology::{HostId, Owner, PortId};
 use crate::wire::{InFlight, Odd};
 use link::{Frame, Rare, SentFrame};
+use tlp::{Access, Body};
 
 impl Fabric {
     /// Handles the arrival of the oldest frame in flight to `id`.
@@ -82,7 +83,12 @@ impl Fabric {
             }
             Owner::Slot(n) => {
                 self.ledger.reached_slot(tlp, n, now);
+                let sets_channels = state.port.rare().contains(Rare::CHANNELS)
+                    && matches!(tlp.repr.body, Body::Config(c) if c.op == Access::Write);
                 self.slots[n as usize].device.handle_tlp(now, tlp);
+                if sets_channels {
+                    self.follow_channels(id.index());
+                }
                 self.pump(id.index());
             }
             // The TLP has already been passed on.

@@ -12,6 +12,7 @@ use crate::topology::{HostId, LinkChange, LinkConfig, LinkEvent, LinkId, Owner, 
 use crate::wire::InFlight;
 use bitflags::bitflags;
 use config::SlotEvent;
+use endpoint::channels_of;
 use link::{Frame, Lost, Notice, Rare};
 use std::collections::BTreeSet;
 use tlp::{Class, Duration, Rate, Time, Width};
@@ -352,6 +353,8 @@ impl Fabric {
             return;
         }
         for index in self.ends(link) {
+            // A reset may have changed the registers.
+            self.follow_channels(index);
             self.ports[index].port.bring_up(self.now);
         }
         self.last_progress = self.now;
@@ -441,6 +444,23 @@ impl Fabric {
                 self.hold(link, Held::UNPOWERED, false, false);
             }
             Action::Retrain => self.retrain(link),
+            Action::Channels => self.follow_channels(index),
+        }
+    }
+
+    /// Sets the virtual channels of the port at `index` by the registers of its owner, if that has any for them.
+    #[cold]
+    pub(super) fn follow_channels(&mut self, index: usize) {
+        let channels = match self.ports[index].owner {
+            Owner::Slot(n) => self.slots[n as usize].device.channels(),
+            Owner::Root(host, n) => self.hosts[host].root.space(n as usize).and_then(channels_of),
+            Owner::Switch { switch, port } => {
+                channels_of(self.switches[switch as usize].switch.space(port as usize))
+            }
+        };
+        if let Some(channels) = channels {
+            self.ports[index].port.set_channels(self.now, &channels);
+            self.pump(index);
         }
     }
 }

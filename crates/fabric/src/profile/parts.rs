@@ -140,7 +140,7 @@ pub enum Replacement {
 }
 
 /// Page sizes of the IOMMU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PageSize {
     /// 4 KiB.
     Kib4,

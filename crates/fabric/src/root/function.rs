@@ -184,6 +184,9 @@ impl Base {
         if effects.contains(Effects::RETRAIN_LINK) {
             self.effects.act(port, Action::Retrain);
         }
+        if effects.contains(Effects::VIRTUAL_CHANNEL) {
+            self.effects.act(port, Action::Channels);
+        }
         self.report(port, now, None);
     }
 

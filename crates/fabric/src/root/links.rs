@@ -26,6 +26,11 @@ impl BridgeOwner for RootComplex {
             Notice::Up { rate, width } => self.base.link_up(port, now, rate, width),
             Notice::Down { surprise } => self.link_down(port, now, surprise),
             Notice::Retrained { rate, width } => self.base.set_speed(port, rate, width),
+            Notice::Negotiating { pending } => {
+                if let Some(function) = &mut self.base.ports[port].function {
+                    function.bridge.space_mut().set_negotiation_pending(pending);
+                }
+            }
             error => {
                 if let Some((error, header)) = detected_error(error) {
                     self.base.link_error(port, now, error, header);

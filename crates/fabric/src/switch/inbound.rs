@@ -194,6 +194,9 @@ impl Switch {
         if effects.contains(Effects::RETRAIN_LINK) {
             self.effects.act(port, Action::Retrain);
         }
+        if effects.contains(Effects::VIRTUAL_CHANNEL) {
+            self.effects.act(port, Action::Channels);
+        }
         self.send_errors(now, now + self.timing.latency, port, None);
     }
 

@@ -17,6 +17,9 @@ impl BridgeOwner for Switch {
             Notice::Up { rate, width } => self.link_up(port, now, rate, width),
             Notice::Down { surprise } => self.link_down(port, now, surprise),
             Notice::Retrained { rate, width } => self.set_speed(port, rate, width),
+            Notice::Negotiating { pending } => {
+                self.bridges[port].space_mut().set_negotiation_pending(pending)
+            }
             error => {
                 if let Some((error, header)) = detected_error(error) {
                     self.link_error(port, now, error, header);

@@ -20,6 +20,7 @@ const ACS: &str = "Access Control Services";
 const SRIOV: &str = "Single Root I/O Virtualization";
 const RESIZABLE: &str = "Resizable BAR";
 const DPC: &str = "Downstream Port Containment";
+const VC: &str = "Virtual Channel";
 
 const COMMAND: &str = "Command, Status";
 const DEVICE_CONTROL: &str = "Device Control, Device Status";
@@ -65,6 +66,7 @@ const ROOT_REGISTERS: &str = "fabric/tests/it/root_registers.rs";
 const ROOT_BRIDGES: &str = "fabric/tests/it/root_bridges.rs";
 const LAB_LINKS: &str = "lab/tests/it/switch_links.rs";
 const ERRORS: &str = "lab/tests/it/errors_table.rs";
+const CHANNELS: &str = "lab/tests/it/virtual_channels.rs";
 
 const WINDOWS: &[(&str, &[&str])] = &[
     ("Bus Numbers", &["Secondary Bus Number", "Subordinate Bus Number"]),
@@ -280,6 +282,25 @@ const ROWS: &[Row] = &[
     (R, DPC, "RP PIO Status", &[RP_PIO], ROOT_REGISTERS, "failed_requests_are_logged_and_may_trigger_containment"),
     (R, DPC, "RP PIO Mask", &[RP_PIO], ROOT_REGISTERS, "failed_requests_are_logged_and_may_trigger_containment"),
     (R, DPC, "RP PIO Severity", &[RP_PIO], ROOT_REGISTERS, "failed_requests_are_logged_and_may_trigger_containment"),
+
+    (E, VC, "VC Resource Control", &["TC/VC Map", "VC ID", "VC Enable"],
+        CHANNELS, "software_moves_a_traffic_class_to_another_channel"),
+    (E, VC, "Port VC Control, Port VC Status", &["Load VC Arbitration Table", "VC Arbitration Select"],
+        CHANNELS, "software_selects_and_loads_the_arbitration_of_channels"),
+    (E, VC, "VC and Port Arbitration Tables", &["Arbitration Table Phases"],
+        CHANNELS, "software_selects_and_loads_the_arbitration_of_channels"),
+    (S, VC, "VC Resource Control", &["TC/VC Map", "VC ID", "VC Enable"],
+        CHANNELS, "software_moves_a_traffic_class_to_another_channel"),
+    (S, VC, "Port VC Control, Port VC Status", &["Load VC Arbitration Table", "VC Arbitration Select"],
+        CHANNELS, "software_selects_and_loads_the_arbitration_of_channels"),
+    (S, VC, "VC and Port Arbitration Tables", &["Arbitration Table Phases"],
+        CHANNELS, "software_selects_and_loads_the_arbitration_of_channels"),
+    (R, VC, "VC Resource Control", &["TC/VC Map", "VC ID", "VC Enable"],
+        CHANNELS, "software_moves_a_traffic_class_to_another_channel"),
+    (R, VC, "Port VC Control, Port VC Status", &["Load VC Arbitration Table", "VC Arbitration Select"],
+        CHANNELS, "software_selects_and_loads_the_arbitration_of_channels"),
+    (R, VC, "VC and Port Arbitration Tables", &["Arbitration Table Phases"],
+        CHANNELS, "software_selects_and_loads_the_arbitration_of_channels"),
 ];
 
 const TIMEOUT: &[&str] = &["Completion Timeout Value", "Completion Timeout Disable"];

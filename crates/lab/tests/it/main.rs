@@ -6,3 +6,4 @@ mod draw;
 mod errors_rig;
 mod errors_table;
 mod switch_links;
+mod virtual_channels;

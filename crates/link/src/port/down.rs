@@ -52,6 +52,7 @@ impl Port {
         self.note_rare();
         self.counters.link_downs += 1;
         self.notices.link(Notice::Down { surprise });
+        self.note_negotiation();
         lost
     }
 
@@ -129,7 +130,7 @@ impl Port {
         let sent = self.replay.unacknowledged().map(|(sequence, handle)| (Some(sequence), handle));
         let mut held: Vec<_> = sent.collect();
         for channel in &mut self.channels {
-            held.extend(channel.queue.drain().into_iter().map(|handle| (None, handle)));
+            held.extend(channel.queue.drain().into_iter().map(|(_, queued)| (None, queued.handle)));
         }
         let lost = |(sequence, handle)| Some(Lost { tlp: self.store.take(handle)?, sequence });
         held.into_iter().filter_map(lost).collect()

@@ -403,6 +403,7 @@ impl Port {
             self.tell_early_returns(index);
             self.admit_waiting(index);
             self.settled = self.settled.or(self.config.tc_vc.classes(Vc::from_bits(index as u8)));
+            self.note_negotiation();
             self.select(index);
             self.stalls.note(self.wire.free_at().max(now), &mut self.counters);
             if index == 0 {
@@ -423,8 +424,7 @@ impl Port {
         }
     }
 
-    /// Handles the transition to DL_Active: starts the other channels, as if software enabled them immediately (`PCIe
-    /// 5.0 §3.4`).
+    /// Handles the transition to DL_Active: starts the other enabled channels (`PCIe 5.0 §3.4`).
     fn start_other_channels(&mut self) {
         for index in 1..self.channels.len() {
             if self.channels[index].is_in_use() {
@@ -447,7 +447,7 @@ impl Port {
     fn leave_feature(&mut self) {
         if self.feature.agreed_on_scaling() {
             for (vc, channel) in Vc::all().zip(&mut self.channels) {
-                channel.scale_credits(&self.config, vc);
+                channel.renew_credits(&self.config, vc, true);
             }
         }
         self.start_init(0);

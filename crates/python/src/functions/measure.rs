@@ -13,6 +13,7 @@ use ::bench::fit::task::{self, Prepared, Report, Task, provenance};
 use ::bench::fit::{self, Fitted};
 use ::bench::results::sheet::{self, Entry};
 use ::bench::suite::Rule;
+use lab::schema::BufferPages;
 use plug::MemoryKind;
 use plug::profile::Basis;
 use plug::transfers::{CacheState, Pattern};
@@ -104,6 +105,7 @@ fn of_arguments(given: &Arguments<'_, '_>) -> PyResult<Ask> {
             .or("iommu", Iommu::Off.to_string())?
             .parse()
             .map_err(|e: BenchError| error::argument(e.to_string()))?,
+        pages: given.word("page", &BufferPages::ALL.map(|pages| (pages.name(), pages)))?.unwrap_or_default(),
         device: given.get("device")?,
         generation: given.get("gen")?,
         lanes: given.get("lanes")?,

@@ -11,7 +11,7 @@ use devices::{memory, simple_nic};
 use endpoint::{CreditReturn, Endpoint, FunctionConfig, TlpPort};
 use host::firmware::FoundFunction;
 use host::{Cpu, DriverError};
-use link::Notice;
+use link::{Channels, Notice};
 use nettlp::wire::messaging::{MSIX_ENTRIES, MsixEntry};
 use plug::plugged::StandIn;
 use plug::{DriverFuture, Fault, Model, Needs, Plugged, Shared, Site};
@@ -302,6 +302,10 @@ impl TlpPort for AdapterPort {
 
     fn power_on(&mut self, now: Time) {
         self.with((), |e| e.power_on(now));
+    }
+
+    fn channels(&self) -> Option<Channels> {
+        self.with(None, |e| e.channels())
     }
 
     fn longest_non_posted(&self) -> u32 {

@@ -10,6 +10,7 @@ use super::grid::{Axis, Grid, KIB, MIB, NFP, key, machine, percent};
 use super::placement::{LOCAL, REMOTE};
 use crate::configurations::Iommu;
 use crate::experiments::{Cache, Test};
+use lab::schema::BufferPages;
 
 /// The server of Figure 7: 15 MiB of LLC, of which DDIO uses 10 %.
 const SNB: &str = "snb-Xeon-E5-2630_dell-t620";
@@ -121,7 +122,8 @@ pub(in super::super) fn findings(effort: &Effort) -> Result<Report, PaperError> 
     let paper = published::pcie_bench("table2")?;
     let local = machine(LOCAL, NFP)?;
     let (snb, remote) = (machine(SNB, NFP)?, machine(REMOTE, NFP)?);
-    let paged = [Iommu::Pages4k, Iommu::Pages2m].map(|pages| local.clone().with_iommu(pages));
+    let paged = [BufferPages::Kib4, BufferPages::Mib2]
+        .map(|pages| local.clone().with_iommu(Iommu::Pages1g).with_pages(pages));
     let read = |size| key(Test::BwDmaRd, Cache::HostWarm, 0, size);
     let iommu = Grid::measure(
         effort,

@@ -5,8 +5,9 @@ use crate::failure::Failure;
 use crate::output;
 use bench::configurations::Iommu;
 use bench::results::sheet::Entry;
-use bench::{DEFAULT_WARM_UP, Plan, Row, Settings};
+use bench::{Plan, Row, Settings};
 use lab::profile::Basis;
+use lab::schema::BufferPages;
 use session::table::{self, PartsRow};
 
 /// A setting that a sweep can vary: its column heading, and a function that returns its value.
@@ -37,6 +38,10 @@ pub(super) fn all(plans: &[Plan], entries: &[Entry]) -> Result<(), Failure> {
     if entries.iter().any(|e| e.row.latency.is_some()) {
         output::text("\nLatency in ns")?;
         rows(&swept, &["min", "median", "mean", "p95", "p99", "p99.9", "max"], entries, latency)?;
+    }
+    if entries.iter().any(|e| e.row.round_trip.is_some()) {
+        output::text("\nMedians of a frame's latency, of which PCI Express and host: all but MAC and cable")?;
+        rows(&swept, &["ns", "PCIe ns", "PCIe %"], entries, round_trip)?;
     }
     output::text(
         "\nLink: share of the time that it was busy, and stalls of TLPs for lack of credits or replay buffer",
@@ -70,6 +75,9 @@ fn head(plans: &[Plan], entries: &[Entry], swept: &[Swept]) -> Result<(), Failur
     if settings.iommu != Iommu::Off {
         link += &format!(", IOMMU {}", settings.iommu);
     }
+    if settings.buffer_pages != BufferPages::default() {
+        link += &format!(", buffers of {} pages", settings.buffer_pages.name());
+    }
     if let Some(cache) = plan.cache {
         link += &format!(", cache {}", cache.name());
     }
@@ -83,9 +91,9 @@ fn head(plans: &[Plan], entries: &[Entry], swept: &[Swept]) -> Result<(), Failur
         }
     };
     output::text(&format!("{link}, RCB {rcb_bytes}, window {window_bytes} B{outstanding}"))?;
-    let warm_up = plan.warm_up.unwrap_or(DEFAULT_WARM_UP);
+    let warm_up = plan.tests.iter().map(|test| plan.warm_up(*test)).min().unwrap_or_default();
     let longest = entries.iter().map(|e| e.row.warm_up).max().unwrap_or(0);
-    let longer = if longest > warm_up { format!(", of BW_RDWR up to {longest}") } else { String::new() };
+    let longer = if longest > warm_up { format!(" to {longest}") } else { String::new() };
     output::text(&format!(
         "each row ends after its transfers: {} for latency, {} for bandwidth, after a warm-up of {warm_up}{longer}",
         plan.latency_transfers, plan.bandwidth_transfers
@@ -143,6 +151,12 @@ fn latency(row: &Row) -> Option<Vec<String>> {
         l.latency_ns_max,
     ];
     Some(figures.iter().map(|ns| format!("{ns:.1}")).collect())
+}
+
+fn round_trip(row: &Row) -> Option<Vec<String>> {
+    let (latency, trip) = (row.latency?, row.round_trip?);
+    let figures = [latency.latency_ns_median, trip.pcie_ns_median, trip.pcie_percent_median];
+    Some(figures.iter().map(|figure| format!("{figure:.1}")).collect())
 }
 
 /// For each direction: its busy share, its stalls, and the share of time spent in them.
