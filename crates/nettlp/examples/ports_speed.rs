@@ -14,14 +14,13 @@
 
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
-use riser_nettlp::adapter::{Adapter, Function, MemoryBackend, Registers, Settings};
+use riser_nettlp::adapter::{Function, Registers, Settings};
 use riser_nettlp::allow::AllowList;
 use riser_nettlp::client::Client;
 use riser_nettlp::completer::Image;
-use riser_nettlp::net::{
-    AdapterOptions, AdapterSockets, Clock, TaggedCarrier, TaggedOptions, default_threads, serve,
-};
+use riser_nettlp::net::{AdapterOptions, TaggedCarrier, TaggedOptions, default_threads, stay_on_core};
 use riser_nettlp::requester::{self, Nowhere, Rest};
+use riser_nettlp::tools::{MemoryServer, ServedMemory};
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::ops::RangeInclusive;
@@ -29,7 +28,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use tlp::{Bdf, Mps};
+use tlp::{Bdf, Mps, Rcb};
 
 const HERE: Ipv4Addr = Ipv4Addr::new(127, 61, 77, 2);
 const THERE: Ipv4Addr = Ipv4Addr::new(127, 61, 77, 1);
@@ -64,25 +63,20 @@ fn until_end() {
 /// Serves memory as `riser nettlp adapter --memory` does by default.
 fn serve_adapter() -> io::Result<()> {
     let id = Bdf::from_bits(0x1b00);
-    let function = Arc::new(Function::new(Registers::new(id)).map_err(io::Error::other)?);
-    let image = Arc::new(Image::zeroes(MEMORY)?);
-    let count = default_threads();
-    let bind = |thread| {
-        AdapterSockets::bind(&AdapterOptions { share: (thread, count), ..AdapterOptions::new(THERE.into()) })
+    let rule = format!("{HERE},all,rw").parse().map_err(io::Error::other)?;
+    let allow = AllowList::new([rule]).map_err(io::Error::other)?;
+    let memory = ServedMemory {
+        options: AdapterOptions::new(THERE.into()),
+        settings: Settings { allow, id, device: None, scheme: capture::encap::PortScheme::Tagged },
+        image: Arc::new(Image::zeroes(MEMORY)?),
+        function: Arc::new(Function::new(Registers::new(id)).map_err(io::Error::other)?),
+        mps: Mps::new(1024).map_err(io::Error::other)?,
+        rcb: Rcb::default(),
+        busy: false,
     };
-    let sockets: Result<Vec<_>, _> = (0..count).map(bind).collect();
-    for mut sockets in sockets.map_err(io::Error::other)? {
-        let rule = format!("{HERE},all,rw").parse().map_err(io::Error::other)?;
-        let allow = AllowList::new([rule]).map_err(io::Error::other)?;
-        let mps = Mps::new(1024).map_err(io::Error::other)?;
-        let backend = MemoryBackend::new(Arc::clone(&image), Arc::clone(&function), mps);
-        let scheme = capture::encap::PortScheme::Tagged;
-        let mut adapter = Adapter::new(Settings { allow, id, device: None, scheme }, backend);
-        // The threads run until the process ends.
-        thread::spawn(move || serve(&mut sockets, &mut adapter, Clock::new(), false, |_, _, _| true));
-    }
+    let server = MemoryServer::start(&memory, default_threads()).map_err(io::Error::other)?;
     until_end();
-    Ok(())
+    server.stop().map(drop)
 }
 
 /// Opens a socket as upstream's programs do: bound and connected to one port.
@@ -176,7 +170,10 @@ fn read_with(client: &str, tags: u16, until: Instant) -> io::Result<u64> {
     let first = move |thread: u16| thread * tags / count;
     let threads: Vec<_> = (0..count)
         .map(|thread| match client {
-            "riser" => thread::spawn(move || riser_client(first(thread)..=first(thread + 1) - 1, until)),
+            "riser" => thread::spawn(move || {
+                stay_on_core(thread, count);
+                riser_client(first(thread)..=first(thread + 1) - 1, until)
+            }),
             _ => thread::spawn(move || thread_client(thread, until)),
         })
         .collect();

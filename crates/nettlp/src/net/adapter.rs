@@ -19,7 +19,7 @@ use capture::encap::{NETTLP_LEN, PORT_SESSION};
 use nix::sys::epoll::{Epoll, EpollEvent};
 use nix::sys::socket::MsgFlags;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use tlp::{Duration, Time};
 
@@ -30,6 +30,8 @@ pub struct Outbox {
     /// The port of each socket, in socket order, which is ascending.
     numbers: Vec<u16>,
     sessions: Option<Sessions>,
+    /// Peer of the only socket, if it is connected.
+    peer: Option<SocketAddr>,
     /// True if anything was queued since the last flush.
     is_used: bool,
 }
@@ -73,7 +75,9 @@ impl Datagrams for Outbox {
             return Err(SendError::TooLong { bytes: len, most });
         }
         let index = self.numbers.binary_search(&port).map_err(|_| SendError::Tag(port))?;
-        self.queue.push(index as u16, Some(to), len, fill)
+        // A connected socket sends only to its peer.
+        let to = Some(to).filter(|to| self.peer != Some(*to));
+        self.queue.push(index as u16, to, len, fill)
     }
 
     fn has_session(&self, peer: SocketAddr) -> bool {
@@ -104,7 +108,10 @@ pub struct AdapterSockets {
     ports: Vec<Port>,
     watched: Vec<Watched>,
     ipv6: bool,
-    poll: Epoll,
+    /// `None` with a single connected socket, which is read with a blocking call.
+    poll: Option<Epoll>,
+    /// Current timeout of the connected socket.
+    timeout: Option<std::time::Duration>,
     buffers: Buffers,
     scratch: Vec<u8>,
     outbox: Outbox,
@@ -152,15 +159,23 @@ impl AdapterSockets {
         let of_sessions = ports.iter().find(|port| port.number == PORT_SESSION).map(|port| &port.socket);
         let sessions = of_sessions.map(|socket| sessions(options, socket)).transpose()?;
         let coalesced = options.offload && of_sessions.is_some_and(batch::receive_coalesced);
+        let poll = Some(watch(&ports)?);
+        let mut sockets = AdapterSockets::new(ports, ipv6, poll, Segmentation::new(options.offload));
+        (sockets.outbox.sessions, sockets.coalesced) = (sessions, coalesced);
+        Ok(sockets)
+    }
+
+    fn new(ports: Vec<Port>, ipv6: bool, poll: Option<Epoll>, segmentation: Segmentation) -> AdapterSockets {
         let numbers = ports.iter().map(|port| port.number).collect();
-        Ok(AdapterSockets {
+        AdapterSockets {
             ipv6,
-            poll: watch(&ports)?,
+            poll,
+            timeout: None,
             buffers: Buffers::new(),
             scratch: Vec::new(),
-            outbox: Outbox { queue: SendQueue::new(), numbers, sessions, is_used: false },
-            segmentation: Segmentation::new(options.offload),
-            coalesced,
+            outbox: Outbox { queue: SendQueue::new(), numbers, sessions: None, peer: None, is_used: false },
+            segmentation,
+            coalesced: false,
             hot: Vec::with_capacity(BATCH),
             hot_before: Vec::with_capacity(BATCH),
             hot_batches: 0,
@@ -172,7 +187,22 @@ impl AdapterSockets {
             ports,
             clock: Clock::new(),
             counters: SocketCounters::default(),
-        })
+        }
+    }
+
+    /// Opens a second socket at the port `number`, for a peer that uses the same port at its end, as upstream's programs do. From now
+    /// on the kernel delivers that peer's datagrams only there, and the route to the peer is not looked up for each answer. Another
+    /// thread should serve this socket. Returns `None` if this is not possible: the port does not belong to these sockets, or they
+    /// cannot reach the peer.
+    pub fn connect(&self, number: u16, peer: IpAddr) -> Option<AdapterSockets> {
+        let index = self.outbox.numbers.binary_search(&number).ok()?;
+        let peer = SocketAddr::new(peer.to_canonical(), number);
+        let socket = socket::branch(&self.ports[index].socket, peer).ok()?;
+        batch::report_drops(&socket).ok()?;
+        let ports = vec![Port { socket, number }];
+        let mut sockets = AdapterSockets::new(ports, self.ipv6, None, self.segmentation);
+        sockets.outbox.peer = Some(peer);
+        Some(sockets)
     }
 
     /// Receives one batch, and passes each datagram to `take`: the port of this side, the sender, and the bytes. Returns the
@@ -277,7 +307,7 @@ impl AdapterSockets {
 
     /// Returns a descriptor that is readable when a datagram has arrived at any port.
     pub fn readable(&self) -> BorrowedFd<'_> {
-        self.poll.0.as_fd()
+        self.poll.as_ref().map_or_else(|| self.ports[0].socket.as_fd(), |poll| poll.0.as_fd())
     }
 
     /// Returns the time until a session has work to do.
@@ -289,6 +319,9 @@ impl AdapterSockets {
     }
 
     fn poll_once(&mut self, most: Duration, take: &mut Take<'_>) -> io::Result<usize> {
+        if self.poll.is_none() {
+            return self.poll_connected(most, take);
+        }
         let all = self.hot_batches >= HOT_BATCHES;
         (self.alone, self.most_of_one) = (self.few && !all, 0);
         let taken = match (self.few, all) {
@@ -324,7 +357,7 @@ impl AdapterSockets {
             if alone || turn > 1 {
                 std::thread::yield_now();
             }
-            let mut taken = if alone { self.drain(self.hot[0], take) } else { 0 };
+            let mut taken = if alone { self.drain(self.hot[0], MsgFlags::MSG_DONTWAIT, take) } else { 0 };
             if taken == 0 && (!alone || turn % LOOK_EVERY == 0) {
                 taken = self.poll_ready(Duration::ZERO, take)?;
             }
@@ -343,21 +376,34 @@ impl AdapterSockets {
     fn poll_hot(&mut self, take: &mut Take<'_>) -> usize {
         std::mem::swap(&mut self.hot, &mut self.hot_before);
         self.hot.clear();
-        (0..self.hot_before.len()).map(|at| self.drain(self.hot_before[at], take)).sum()
+        let flags = MsgFlags::MSG_DONTWAIT;
+        (0..self.hot_before.len()).map(|at| self.drain(self.hot_before[at], flags, take)).sum()
+    }
+
+    /// Makes one blocking read of the connected socket.
+    fn poll_connected(&mut self, wait: Duration, take: &mut Take<'_>) -> io::Result<usize> {
+        let flags = match wait {
+            Duration::ZERO => MsgFlags::MSG_DONTWAIT,
+            _ => socket::prepare_wait(&self.ports[0].socket, &mut self.timeout, wait)?,
+        };
+        self.hot.clear();
+        Ok(self.drain(0, flags, take))
     }
 
     fn poll_ready(&mut self, wait: Duration, take: &mut Take<'_>) -> io::Result<usize> {
         let mut events = [EpollEvent::empty(); BATCH];
-        let ready = match self.poll.wait(&mut events, epoll_timeout(wait)) {
+        let Some(poll) = &self.poll else { return Ok(0) };
+        let ready = match poll.wait(&mut events, epoll_timeout(wait)) {
             Err(nix::Error::EINTR) => 0,
             other => other?,
         };
-        Ok(events[..ready].iter().map(|event| self.drain(event.data() as usize, take)).sum())
+        let flags = MsgFlags::MSG_DONTWAIT;
+        Ok(events[..ready].iter().map(|event| self.drain(event.data() as usize, flags, take)).sum())
     }
 
     /// Receives one batch from one socket. In a session, more datagrams may have arrived during the batch, and it
     /// costs less to acknowledge them together. Answers are sent before that.
-    fn drain(&mut self, index: usize, take: &mut Take<'_>) -> usize {
+    fn drain(&mut self, index: usize, mut flags: MsgFlags, take: &mut Take<'_>) -> usize {
         if self.outbox.queue.is_half_full() {
             // The next batch needs room for its answers.
             self.flush_queue();
@@ -365,8 +411,9 @@ impl AdapterSockets {
         let calls = if self.ports[index].number == PORT_SESSION { GATHERED_CALLS } else { 1 };
         let mut count = 0;
         for _ in 0..calls {
-            let more = self.receive(index, take);
+            let more = self.receive(index, flags, take);
             count += more;
+            flags = MsgFlags::MSG_DONTWAIT;
             if more < 2 || self.outbox.is_used {
                 break;
             }
@@ -387,7 +434,7 @@ impl AdapterSockets {
     }
 
     /// Makes one system call, and returns the number of datagrams received.
-    fn receive(&mut self, index: usize, take: &mut Take<'_>) -> usize {
+    fn receive(&mut self, index: usize, flags: MsgFlags, take: &mut Take<'_>) -> usize {
         let watched = &mut self.watched[index];
         watched.batches = watched.batches.wrapping_add(1);
         let asks = watched.batches % DROPS_EVERY == 1;
@@ -403,7 +450,6 @@ impl AdapterSockets {
             malformed: 0,
             take,
         };
-        let flags = MsgFlags::MSG_DONTWAIT;
         let received = if (of_session && self.coalesced) || asks {
             // Receives the drop count, and one datagram or several datagrams that the kernel coalesced.
             self.buffers.receive_one(&port.socket, flags).map(|(received, bytes)| {
@@ -415,6 +461,9 @@ impl AdapterSockets {
                 run.datagrams().for_each(|datagram| batch.datagram(received.from, datagram));
                 run.count
             })
+        } else if let peer @ Some(_) = batch.outbox.peer {
+            let each = |from: Option<SocketAddr>, datagram: &[u8]| batch.datagram(from.or(peer), datagram);
+            self.buffers.receive_connected(&port.socket, self.ipv6, flags, each)
         } else if self.alone && !of_session {
             self.buffers.receive_alone(&port.socket, flags).map(|(from, datagram)| {
                 batch.datagram(from, datagram);

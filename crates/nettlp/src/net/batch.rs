@@ -8,7 +8,7 @@ use crate::stream::Run;
 use capture::encap::NETTLP_LEN;
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage};
-use nix::sys::socket::{recvmmsg, recvmsg, sendmmsg, sendmsg, setsockopt, sockopt};
+use nix::sys::socket::{recv, recvmmsg, recvmsg, sendmmsg, sendmsg, setsockopt, sockopt};
 use std::cell::RefCell;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
@@ -94,9 +94,9 @@ impl Buffers {
         Ok((received, &self.bytes[..received.len]))
     }
 
-    /// Receives waiting datagrams, like [`receive_many`](Self::receive_many), or only one of them. The call for one
-    /// datagram is cheaper, so it is used while datagrams arrive one by one.
-    pub(super) fn receive(
+    /// Receives waiting datagrams, like [`receive_many`](Self::receive_many), or only one of them, from a connected socket. The
+    /// call for one datagram is cheaper, so it is used while datagrams arrive one by one. It gives no address.
+    pub(super) fn receive_connected(
         &mut self,
         socket: &UdpSocket,
         ipv6: bool,
@@ -104,8 +104,9 @@ impl Buffers {
         mut each: impl FnMut(Option<SocketAddr>, &[u8]),
     ) -> io::Result<usize> {
         if let Some(left) = self.singles.checked_sub(1) {
-            let (from, datagram) = self.receive_alone(socket, flags & MsgFlags::MSG_DONTWAIT)?;
-            each(from, datagram);
+            let bytes = &mut self.bytes[..SLOT_BYTES];
+            let len = recv(socket.as_raw_fd(), bytes, flags & MsgFlags::MSG_DONTWAIT)?;
+            each(None, &bytes[..len]);
             self.singles = left;
             return Ok(1);
         }

@@ -35,7 +35,7 @@ pub use ask::{AskOptions, AskSocket};
 pub use ceiling::{Ceiling, ceiling};
 pub use ipnet::IpNet as Network;
 pub use live::{LiveCapture, LiveCounts, LiveError};
-pub use options::{AdapterOptions, default_threads};
+pub use options::{AdapterOptions, default_threads, stay_on_core};
 pub use serve::serve;
 pub use session::{SessionCarrier, SessionConnectOptions};
 pub use socket::{Clock, OpenError};

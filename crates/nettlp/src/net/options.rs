@@ -5,6 +5,8 @@ use super::Network;
 use super::socket::OpenError;
 use crate::auth::Key;
 use capture::encap::{PORT_ADAPTER, PORT_CONFIG, PORT_DEVICE, PORT_HOST, PORT_MESSAGING, PORT_SESSION};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 use tlp::Tag;
@@ -49,6 +51,20 @@ pub struct AdapterOptions {
 /// per tag are then served in parallel; each session is served by one of the threads.
 pub fn default_threads() -> u16 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8) as u16)
+}
+
+/// Keeps the calling thread, number `thread` of `threads`, on one core, if there are as many threads as cores. The other ends of
+/// its sockets on this machine then move to the same core, and an answer does not wake another core. Without effect if the
+/// number of threads is different.
+pub fn stay_on_core(thread: u16, threads: u16) {
+    let own = Pid::from_raw(0);
+    let Ok(allowed) = sched_getaffinity(own) else { return };
+    let cores: Vec<usize> = (0..CpuSet::count()).filter(|core| allowed.is_set(*core) == Ok(true)).collect();
+    if threads > 1 && cores.len() == usize::from(threads) {
+        let mut only = CpuSet::new();
+        // This is only an optimization.
+        let _ = only.set(cores[usize::from(thread)]).and_then(|()| sched_setaffinity(own, &only));
+    }
 }
 
 impl AdapterOptions {

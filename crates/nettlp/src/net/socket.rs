@@ -2,12 +2,12 @@
 //! Opens UDP sockets, and reads the clock.
 
 use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::socket::{MsgFlags, getsockopt, setsockopt, sockopt};
+use nix::sys::socket::{MsgFlags, getsockopt, recv, setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Instant;
 use tlp::Time;
 
@@ -224,6 +224,27 @@ pub(super) fn bind(address: SocketAddr, rule: &'static str, is_shared: bool) -> 
         _ => OpenError::Io { what: "binding a UDP socket", source },
     })?;
     grow_buffers(&socket);
+    Ok(socket)
+}
+
+/// Opens a second socket at the address of `listening`, connected to `peer`. Only for this moment can sockets share the address.
+/// Datagrams that arrive before the socket is connected are dropped, because they may come from others.
+pub(super) fn branch(listening: &UdpSocket, peer: SocketAddr) -> io::Result<UdpSocket> {
+    let listening = SockRef::from(listening);
+    let open = || -> io::Result<UdpSocket> {
+        let socket = Socket::new(Domain::for_address(peer), Type::DGRAM, None)?;
+        listening.set_reuse_address(true)?;
+        socket.set_reuse_address(true)?;
+        socket.bind(&listening.local_addr()?)?;
+        socket.connect(&peer.into())?;
+        socket.set_reuse_address(false)?;
+        Ok(UdpSocket::from(socket))
+    };
+    let opened = open();
+    listening.set_reuse_address(false)?;
+    let socket = opened?;
+    grow_buffers(&socket);
+    while recv(socket.as_raw_fd(), &mut [0], MsgFlags::MSG_DONTWAIT).is_ok() {}
     Ok(socket)
 }
 

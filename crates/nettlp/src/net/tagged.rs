@@ -177,17 +177,16 @@ impl TaggedCarrier {
         let port = &self.ports[index];
         let (scheme, counters) = (self.scheme, &mut self.counters);
         let mut taken = 0;
-        let count =
-            self.buffers.receive(&port.socket, self.ipv6, flags, |_, bytes| {
-                match NettlpHeader::parse(bytes) {
-                    Ok((header, tlp)) if tlp.len() <= MAX_TLP_BYTES => {
-                        let origin = Self::origin(scheme, port.number, tlp);
-                        take(Arrival { origin, tlp, sequence: header.sequence, timestamp: header.timestamp });
-                        taken += 1;
-                    }
-                    _ => counters.malformed_datagrams += 1,
+        let count = self.buffers.receive_connected(&port.socket, self.ipv6, flags, |_, bytes| {
+            match NettlpHeader::parse(bytes) {
+                Ok((header, tlp)) if tlp.len() <= MAX_TLP_BYTES => {
+                    let origin = Self::origin(scheme, port.number, tlp);
+                    take(Arrival { origin, tlp, sequence: header.sequence, timestamp: header.timestamp });
+                    taken += 1;
                 }
-            })?;
+                _ => counters.malformed_datagrams += 1,
+            }
+        })?;
         counters.receive_calls += 1;
         counters.received_datagrams += count as u64;
         // With one request at a time, the answer arrives on the port that sent last.

@@ -5,16 +5,24 @@
 use crate::adapter::{Adapter, Function, MemoryBackend, Settings, Strangers};
 use crate::completer::Image;
 use crate::dropped::Drops;
-use crate::net::{AdapterOptions, AdapterSockets, Clock, OpenError, serve};
+use crate::net::{AdapterOptions, AdapterSockets, Clock, OpenError, serve, stay_on_core};
+use capture::encap::PORT_DEVICE;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tlp::rules::Refusals;
 use tlp::{Mps, Rcb};
+
+/// Tags whose ports have a thread for each peer; upstream's programs use them first. A client that waits for one answer per tag is
+/// then served with two system calls per read, and with few switches between cores.
+const OWN_TAGS: std::ops::Range<u16> = 0..16;
+/// Maximum number of peers that have such threads.
+const OWN_PEERS: usize = 4;
 
 /// How long a thread may take to publish its counters. A thread that serves publishes them within 50 ms.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -90,22 +98,32 @@ pub struct MemoryServer {
 }
 
 impl MemoryServer {
-    /// Opens all sockets, then starts all threads.
+    /// Opens all sockets, then starts all threads: `threads` that share the ports and, if these are several that do not poll, further
+    /// ones that each serve one of the tags 0 to 15 for one peer, if at most four peers are allowed.
     ///
     /// # Errors
     /// A socket cannot be opened.
     pub fn start(memory: &ServedMemory, threads: u16) -> Result<MemoryServer, OpenError> {
-        let shared = Arc::new(Shared::default());
-        *shared.counters() = vec![(0, ServedCounters::default()); usize::from(threads)];
         let share = |thread| AdapterOptions { share: (thread, threads), ..memory.options.clone() };
         let sockets: Result<Vec<AdapterSockets>, OpenError> =
             (0..threads).map(|thread| AdapterSockets::bind(&share(thread))).collect();
+        let mut sockets = sockets?;
+        if threads > 1 && !memory.busy {
+            sockets.extend(memory.connect(&sockets));
+        }
+        let shared = Arc::new(Shared::default());
+        *shared.counters() = vec![(0, ServedCounters::default()); sockets.len()];
         let clock = Clock::new();
         let spawn = |(index, sockets)| {
             let (memory, shared) = (memory.clone(), Arc::clone(&shared));
-            std::thread::spawn(move || memory.serve(index, sockets, clock, &shared))
+            std::thread::spawn(move || {
+                if index < usize::from(threads) {
+                    stay_on_core(index as u16, threads);
+                }
+                memory.serve(index, sockets, clock, &shared)
+            })
         };
-        let threads = sockets?.into_iter().enumerate().map(spawn).collect();
+        let threads = sockets.into_iter().enumerate().map(spawn).collect();
         Ok(MemoryServer { shared, threads })
     }
 
@@ -166,6 +184,14 @@ fn sum(counters: &[(u64, ServedCounters)]) -> ServedCounters {
 }
 
 impl ServedMemory {
+    /// Opens the sockets of threads that serve one port for one peer.
+    fn connect(&self, sockets: &[AdapterSockets]) -> Vec<AdapterSockets> {
+        let peers: Vec<IpAddr> = self.settings.allow.addresses().take(OWN_PEERS + 1).collect();
+        let peers = if peers.len() > OWN_PEERS { Vec::new() } else { peers };
+        let places = peers.iter().flat_map(|peer| OWN_TAGS.map(|tag| (PORT_DEVICE + tag, *peer)));
+        places.filter_map(|(port, peer)| sockets.iter().find_map(|all| all.connect(port, peer))).collect()
+    }
+
     /// Runs thread `index`: serves until the server stops.
     fn serve(
         self,

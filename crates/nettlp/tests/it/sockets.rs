@@ -50,6 +50,46 @@ fn tlp_uses_the_port_of_its_tag_and_so_does_its_answer() {
     assert_eq!(carrier.send(Origin::Device, Tag::from_bits(6), 12, |_| ()), Err(SendError::Tag(6)));
 }
 
+/// A connected socket takes the datagrams of its peer from the same port, and no others. It is read with a blocking call, one datagram
+/// or several at a time.
+#[test]
+fn connected_socket_serves_only_its_peer() {
+    let (there, port) = (ip(75, 1), 0x300f);
+    let mut listening = AdapterSockets::bind(&AdapterOptions::new(there)).unwrap();
+    let mut adapter = listening.connect(port, ip(75, 2)).unwrap();
+    assert!(listening.connect(0x1234, ip(75, 2)).is_none());
+    // Not reachable from 127.11.75.1.
+    for peer in ["::1", "192.0.2.1"] {
+        assert!(listening.connect(port, peer.parse().unwrap()).is_none());
+    }
+    let [peer, other_port, other] =
+        [(ip(75, 2), port), (ip(75, 2), 0), (ip(75, 3), port)].map(|at| UdpSocket::bind(at).unwrap());
+    let check = |adapter: &mut AdapterSockets, peer: &UdpSocket, count: usize, byte: u8| {
+        (0..count).for_each(|_| _ = peer.send_to(&[byte; 18], (there, port)).unwrap());
+        let mut answered = 0;
+        while answered < count {
+            answered += echo(adapter).len();
+        }
+        let mut answer = [0; 64];
+        for _ in 0..count {
+            assert_eq!(peer.recv_from(&mut answer).unwrap(), (18, (there, port).into()));
+            assert_eq!(answer[..18], [byte; 18]);
+        }
+    };
+    for wait in [Wait::Never, Wait::AtMost(Duration::from_us(10)), Wait::AtMost(Duration::from_ms(3))] {
+        assert_eq!(adapter.poll(wait, |_, _, _, _| true).unwrap(), 0);
+        (0..80).for_each(|round| check(&mut adapter, &peer, 1 + usize::from(round % 40 == 0), round));
+        check(&mut listening, &other_port, 1, 0xa0);
+        check(&mut listening, &other, 2, 0xa1);
+    }
+    assert_eq!(adapter.counters().received_datagrams, 3 * 82);
+    // No other socket can share the port.
+    let shared = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
+    shared.set_reuse_address(true).unwrap();
+    let error = shared.bind(&std::net::SocketAddr::new(there, port).into()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+}
+
 #[test]
 fn scheme_of_paper_maps_tags_to_sixteen_ports() {
     let mut adapter = AdapterSockets::bind(&AdapterOptions::new(ip(2, 1))).unwrap();

@@ -129,11 +129,12 @@ impl Measurement {
 
     /// Measures until `span` is over or `stop` is set. Calls `progress` every 20 ms with the time since the start.
     pub fn run(self, stop: &AtomicBool, span: Duration, progress: impl Fn(Duration)) -> Measured {
-        let begun = Instant::now();
+        let (begun, count) = (Instant::now(), self.workers.len() as u16);
         thread::scope(|scope| {
-            let workers = self.workers.into_iter();
+            let workers = (0..).zip(self.workers);
             let caller = thread::current();
-            let work = |w: Worker, caller: thread::Thread| {
+            let work = |(index, w): (u16, Worker), caller: thread::Thread| {
+                net::stay_on_core(index, count);
                 let done = (w.run(stop, span), begun.elapsed());
                 caller.unpark();
                 done

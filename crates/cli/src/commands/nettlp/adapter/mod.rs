@@ -121,7 +121,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     opening: Opening,
 
-    /// Number of threads; each serves every n-th tag [default: one per core, at most 8; 1 with a lab]
+    /// Number of threads; each serves every n-th tag [default: one per core, at most 8; 1 with a lab]. If several, 16 further threads
+    /// per peer serve tags 0 to 15, for up to 4 peers
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
 
