@@ -90,7 +90,7 @@ pub(in super::super) fn round_trip(effort: &Effort) -> Result<Report, PaperError
         notes: vec![
             format!("Paper: {}. Its plot prints no numbers.", paper.source),
             "MAC and cable are set in the lab: 70 ns, and the frame's time on a 40 Gb/s Ethernet, 30.4 ns for 128 B. This matches the difference of about 100 ns between the paper's 1000 and 900. The part of PCIe is everything else: host, root complex and link, in both directions.".into(),
-            "The paper's program writes the frame into the card and polls memory, without a kernel: see the first table. The time that it measured as PCI Express includes the core's loads and its stores through write-combining buffers. riser's host does not model these, and the paper's host is unknown. A descriptor that the card must read, and interrupts, take longer than the paper's: no NIC with rings is as fast.".into(),
+            "The paper's program writes the frame into the card and polls memory, without a kernel: see the first table. The time that it measured as PCI Express includes the core's loads and its stores through write-combining buffers. riser's host does not model these, and the paper's host is unknown. riser's NIC takes no time of its own either; NetFPGA, also an FPGA, takes 116 ns for a read (Figure 5). A descriptor that the card must read, and interrupts, take longer than the paper's: no NIC with rings is as fast.".into(),
             "If a program polls memory, it sees a frame when the ledger marks it visible: after root complex and memory.".into(),
             "The parts of a row add up to its total. In the last table, posted transactions overlap: the lines of a frame written by PIO, or a frame and its descriptor.".into(),
         ],
