@@ -179,7 +179,7 @@ where
     let switch = SwitchSlot {
         link: link(root_lanes),
         above: Above::RootPort(HostId::FIRST),
-        switch: switch(&payloads),
+        switch: switch(&payloads).into(),
     };
     Fabric::new(FabricConfig {
         slots: vec![SlotConfig { link: link(slot_lanes), above, device: Box::new(endpoint(&payloads)) }],
