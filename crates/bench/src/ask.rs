@@ -194,7 +194,8 @@ pub fn check_pages(iommu: Iommu, pages: BufferPages) -> Result<(), AskError> {
     if iommu != Iommu::Off || pages == BufferPages::default() {
         return Ok(());
     }
-    let why = format!("page {}: no effect with iommu off, expected iommu 4k, 2m or 1g", pages.name());
+    let why =
+        format!("buffer pages of {}: no effect with iommu off, expected iommu 4k, 2m or 1g", pages.name());
     Err(AskError::Wrong(why))
 }
 
@@ -441,7 +442,7 @@ mod tests {
             (Ask { iommu: Iommu::Pages4k, ..ask() }, "iommu 4k: host profile `ideal` has no IOMMU"),
             (
                 Ask { pages: BufferPages::Mib2, ..ask() },
-                "page 2MiB: no effect with iommu off, expected iommu 4k",
+                "buffer pages of 2MiB: no effect with iommu off, expected iommu 4k",
             ),
             (
                 Ask { cache: Some(CacheState::Cold), ..ask() },

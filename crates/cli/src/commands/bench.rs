@@ -31,7 +31,7 @@ Examples:
   riser bench --model packet-nic --host xeon-e5-2637v3
   riser bench --model intel-82574 --gen 1 --lanes 1 --size 64 1514
   riser bench --suite LAT_RD --host xeon-platinum-8480 --iommu 4k --cache cold --window 16777216
-  riser bench --suite BW_RD --host xeon-e5-2630v4 --iommu 1g --page 4KiB --size 64 --window 67108864
+  riser bench --suite BW_RD --host xeon-e5-2630v4 --iommu 1g --buffer-pages 4KiB --window 67108864
   riser bench --suite BW_WR --size 64..1024 --mps 128 256 512 --root-credits default 32:128 16:64
   riser bench --suite short --format pcie-bench --host xeon-e5-2637v3 -o out/suite
   riser bench --suite full --format pcie-bench --host all --jobs 2 -o out/suite
@@ -141,7 +141,7 @@ pub(crate) struct Args {
 
     /// Pages of the host's buffers, which limit the pages of the IOMMU
     #[arg(long, value_parser = one_of(&PAGES), default_value = "1GiB")]
-    page: BufferPages,
+    buffer_pages: BufferPages,
 
     /// State of the host's caches at the start (pcie-bench, section 4) [default: from the model; host-warm for pcie-bench]
     #[arg(long, value_name = "STATE", value_parser = one_of(&CACHES))]
@@ -260,7 +260,7 @@ impl Args {
             model: self.model.clone(),
             host: self.host.clone(),
             iommu: self.iommu,
-            pages: self.page,
+            pages: self.buffer_pages,
             device: self.device.clone(),
             generation: self.generation,
             lanes: self.lanes,

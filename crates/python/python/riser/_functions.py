@@ -116,7 +116,7 @@ def bench(
     offset: int | None = None,
     pattern: Literal["sequential", "random"] | None = None,
     iommu: Literal["off", "4k", "2m", "1g"] = "off",
-    page: Literal["4KiB", "2MiB", "1GiB"] = "1GiB",
+    buffer_pages: Literal["4KiB", "2MiB", "1GiB"] = "1GiB",
     cache: Literal["cold", "host-warm", "device-warm", "device-thrash"] | None = None,
     transfers: int | None = None,
     warm_up: int | None = None,
@@ -146,7 +146,7 @@ def bench(
         offset: offset of each transfer from a cache line in bytes, 0 to 63.
         pattern: order of the units in the window.
         iommu: the host's IOMMU and its pages, if the host profile has one.
-        page: pages of the host's buffers, which limit the pages of the IOMMU.
+        buffer_pages: pages of the host's buffers, which limit the pages of the IOMMU.
         cache: state of the host's caches at the start; None: the model's.
         transfers: counted transfers of each row.
         warm_up: transfers before them, which do not count.
@@ -167,7 +167,7 @@ def bench(
     arguments = {
         "suite": suite, "size": size, "model": model, "host": _text(host), "device": _text(device), "gen": gen, "lanes": lanes,
         "mps": mps, "mrrs": mrrs, "credits": credits, "rcb": rcb, "addr": addr, "window": window, "offset": offset,
-        "pattern": pattern, "iommu": iommu, "page": page, "cache": cache, "transfers": transfers, "warm_up": warm_up, "outstanding": outstanding, "seed": seed,
+        "pattern": pattern, "iommu": iommu, "buffer_pages": buffer_pages, "cache": cache, "transfers": transfers, "warm_up": warm_up, "outstanding": outstanding, "seed": seed,
     }  # fmt: skip
     with _progress.shown(progress) as show:
         report, csv, ended = _riser.bench(arguments, show)

@@ -105,7 +105,9 @@ fn of_arguments(given: &Arguments<'_, '_>) -> PyResult<Ask> {
             .or("iommu", Iommu::Off.to_string())?
             .parse()
             .map_err(|e: BenchError| error::argument(e.to_string()))?,
-        pages: given.word("page", &BufferPages::ALL.map(|pages| (pages.name(), pages)))?.unwrap_or_default(),
+        pages: given
+            .word("buffer_pages", &BufferPages::ALL.map(|pages| (pages.name(), pages)))?
+            .unwrap_or_default(),
         device: given.get("device")?,
         generation: given.get("gen")?,
         lanes: given.get("lanes")?,

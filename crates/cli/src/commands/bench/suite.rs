@@ -200,9 +200,9 @@ fn machines(args: &Args) -> Result<Vec<Machine>, Failure> {
         return Ok(vec![profile(args, host, device)?]);
     }
     let given = args.generation.is_some() || args.lanes.is_some() || args.iommu != Iommu::Off;
-    let given = given || args.page != BufferPages::default();
+    let given = given || args.buffer_pages != BufferPages::default();
     if given || !args.mps.is_empty() || !args.mrrs.is_empty() {
-        let why = "--gen, --lanes, --mps, --mrrs, --iommu and --page: a configuration already has these settings; use them only with a host profile";
+        let why = "--gen, --lanes, --mps, --mrrs, --iommu and --buffer-pages: a configuration already has these settings; use them only with a host profile";
         return Err(Failure::usage(why));
     }
     Ok(configurations.into_iter().map(|c| Machine::configuration(c, device)).collect())
@@ -216,8 +216,8 @@ fn profile(args: &Args, host: &str, device: &str) -> Result<Machine, Failure> {
     }
     bench::ask::check_profiles(host, Some(device))?;
     bench::ask::check_host(host, args.iommu, None)?;
-    bench::ask::check_pages(args.iommu, args.page)?;
-    let mut machine = Machine::profile(host, device).with_iommu(args.iommu).with_pages(args.page);
+    bench::ask::check_pages(args.iommu, args.buffer_pages)?;
+    let mut machine = Machine::profile(host, device).with_iommu(args.iommu).with_pages(args.buffer_pages);
     args.ask().link(host).map_err(Failure::usage)?;
     machine.generation = args.generation.map_or(machine.generation, |n| n as u8);
     machine.lanes = args.lanes.map_or(machine.lanes, |n| n as u8);
