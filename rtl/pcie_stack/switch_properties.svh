@@ -33,6 +33,8 @@
                 f_stays[s] <= valid[s] && !leaves[s];
                 f_data[31*s+:31] <= rx_valid[s] && rx_ready[s] ? rx_data[DATA_WIDTH*s+1+:31] : data[DATA_WIDTH*s+1+:31];
                 f_first[s] <= rx_valid[s] && rx_ready[s] ? rx_sop[s] : sop[s];
+                // No beat takes the place of one that has not left.
+                if (rx_valid[s] && rx_ready[s]) assert (!valid[s] || leaves[s]);
                 assert (valid[s] == (f_loads[s] || f_stays[s]));
                 if (valid[s]) assert (data[DATA_WIDTH*s+1+:31] == f_data[31*s+:31] && sop[s] == f_first[s]);
                 // It leaves with its TLP, by its route.
