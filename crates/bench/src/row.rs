@@ -76,14 +76,16 @@ impl RoundTrip {
     }
 }
 
-/// Returns the time that a frame spends in root complex and memory until it is visible, if programs poll memory for it. A
-/// program's own poll of its memory sees the bytes when the root complex has them, which no real core does.
+/// Returns the additional latency of a frame if programs poll memory for it; zero if interrupts announce it.
 fn noticed_later_ps(all: &[TransactionReport]) -> u64 {
-    if all.iter().any(|t| t.kind == "interrupt") {
-        return 0;
-    }
-    let write = all.iter().find(|t| t.kind == "dma_write");
-    write.map_or(0, |t| ((t.mean.root_complex_ns + t.mean.memory_ns) * 1_000.0) as u64)
+    let has_interrupts = all.iter().any(|t| t.kind == "interrupt");
+    if has_interrupts { 0 } else { (visible_later_ns(all) * 1_000.0) as u64 }
+}
+
+/// Returns the time in ns that a write spends in root complex and memory until it is visible. A program's own poll of its
+/// memory already sees the bytes when the root complex has them, which no real core does.
+pub(crate) fn visible_later_ns(all: &[TransactionReport]) -> f64 {
+    all.iter().find(|t| t.kind == "dma_write").map_or(0.0, |t| t.mean.root_complex_ns + t.mean.memory_ns)
 }
 
 /// Bandwidth, and the closed forms' values for the same link.

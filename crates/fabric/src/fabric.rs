@@ -126,7 +126,7 @@ impl Slot {
     }
 }
 
-/// A switch of riser's and its place in the tree.
+/// One of riser's own switches, and its place in the tree.
 struct SwitchState {
     /// Its number among all switches.
     number: usize,

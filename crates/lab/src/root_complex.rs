@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of a host with a foreign root complex. It has one root port. The keys of riser's root complex have no effect on it.
+//! Checks of a host with a foreign root complex. It has one root port. Keys that describe riser's own root complex are refused.
 
 use crate::host_schema::IommuPages;
 use crate::schema::{FlowControl, Lab};

@@ -21,7 +21,7 @@ pub(crate) fn check(lab: &Lab, tree: &Tree) -> Checked {
     })
 }
 
-/// Keys of riser's own switches.
+/// Refuses the keys that only riser's own switches have.
 fn check_keys(switch: &Switch, model: &Spanned<String>) -> Checked {
     let without_effect = [
         ("latency_ns", !switch.latency_ns.span().is_empty()),
@@ -37,7 +37,7 @@ fn check_keys(switch: &Switch, model: &Spanned<String>) -> Checked {
     Err(Wrong { span: model.span(), message })
 }
 
-/// Keys of the links of switch `n`.
+/// Refuses the keys of links that switch `n` cannot follow.
 fn check_links(lab: &Lab, tree: &Tree, n: usize, model: &Spanned<String>) -> Checked {
     let name = model.get_ref();
     let below = (1..=tree.downstream_ports[n]).filter_map(|port| tree.below(n, port));

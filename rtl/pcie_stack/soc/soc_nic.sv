@@ -11,7 +11,7 @@
 // - 0x20 R: takes all send completions and returns their number
 // - 0x28 R: takes up to four receive completions and returns their bytes in 16 bits each, the oldest in bits 15:0
 // - 0x40, 0x48, 0x50 R: cycles with reads in flight, with writes in flight, and with either
-// - 0x58 W: reads, and writes, of 64 bytes in flight, up to OUTSTANDING, which is the value after reset
+// - 0x58 W: maximum number of reads, and of writes, in flight, each of 64 bytes. After reset it is OUTSTANDING, which is also the limit
 //
 // A request that finds its queue full, or whose frame is empty, is dropped. The reads of the next frame begin before those of the last one have ended.
 module soc_nic #(

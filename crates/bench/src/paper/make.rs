@@ -5,7 +5,7 @@ use super::PaperError;
 use std::path::Path;
 use std::process::Command;
 
-/// Returns the numbers of the row `head` of a table in a report; none if there is no such row.
+/// Returns the numbers of a table's row that begins with `head`. Without such a row, there are none.
 pub(super) fn row(report: &str, head: &str) -> Vec<f64> {
     let row = report.lines().find_map(|line| line.strip_prefix(&format!("| {head} |")));
     row.unwrap_or_default().split('|').filter_map(|cell| cell.trim().parse().ok()).collect()

@@ -190,8 +190,8 @@ const IOMMUS: [Word<Iommu>; 4] = [
 
 const PAGES: [Word<BufferPages>; 3] = [
     (BufferPages::Kib4.name(), "Ordinary pages", BufferPages::Kib4),
-    (BufferPages::Mib2.name(), "Huge pages, as with 4 KiB if the IOMMU has no superpages", BufferPages::Mib2),
-    (BufferPages::Gib1.name(), "Huge pages, as with 4 KiB if the IOMMU has no superpages", BufferPages::Gib1),
+    (BufferPages::Mib2.name(), "Huge pages; like 4KiB if the IOMMU has no superpages", BufferPages::Mib2),
+    (BufferPages::Gib1.name(), "Huge pages; like 4KiB if the IOMMU has no superpages", BufferPages::Gib1),
 ];
 
 const CACHES: [Word<CacheState>; 4] = [

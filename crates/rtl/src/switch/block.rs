@@ -31,8 +31,9 @@ pub(super) struct LinkSide {
     /// REPLAY_NUM has rolled over, and the fabric does not know it yet.
     pub(super) retrain: bool,
     retrain_before: bool,
-    /// The states in which the switch wants to hold this link, and those that the fabric has seen.
+    /// The states in which the switch wants to hold this link.
     holds: LinkHolds,
+    /// The same, as the fabric last saw them.
     pub(super) seen_holds: LinkHolds,
     /// Whether the link has an output since the last call of the fabric for it.
     pub(super) is_new: bool,

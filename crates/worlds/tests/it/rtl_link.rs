@@ -2,7 +2,7 @@
 //! The data link layer of `rtl/pcie_stack` under Verilator below a device of a lab: the driver of the device checks every
 //! byte, whatever happens to frames, and the TLPs are those of riser's own link.
 
-use crate::rtl_rig::copy;
+use crate::rtl_rig::{copy, has_verilator};
 use fabric::{Direction, Limits, LinkId, PortId, Side, Stop, Tap, TapRecord};
 use lab::{BuildOptions, LabFile, parse};
 use link::{Counters, Frame};
@@ -13,7 +13,6 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::rc::Rc;
 use tempfile::TempDir;
 
@@ -107,8 +106,7 @@ fn fault(direction: &str, frames: &str, kind: &str, rest: &str) -> String {
 /// Builds the RTL in a new folder. Returns the folder, with counters and TLPs of riser's own link. Prints that the test is skipped and returns `None`
 /// without Verilator.
 fn built() -> Option<(TempDir, [Counters; 2], TlpLines)> {
-    if Command::new("verilator").arg("--version").output().is_err() {
-        println!("skipped: no verilator");
+    if !has_verilator() {
         return None;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Labs with designs of `rtl/pcie_stack`, in a folder of their own.
+//! Builds designs of `rtl/pcie_stack` in a temporary folder, and runs labs with them.
 
 use fabric::{Limits, Stop};
 use lab::{BuildOptions, LabFile, parse};

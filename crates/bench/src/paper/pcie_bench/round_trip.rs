@@ -7,6 +7,7 @@ use super::super::table::{Cell, Chart, Column, Line, Table};
 use super::super::verdict::{Shape, Verdict};
 use super::super::{Effort, PaperError};
 use super::super::{figures, published};
+use crate::row::visible_later_ns;
 use devices::packet_nic::{self, Trip};
 use session::TransactionReport;
 use session::transactions::transactions;
@@ -90,7 +91,7 @@ pub(in super::super) fn round_trip(effort: &Effort) -> Result<Report, PaperError
         notes: vec![
             format!("Paper: {}. Its plot prints no numbers.", paper.source),
             "MAC and cable are set in the lab: 70 ns, and the frame's time on a 40 Gb/s Ethernet, 30.4 ns for 128 B. This matches the difference of about 100 ns between the paper's 1000 and 900. The part of PCIe is everything else: host, root complex and link, in both directions.".into(),
-            "The paper's program writes the frame into the card and polls memory, without a kernel: see the first table. The time that it measured as PCI Express includes the core's loads and its stores through write-combining buffers. riser's host does not model these, and the paper's host is unknown. riser's NIC takes no time of its own either; NetFPGA, also an FPGA, takes 116 ns for a read (Figure 5). A descriptor that the card must read, and interrupts, take longer than the paper's: no NIC with rings is as fast.".into(),
+            "The paper's program writes the frame into the card and polls memory, without a kernel: see the first table. Its time of PCI Express includes the core's loads, and its stores through write-combining buffers. riser does not model these buffers, and the paper's host is unknown. riser's NIC takes no time of its own either; NetFPGA, also an FPGA, takes 116 ns for a read (Figure 5). A descriptor that the card must read, and interrupts, take longer than the paper's: no NIC with rings is as fast.".into(),
             "If a program polls memory, it sees a frame when the ledger marks it visible: after root complex and memory.".into(),
             "The parts of a row add up to its total. In the last table, posted transactions overlap: the lines of a frame written by PIO, or a frame and its descriptor.".into(),
         ],
@@ -142,7 +143,7 @@ fn measure(
         let (report, session, _) = setup.device::<packet_nic::Report>()?;
         let trip = median(&report.trips).ok_or_else(|| PaperError::Run(format!("{LAB}: no round trip")))?;
         let all = transactions(&session.fabric, 0, session.host_basis());
-        let later = if report.interrupts == 0 { visible_later(&all) } else { 0.0 };
+        let later = if report.interrupts == 0 { visible_later_ns(&all) } else { 0.0 };
         let trip = Shown::of(&trip, later);
         way.table.rows.push(row(size, &trip, paper));
         let x = f64::from(size);
@@ -161,12 +162,6 @@ fn median(trips: &[Trip]) -> Option<Trip> {
     let mut trips = trips.to_vec();
     trips.sort_by_key(Trip::total);
     trips.get(trips.len() / 2).copied()
-}
-
-/// Returns the time in ns that a write spends in root complex and memory until it is visible. A program's own poll of its
-/// memory already sees the bytes when the root complex has them, which no real core does.
-fn visible_later(all: &[TransactionReport]) -> f64 {
-    all.iter().find(|t| t.kind == "dma_write").map_or(0.0, |t| t.mean.root_complex_ns + t.mean.memory_ns)
 }
 
 /// The parts of a trip, in ns.
