@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | `type` | type of the request; `Cpl`, `CplD`, `CplLk`, `CplDLk` of an unexpected completion | all |
 //! | `number` | of the request's record, from 1 | all |
-//! | `timestamp_ps` | when the request was first seen: picoseconds since 1970, in riser's captures since the start of the run | where the file has times |
+//! | `timestamp_ps` | when the request was first seen: picoseconds since 1970, in riser's captures since the start of the run | if the file has times |
 //! | `line` | line of the request in the file, from 1 | text |
 //! | `link`, `direction` | link that showed the request first, from 0; `downstream` or `upstream` | all; if the capture has it |
 //! | `slot` | the slot or switch at the end of the link | if the capture has it |
@@ -33,7 +33,6 @@
 //! | `probe` | true: a read of the Vendor ID of a function that does not exist got Unsupported Request, which is not an error | bus probes |
 //! | `hops` | list with one entry per link: `link`, `slot`, `direction`, `number` of the request's record; `since_start_ps`: time from the first request to the request on this link, if the file has times; `latency_ps`: time from there to the next link and back, or to the completion on the last link, null if there is none | on several links |
 //! | `errors` | list of names, see [`Errors::names`](crate::matcher::Errors::names) | with errors |
-//! | `errors` | list of names, see [`Errors::names`](crate::matcher::Errors::names) | where there are any |
 
 use crate::matcher::{Ack, Errors, Leg, Target, Transaction};
 use crate::names::Meaning;
