@@ -19,7 +19,7 @@ show() {
 echo "building riser (the first time takes a few minutes)" >&2
 riser=$(scripts/built.sh riser --profile quick --quiet -p riser-cli)
 
-title "A device in software: the simple NIC answers a ping through the fabric (labs/ping.toml)"
+title "A device in software: the host pings through a simple NIC (labs/ping.toml)"
 show run labs/ping.toml --capture "$out/ping.pcapng" --force
 title "Its TLPs, one line each (without the host's enumeration): doorbells, descriptors, packets, interrupts"
 echo "\$ riser trace $out/ping.pcapng | grep -E 'MWr|MRd|requester 01:00.0'"
