@@ -217,7 +217,9 @@ impl Question {
         warnings.extend(new);
         let row = plan.measure(Test::LatRd, self.frame_bytes);
         let row = row.map_err(|why| QuestionError::Run(why.to_string()))?;
-        let latency = row.latency.ok_or_else(|| QuestionError::Run("LAT_RD gave no latency".into()))?;
+        let latency = row
+            .latency
+            .ok_or_else(|| QuestionError::Run("the simulation of LAT_RD has no latency".into()))?;
         let ns = latency.latency_ns_median;
         let basis = plan.basis(Test::LatRd, self.frame_bytes)?;
         let source = format!(

@@ -39,8 +39,8 @@ pub struct Identity {
 pub enum BuildError {
     /// Vendor ID and Device ID are reserved values.
     #[error(
-        "vendor {0:#06x}, device {1:#06x}, expected all but vendor 0xffff (function absent) and vendor 0x0001 with \
-         device 0xffff (function not ready)"
+        "vendor {0:#06x}, device {1:#06x}, expected other IDs: vendor 0xffff means an absent function, and vendor 0x0001 with \
+         device 0xffff a function that is not ready"
     )]
     Identity(u16, u16),
     /// There is no such BAR, or a 64-bit BAR is in the last register.

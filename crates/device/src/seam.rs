@@ -548,22 +548,22 @@ pub enum DmaError {
     #[error("the completer aborted the request")]
     CompleterAbort,
     /// A completion was poisoned (EP).
-    #[error("the data came poisoned")]
+    #[error("the data arrived poisoned (EP is set)")]
     Poisoned,
     /// No completion arrived in time (`PCIe 5.0 §2.8`).
     #[error("no completion came in time")]
     CompletionTimeout,
     /// Completions did not match the request.
-    #[error("the completions do not fit the request")]
+    #[error("a completion does not match the request")]
     Malformed,
     /// Bus Master Enable is clear: the function may not issue requests.
     #[error("Bus Master Enable is clear")]
     BusMasterDisabled,
     /// The transfer is longer than an endpoint allows.
-    #[error("the transfer is longer than an endpoint takes")]
+    #[error("the transfer is longer than the endpoint's limit")]
     TooLong,
     /// An atomic's operands have an illegal size, or its address is not a multiple of it (`PCIe 5.0 §2.2.7`).
-    #[error("the operand's size, or its address, is not legal")]
+    #[error("invalid operand size, or an address that is not a multiple of it")]
     BadAtomic,
     /// AtomicOp Requester Enable is clear (`PCIe 5.0 §7.5.3.16`).
     #[error("AtomicOp Requester Enable is clear")]

@@ -25,7 +25,7 @@ pub enum HostError {
     #[error("the completion does not match the request")]
     BadCompletion,
     /// No device answers at this address or ID.
-    #[error("no device answers there")]
+    #[error("no device answers at this address or ID")]
     NoDevice,
     /// The root port may not issue AtomicOps (`PCIe 5.0 §7.5.3.16`).
     #[error(

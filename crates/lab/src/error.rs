@@ -123,11 +123,13 @@ pub enum BuildError {
     #[error("no place `{0}`")]
     NoPlace(String),
     /// The lab needs a program above its root complex.
-    #[error("the host is outside (host.outside = true), but no program is above its root complex")]
+    #[error(
+        "host.outside = true: no program drives this host; use `riser guest run` for a kernel, or set it to false"
+    )]
     HostOutside,
     /// The lab needs a program for the external host of this name.
     #[error(
-        "host `{host}` is external, but no program is above it, expected labs whose slots are below `{simulated}`"
+        "host `{host}` is external, but no program is above it; use `riser guest run`, or put all slots below `{simulated}`"
     )]
     ExternalHost {
         /// The host.

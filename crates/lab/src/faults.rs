@@ -99,7 +99,7 @@ fn check_end(outage: &Outage) -> Checked {
     let at = *outage.at_us.get_ref();
     match &outage.until_us {
         Some(until) if *until.get_ref() <= at => {
-            wrong(until.span(), format!("until_us of {}, expected those after at_us, {at}", until.get_ref()))
+            wrong(until.span(), format!("until_us of {}, expected a time after at_us, {at}", until.get_ref()))
         }
         _ => Ok(()),
     }

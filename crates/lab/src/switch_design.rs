@@ -62,7 +62,9 @@ fn check_links(lab: &Lab, tree: &Tree, n: usize, model: &Spanned<String>) -> Che
 /// Returns the ports of the switch that a model has made, the upstream port first. The lab counts on `downstream` downstream ports.
 pub(crate) fn ports(plugged: Plugged, downstream: usize) -> Result<Vec<Box<dyn TlpPort>>, Fault> {
     let End::Switch(ports) = plugged.end else {
-        return Err(Fault::from("the model is no switch, expected a switch".to_owned()));
+        return Err(Fault::from(
+            "the model does not build a switch; expected a model such as `rtl-switch`".to_owned(),
+        ));
     };
     match ports.len() - 1 {
         count if count == downstream => Ok(ports),

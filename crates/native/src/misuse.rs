@@ -48,7 +48,7 @@ pub(crate) enum Misuse {
     Status { token: u32, status: u32 },
     #[error("completion of request {0}, expected the token of a request that is not completed")]
     NotWaiting(u32),
-    #[error("more than {MAX_AT_ONCE} outputs at {0}, expected an end of the outputs")]
+    #[error("more than {MAX_AT_ONCE} outputs at {0}, expected poll_output to return 0")]
     Endless(Time),
     #[error("poll_taken: request {0} was already taken")]
     Taken(u32),

@@ -59,7 +59,7 @@ pub enum DivergenceError<E> {
     #[error("{0}")]
     Run(E),
     /// The lab has no design that runs.
-    #[error("no slot of the lab has a running design")]
+    #[error("the lab runs no design in RTL; expected one, such as a slot with `device = \"rtl\"`")]
     NoDesign,
     /// The run is too long.
     #[error("the design sends more TLPs than riser records; use a lab with less work, or limit_us")]

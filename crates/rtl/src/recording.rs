@@ -52,13 +52,13 @@ pub struct Recording(Shared<Recorder>);
 #[derive(Debug, Error)]
 pub enum ReplayError {
     /// No design was loaded.
-    #[error("no slot of the lab has a running design")]
+    #[error("the lab runs no design in RTL; expected one, such as a slot with `device = \"rtl\"`")]
     None,
     /// The run was too long.
     #[error("{0} cycles; expected at most {MOST_EDGES}: use a lab with less work, or limit_us")]
     TooLong(usize),
     /// The slot is not only reset at the beginning.
-    #[error("the slot is reset during the lab")]
+    #[error("the design was reset during the run; expected a lab that resets it only at the start")]
     Reset,
     /// The folder of the design cannot be entered.
     #[error("{0}")]

@@ -129,7 +129,7 @@ fn rounds(
     let path = key_path(key).ok_or_else(|| {
         file.error(
             place.clone(),
-            format!("budget `{key}`: expected a key with dots between, as slot.0.link.gen"),
+            format!("budget `{key}`: expected keys separated by dots, such as slot.0.link.gen"),
         )
     })?;
     if axes.iter().flat_map(|axis| &axis.keys).any(|other| key_path(other).as_ref() == Some(&path)) {
@@ -187,7 +187,9 @@ fn metric(
     let given = match of.get_ref() {
         DeValue::String(path) => Metric::of_path(path),
         DeValue::Table(table) => file.read::<Metric>(Spanned::new(of.span(), table.clone()))?,
-        _ => return Err(wrong(format!("metric `{name}`: expected a path, as \"tlp_hops\", or a table"))),
+        _ => {
+            return Err(wrong(format!("metric `{name}`: expected a path, such as \"tlp_hops\", or a table")));
+        }
     };
     let at = |key: &str| match of.get_ref() {
         DeValue::Table(table) => table.get(key).map_or(of.span(), Spanned::span),
@@ -196,7 +198,7 @@ fn metric(
     let source = match (&given.path, &given.expr) {
         (Some(path), None) => {
             let keys = key_path(path).ok_or_else(|| {
-                let why = "expected names with dots between, as links.nic.upstream.payload_gbps";
+                let why = "expected names separated by dots, such as links.nic.upstream.payload_gbps";
                 vec![file.error(at("path"), format!("path `{path}`: {why}"))]
             })?;
             From::Report(keys)
@@ -222,7 +224,7 @@ fn metric(
     }
     let bounds = [given.at_least, given.at_most];
     if bounds.iter().flatten().any(|bound| bound.is_nan()) {
-        return Err(wrong(format!("metric `{name}`: a bound that is not a number")));
+        return Err(wrong(format!("metric `{name}`: at_least or at_most of nan, expected a number")));
     }
     Ok(metric::Metric {
         name: name.to_owned(),

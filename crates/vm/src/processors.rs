@@ -18,7 +18,7 @@ pub enum ProcessorError {
     #[error("`{0}`: expected numbers and ranges below {max}, such as 0-3,6", max = CpuSet::MAX_CPU)]
     List(String),
     /// The system's error, and the processors that this process may use.
-    #[error("{0}; riser may use {1:?}")]
+    #[error("these processors cannot be used ({0}); riser may use {1:?}")]
     Refused(rustix::io::Errno, Vec<usize>),
 }
 

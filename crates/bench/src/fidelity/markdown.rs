@@ -14,8 +14,9 @@ use std::fmt::Write;
 pub fn insert(page: &str, name: &str, text: &str) -> Result<String, BenchError> {
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
     let parts = page.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
-    let (before, behind) = parts
-        .ok_or_else(|| BenchError::Unknown(format!("the page has no `{}` with an end mark", begin.trim())))?;
+    let (before, behind) = parts.ok_or_else(|| {
+        BenchError::Unknown(format!("the page has no mark `{}` with an end mark after it", begin.trim()))
+    })?;
     Ok(format!("{before}{begin}{text}{end}{behind}"))
 }
 

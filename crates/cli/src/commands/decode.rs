@@ -71,7 +71,9 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
             return Err(Failure::Run(format!("argument {} `{word}`: expected 8 hexadecimal digits", at + 1)));
         }
         if let Some(word) = files.iter().find(|word| is_nothing(word)) {
-            return Err(Failure::Run(format!("{word}: expected a dword of a TLP or a file")));
+            return Err(Failure::Run(format!(
+                "{word}: expected 8 hexadecimal digits of a TLP, or a file that exists"
+            )));
         }
         for file in files.iter().map(PathBuf::from) {
             let reader = args.reading.open(&file)?;

@@ -119,7 +119,7 @@ pub enum SettingsError {
     #[error("{0} transfers, expected 1 to {MAX_LATENCIES} in a latency test, 1 or more in a bandwidth test")]
     Transfers(u64),
     /// Number of transfers that the caches have processed.
-    #[error("{0} transfers that the caches have seen, expected 0 to {MAX_TABLE}")]
+    #[error("{0} earlier transfers, from which the caches are filled, expected 0 to {MAX_TABLE}")]
     Seen(u64),
     /// Offset in the card's memory.
     #[error("device offset of {0} bytes, expected 0 to 63")]
@@ -129,7 +129,7 @@ pub enum SettingsError {
     Command(u32),
     /// A size among the costs of the card.
     #[error(
-        "a figure of {0} bytes among the costs of the card, expected 0 or a power of two up to 4096, from 512 for requests and from 64 for others"
+        "a figure of {0} bytes in the costs of the card, expected 0 or a power of two: 512 to 4096 for requests, 64 to 4096 for others"
     )]
     Figure(u32),
     /// Slots for read requests, transfer size, and number of requests that it needs.

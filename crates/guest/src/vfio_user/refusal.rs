@@ -255,7 +255,7 @@ pub enum VersionError {
     #[error("major version {0}, expected 0")]
     Major(u16),
     /// The text does not end with its only NUL.
-    #[error("the capabilities must end with a NUL and have no other")]
+    #[error("the capabilities: expected text with one NUL, at its end")]
     Nul,
     /// The text is not JSON, or a value has a wrong type.
     #[error("the capabilities: {0}")]

@@ -57,7 +57,7 @@ impl Overrides {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 enum OverrideError {
     /// There is no `=`.
-    #[error("expected KEY=VALUE, as link.gen=4")]
+    #[error("expected KEY=VALUE, such as link.gen=4")]
     NoValue,
     /// The key is no path.
     #[error("key `{0}`, expected keys separated by dots, such as slot.0.link.gen")]

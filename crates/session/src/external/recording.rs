@@ -21,7 +21,7 @@ const MAX_PLACES: usize = 1 << 10;
 pub enum RecordError {
     /// The first line is not the first line of a record.
     #[error(
-        "not a record of a lab: its first line is not `riser lab recording 4`, nor `riser nettlp record 3`, `2` or `1`"
+        "not a record of `--record`: expected the first line `riser lab recording 4`, or `riser nettlp record 1`, `2` or `3`"
     )]
     Magic,
     /// The bytes end before the first entry.

@@ -163,7 +163,7 @@ fn errors_name_their_position() {
         ("'a b' = 'x'", "6:1: metric `a b`: expected 1 to 64 letters"),
         ("error = 'x'", "metric `error` has the name of a column of the results"),
         ("a = 3", "metric `a`: expected a path"),
-        ("a = 'x..y'", "path `x..y`: expected names with dots between"),
+        ("a = 'x..y'", "path `x..y`: expected names separated by dots"),
         ("a = { aim = 'maximize' }", "expected either path or expr"),
         ("a = { path = 'x', aim = 'most' }", "unknown variant `most`, expected `maximize` or `minimize`"),
         (

@@ -170,7 +170,7 @@ impl Apt {
         let asked = run(self.command("apt-get", &ask), watch, |watch| watch.look())?;
         let downloads = downloads(&succeeded(asked, "apt-get")?);
         if downloads.is_empty() {
-            return Err(Failure::Why(format!("apt has no file for {}", packages.join(", "))));
+            return Err(Failure::Why(format!("apt offers no file to download for {}", packages.join(", "))));
         }
         self.download(&arguments, &downloads, packages, watch)?;
         watch.step(&format!("unpacking {}", packages.join(", ")))?;
@@ -207,7 +207,7 @@ impl Apt {
         succeeded(finished, "apt-get")?;
         for download in downloads {
             if !archives.join(&download.file).is_file() {
-                return Err(Failure::Why(format!("apt has not fetched {}", download.file)));
+                return Err(Failure::Why(format!("apt-get succeeded without downloading {}", download.file)));
             }
         }
         watch.bytes(total, total)?;

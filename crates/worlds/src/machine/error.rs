@@ -23,7 +23,7 @@ pub enum VmError {
     #[error("{0}")]
     Listen(#[from] ListenError),
     /// The firmware fails.
-    #[error("firmware below the machine failed: {0}")]
+    #[error("riser's firmware cannot set up the functions of the machine: {0}")]
     Firmware(DriverError),
     /// A slot's name cannot be the name of a file.
     #[error(
@@ -98,7 +98,7 @@ pub enum VmCommandError {
         known: String,
     },
     /// The guest of this name cannot be started, because it runs.
-    #[error("start {0}: it runs already")]
+    #[error("start {0}: it is already running")]
     Running(String),
     /// The guest of this name cannot be stopped, because it does not run.
     #[error("kill {0}: it is not running")]

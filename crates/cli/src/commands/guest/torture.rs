@@ -65,7 +65,7 @@ struct Torture<'a> {
 
 pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
     if args.run.has_command() {
-        return Err(Failure::Usage("a command is given, but the guest runs only the --workload".to_owned()));
+        return Err(Failure::Usage("COMMAND: not used here, because the guest runs --workload; leave out `--` and the words after it".to_owned()));
     }
     let module = args.run.machine().last_module().ok_or_else(|| {
         Failure::Usage("--module is missing: the last --module is the driver under test".to_owned())
@@ -73,10 +73,10 @@ pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
     let file = args.run.lab(models)?;
     let slots: Vec<TortureSlot> = file.lab.slot.iter().map(TortureSlot::from).collect();
     if slots.is_empty() {
-        return Err(Failure::Usage("the lab has no slot".to_owned()));
+        return Err(Failure::Usage("the lab has no slot, expected one or more".to_owned()));
     }
     if host_names(&file).len() > 1 {
-        return Err(Failure::Usage("the lab has several hosts outside, expected one".to_owned()));
+        return Err(Failure::Usage("the lab has several external hosts, expected one".to_owned()));
     }
     let (begun, json) = (Instant::now(), args.run.take_json());
     let schedule = schedule(&slots, file.lab.seed, args.faults);

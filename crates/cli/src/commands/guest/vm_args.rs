@@ -216,7 +216,9 @@ fn read_assigned(text: &str) -> Option<AssignedMachine> {
 /// Opens a socket at `path` for commands to the lab's links.
 pub(super) fn links(opened: &Opened, path: &Path) -> Result<LinkSocket, Failure> {
     let handle = opened.driver.handle_named(LINKS);
-    let handle = handle.ok_or_else(|| Failure::Run(format!("the lab has no `{LINKS}`")))?;
+    let handle = handle.ok_or_else(|| {
+        Failure::Run(format!("the lab takes no commands for links: it has no place `{LINKS}`"))
+    })?;
     LinkSocket::bind(handle, path).map_err(Failure::run)
 }
 

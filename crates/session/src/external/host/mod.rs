@@ -43,7 +43,7 @@ pub enum HostRequestError {
     },
     /// The output is only for a program and its host's model.
     #[error(
-        "an extension is only for programs and models of a simulated host, expected requests of the seam"
+        "an extension request is only for programs of a simulated host; expected a configuration, memory, I/O, AtomicOp or message request"
     )]
     Extension,
     /// Too many requests are outstanding or waiting.
