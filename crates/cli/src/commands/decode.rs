@@ -24,12 +24,12 @@ Examples:
   riser decode aer.log --json
   riser decode --flit 03010001 01000005 00001000 000000ff
 
-Arguments are the dwords of one TLP, or files; a file whose name could be a dword is given as ./NAME. Without arguments \
+Arguments are the dwords of one TLP, or files. Write ./NAME for a file whose name could be a dword. Without arguments \
 standard input is read. Files have any format that riser trace reads; a note on standard error names the format of each file. \
 docs/formats.md lists the formats.
 
 For each TLP: the line of riser trace, the header fields, the meaning, and the rules that the header breaks. \
-The fourth dword of a header log is not part of a header of three dwords; it is named as undefined. In flit-mode headers only \
+The fourth dword of a header log is not part of a header of three dwords; riser shows it as undefined. In flit-mode headers only \
 fields with a known position have names; the other dwords are printed as numbers.
 
 --json prints one object per TLP: the fields of riser trace --json, and

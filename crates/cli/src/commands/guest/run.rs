@@ -42,10 +42,10 @@ Examples:
 The lab's host is a stock Linux kernel in a QEMU virtual machine. The kernel finds the hierarchy as PCI domain 10000, below Intel's \
 VMD. riser fetches what it needs once from Debian's packages, and keeps it; --qemu and --kernel name other files. Kernels other than \
 Debian's need the module vmd.
-A lab with several hosts outside has one guest for each. All run the command, with the host's name in $RISER_HOST, unless \
+A lab with several external hosts has one guest for each. All run the command, with the host's name in $RISER_HOST, unless \
 --guest gives a guest another command. Each line that they print begins with the host's name.
 A guest with virtual functions (--assign) starts at `lab start NAME` in another guest, and ends at the latest when the lab's own guest ends.
-In a guest, `lab cut NAME` cuts the link of a slot or switch, and `lab help` lists what else can be done to the lab.
+In a guest, `lab cut NAME` cuts the link of a slot or switch, and `lab help` lists all such commands.
 --json prints one object at the end, and the output of the command goes to standard error: status, boot_cpu_seconds, \
 qemu_cpu_seconds, guest: {clients, reads, writes, resets, interrupts, ...}, guests: [{host, ...}] if there are several, lab: the \
 object of `riser run --json`.
@@ -54,7 +54,7 @@ The exit status is that of the command; of several guests, that of the first tha
 /// Arguments that record one machine.
 const KEEPING: [&str; 3] = ["--capture", "--record", "--write-hexdump"];
 
-/// Run a command, or a shell, on a stock Linux kernel on top of a lab's hierarchy
+/// Run a command, or a shell, on a stock Linux kernel above a lab
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {

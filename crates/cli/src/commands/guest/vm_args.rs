@@ -67,7 +67,7 @@ pub(super) struct UplinkArgs {
     #[arg(long, value_name = "ADDRESS", requires = "nettlp_allow", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     nettlp_listen: IpAddr,
 
-    /// Protocols to serve them with
+    /// Protocols for these NetTLP peers
     #[arg(long, value_parser = one_of(&SERVED_SCHEMES), requires = "nettlp_allow", default_value = "auto")]
     nettlp_scheme: Scheme,
 

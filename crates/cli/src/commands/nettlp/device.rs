@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp device`: runs any device model of labs as device software behind an adapter, from `riser-nettlp`. This
+//! `riser nettlp device`: runs any device model of labs as device software of an adapter, from `riser-nettlp`. This
 //! module does not refer to models by name.
 
 use super::bytes::mps;
@@ -28,7 +28,7 @@ Examples:
   riser nettlp adapter labs/nettlp/dma.toml --allow 127.0.0.2,all,rw &
   riser nettlp device dma-engine --set vfs=0 --remote 127.0.0.1 --local 127.0.0.2
 
-Runs a device model of labs, unchanged, behind an adapter. It answers accesses to the adapter's BAR4, accesses the memory of \
+Runs a device model of labs, unchanged, as the device of an adapter. It answers accesses to the adapter's BAR4, accesses the memory of \
 its host, and sends interrupts through the host's MSI-X table. The host needs a driver for the device; the host of \
 `riser nettlp adapter LAB.toml` runs the driver of a model if the slot of the lab has `driver = \"MODEL\"`.
 If the adapter goes away, the device waits for it and starts again from reset. Ctrl-C ends the command. \

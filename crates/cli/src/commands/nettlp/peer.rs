@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Arguments and client of the tools that access memory behind an adapter.
+//! Arguments and client of the tools that access the memory of an adapter's host.
 
 use super::bytes::{mps, mrrs};
 use super::target::TargetArgs;

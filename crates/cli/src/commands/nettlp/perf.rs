@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp perf`: measures reads and writes of memory behind an adapter.
+//! `riser nettlp perf`: measures reads and writes of the memory of an adapter's host.
 
 use super::bytes::{number, within_addresses};
 use super::peer::{PeerArgs, failure, malformed_datagrams, requester};

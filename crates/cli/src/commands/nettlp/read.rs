@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp read`: reads memory behind an adapter by DMA.
+//! `riser nettlp read`: reads the memory of an adapter's host by DMA.
 
 use super::bytes::{dump, number, within_addresses};
 use super::peer::{PeerArgs, failure, interrupted};
@@ -32,7 +32,7 @@ With --json, prints one object:
   refusals (as in riser run; omitted if empty).
 The exit status is 1 if a read was refused (Unsupported Request) or not answered, and 130 after Ctrl-C.";
 
-/// Read memory behind an adapter
+/// Read the memory of an adapter's host
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp write`: writes memory behind an adapter by DMA.
+//! `riser nettlp write`: writes the memory of an adapter's host by DMA.
 
 use super::bytes::{hex, number, within_addresses};
 use super::peer::{PeerArgs, failure, interrupted};
@@ -26,7 +26,7 @@ bytes sent is reported. With --json, prints one object:
   strays}, refusals (as in riser run; omitted if empty).
 The exit status is 1 if the bytes could not be sent or the data read back differs, and 130 after Ctrl-C.";
 
-/// Write memory behind an adapter
+/// Write the memory of an adapter's host
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 #[command(group = clap::ArgGroup::new("data").args(["file", "hex"]).required(true))]

@@ -20,7 +20,7 @@ Examples:
   riser paper all --html papers.html
 
 Each experiment is a lab of labs/papers in which one thing is varied. The output has the paper's own figures next to riser's, with \
-notes about both below. Where the paper's shapes and numbers are compared, the first line has the verdict. `all` also reports \
+notes about both below. If the paper's shapes and numbers can be compared, the first line has the verdict. `all` also reports \
 experiments that cannot run here, which do not count as reproduced.
 
 --json prints one object: experiments: [{experiment, title, source, basis (how well the figures of its host profiles are known: measured, fitted or assumed), is_measured_here (of software on this machine, so it differs from run to run), verdict: {outcome (reproduced, shape-reproduced, not-reproduced, not-compared or not-run), \

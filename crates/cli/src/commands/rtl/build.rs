@@ -16,7 +16,8 @@ Examples:
 
 The lab has device = \"rtl\" and rtl.design = \"litepcie.toml\" in a slot. The design is not changed. A stand-in with the ports of the design's instance replaces the module of the vendor's block, and \
 behavioral models replace missing primitives. All output goes to the folder riser-rtl next to the file. The path of the library goes to standard output; clocks that never have an edge go to standard error; --json prints one object: design, library, still_clocks.
-block.kind of the file is 7-series, virtex7-gen3, ultrascale or ultrascale-plus. It is tlp-stream for a design without a vendor's block: an instance of riser_tlp_stream then sends and receives TLPs.
+block.kind of the file is 7-series, virtex7-gen3, ultrascale or ultrascale-plus. It is tlp-stream for a design without a vendor's block: an instance of riser_tlp_stream then sends and receives TLPs. \
+It is link-frames, root-complex or switch for a design with a data link layer, a root complex or a switch of its own: docs/external.md.
 Required are verilator (VERILATOR names another), a C++ compiler (CXX), make (MAKE) and zlib. These variables may have arguments: CXX=\"ccache g++\".";
 
 /// Build the library of a design, with Verilator
