@@ -21,7 +21,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ListenError {
     /// The path is a file that is not a socket.
-    #[error("{path}: not a socket; remove the file or choose another path")]
+    #[error("{path}: a file that is not a socket; choose another path")]
     NotASocket {
         /// The path.
         path: String,
