@@ -302,10 +302,7 @@ const DDIO_SHARE: [(&str, &str); 1] = [("llc", "ddio_ways")];
 fn foreign(server: &str) -> Result<Profile, BenchError> {
     let mut profile = sister(server)?;
     profile.adopt_data_sheet(&text("host", server)?)?;
-    let others: Vec<Profile> = servers()
-        .filter(|other| *other != server && other.starts_with(KIND))
-        .map(|other| Profile::parse(&text("host", other)?))
-        .collect::<Result<_, BenchError>>()?;
+    let others = others(server)?;
     for parameter in Parameter::ALL {
         let of = |profile: &Profile| profile.get(parameter).map(|ps| ps as f64);
         let mut values: Vec<f64> = others.iter().filter_map(of).collect();
@@ -328,8 +325,14 @@ fn servers() -> impl Iterator<Item = &'static str> {
     names.into_iter()
 }
 
+/// Returns the profiles of the other servers that can stand in for `server`.
+fn others(server: &str) -> Result<Vec<Profile>, BenchError> {
+    let others = servers().filter(|other| *other != server && other.starts_with(KIND));
+    others.map(|other| Profile::parse(&text("host", other)?)).collect()
+}
+
 /// Returns the profile whose figures replace those of `server` that no row shows: the next older or newer server of its
-/// kind. If that server has a single socket, Broadwell and Ivy Bridge supply the figures of the remote socket for each
+/// kind. Rare latencies are the median of all other servers. If that server has a single socket, Broadwell and Ivy Bridge supply the figures of the remote socket for each
 /// other.
 fn sister(server: &str) -> Result<Profile, BenchError> {
     let (next, two_sockets) = match server {
@@ -340,6 +343,7 @@ fn sister(server: &str) -> Result<Profile, BenchError> {
     };
     let mut profile = Profile::parse(&text("host", next)?)?;
     profile.complete(&text("host", two_sockets)?)?;
+    profile.adopt_rare_latencies(&others(server)?);
     Ok(profile)
 }
 
