@@ -36,6 +36,15 @@ pub struct Mechanism {
     pub kind: &'static str,
     /// Keys from the outermost table on, and the new value; `None` removes the part.
     pub edits: &'static [(&'static [&'static str], Option<i64>)],
+    /// Its cause is known. If not, it must also reduce the errors of servers that are left out of the fit.
+    pub is_explained: bool,
+}
+
+impl Mechanism {
+    /// Returns the mechanism as one whose cause is unknown.
+    const fn unexplained(self) -> Mechanism {
+        Mechanism { is_explained: false, ..self }
+    }
 }
 
 /// The mechanisms that are switched off one at a time.
@@ -51,10 +60,10 @@ pub const MECHANISMS: &[Mechanism] = &[
     host("spacing of page walks", &[(&["iommu", "miss_service_ps"], Some(0))]),
     host("reads in the IOMMU's lookup", &[(&["iommu", "read_service_ps"], Some(0))]),
     host("refresh of memory", &[(&["dram", "refresh"], None)]),
-    host("waits beyond a refresh", &[(&["dram", "refresh", "late"], None)]),
-    host("stalls of the IOMMU", &[(&["iommu", "stalls"], None)]),
+    host("waits beyond a refresh", &[(&["dram", "refresh", "late"], None)]).unexplained(),
+    host("stalls of the IOMMU", &[(&["iommu", "stalls"], None)]).unexplained(),
     host("waits for sleeping cores", &[(&["llc", "snoop_waits"], None)]),
-    host("noise of hits", &[(&["noise"], None)]),
+    host("noise of hits", &[(&["noise"], None)]).unexplained(),
     host("sleep of the link", &[(&["power"], None)]),
     host("retraining of the link under load", &[(&["retraining"], None)]),
     host("how completions are cut and spaced", &[(&["completions"], None)]),
@@ -71,8 +80,10 @@ pub const MECHANISMS: &[Mechanism] = &[
             (&["completions", "long_gap_ps"], None),
             (&["completions", "further_gap_ps"], None),
         ],
-    ),
-    host("gaps after late completions", &[(&["completions", "late_gap_ps"], None)]),
+    )
+    .unexplained(),
+    host("gaps between the reads of a transfer", &[(&["completions", "further_gap_ps"], None)]).unexplained(),
+    host("gaps after late completions", &[(&["completions", "late_gap_ps"], None)]).unexplained(),
     card("read slots of the card", &[(&["read_slots"], None)]),
     card("pull engine of the card", &[(&["pull_ps"], None), (&["pull_burst_ps"], None)]),
     card("transmit framer of the card", &[(&["frame_beat_ps"], None), (&["frame_read_ps"], None)]),
@@ -86,18 +97,18 @@ pub const MECHANISMS: &[Mechanism] = &[
             (&["push_ragged_request_ps"], None),
         ],
     ),
-    card("ragged lines in the push engine", &[(&["push_ragged_line_ps"], None)]),
-    card("ragged requests in the push engine", &[(&["push_ragged_request_ps"], None)]),
+    card("ragged lines in the push engine", &[(&["push_ragged_line_ps"], None)]).unexplained(),
+    card("ragged requests in the push engine", &[(&["push_ragged_request_ps"], None)]).unexplained(),
     card("channels of the card", &[(&["channels"], Some(0))]),
     card("ticks of the card's clock", &[(&["clock_tick_cycles"], None)]),
 ];
 
 const fn host(name: &'static str, edits: &'static [(&'static [&'static str], Option<i64>)]) -> Mechanism {
-    Mechanism { name, kind: "host", edits }
+    Mechanism { name, kind: "host", edits, is_explained: true }
 }
 
 const fn card(name: &'static str, edits: &'static [(&'static [&'static str], Option<i64>)]) -> Mechanism {
-    Mechanism { name, kind: "device", edits }
+    Mechanism { name, kind: "device", edits, is_explained: true }
 }
 
 /// Measurements and the settings of their simulation.
@@ -117,6 +128,15 @@ pub struct Fidelity<'a> {
 
 /// Callback for progress, with the current step, and its finished and total rows.
 pub type Progress<'p> = &'p mut dyn FnMut(&str, usize, usize);
+
+/// The profiles that a mechanism is removed from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Base {
+    /// The shipped ones.
+    Shipped,
+    /// For each server, the one without its own fitted figures: see [`Fidelity::server_left_out`].
+    ServerLeftOut,
+}
 
 /// Scores with a mechanism switched off.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -186,22 +206,23 @@ impl Fidelity<'_> {
     /// # Errors
     /// A row that cannot be simulated, or a file that cannot be written.
     pub fn server_left_out(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, BenchError> {
-        let mut targets = self.targets();
-        for target in &mut targets {
-            let server = target.machine.host.clone();
-            let file = self.work.join(format!("without-{server}.toml"));
-            foreign(&server)?.write(&file)?;
-            target.machine.host = file.to_string_lossy().into_owned();
-        }
-        self.scores(&targets, "server left out", progress)
+        self.scores(&self.foreign_targets()?, "server left out", progress)
     }
 
-    /// Returns the scores with `mechanism` switched off.
+    /// Returns the scores with `mechanism` removed from the profiles of `base`.
     ///
     /// # Errors
     /// A row that cannot be simulated, or a file that cannot be written.
-    pub fn without(&self, mechanism: &Mechanism, progress: Progress<'_>) -> Result<Ablation, BenchError> {
-        let mut targets = self.targets();
+    pub fn without(
+        &self,
+        mechanism: &Mechanism,
+        base: Base,
+        progress: Progress<'_>,
+    ) -> Result<Ablation, BenchError> {
+        let mut targets = match base {
+            Base::Shipped => self.targets(),
+            Base::ServerLeftOut => self.foreign_targets()?,
+        };
         for target in &mut targets {
             let machine = &mut target.machine;
             let name = match mechanism.kind {
@@ -212,12 +233,25 @@ impl Fidelity<'_> {
             for (path, value) in mechanism.edits {
                 profile.edit(path, *value);
             }
-            let file = self.work.join(format!("mutilated-{name}.toml"));
+            let stem = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".toml");
+            let file = self.work.join(format!("mutilated-{stem}.toml"));
             profile.write(&file)?;
             *name = file.to_string_lossy().into_owned();
         }
         let scores = self.scores(&targets, mechanism.name, progress)?;
         Ok(Ablation { name: mechanism.name, scores })
+    }
+
+    /// Returns the configurations with profiles that lack the fitted figures of their own server.
+    fn foreign_targets(&self) -> Result<Vec<Target<'_>>, BenchError> {
+        let mut targets = self.targets();
+        for target in &mut targets {
+            let server = target.machine.host.clone();
+            let file = self.work.join(format!("without-{server}.toml"));
+            foreign(&server)?.write(&file)?;
+            target.machine.host = file.to_string_lossy().into_owned();
+        }
+        Ok(targets)
     }
 
     /// Simulates the targets and scores the results.
@@ -268,10 +302,7 @@ const DDIO_SHARE: [(&str, &str); 1] = [("llc", "ddio_ways")];
 fn foreign(server: &str) -> Result<Profile, BenchError> {
     let mut profile = sister(server)?;
     profile.adopt_data_sheet(&text("host", server)?)?;
-    let others: Vec<Profile> = servers()
-        .filter(|other| *other != server && other.starts_with(KIND))
-        .map(|other| Profile::parse(&text("host", other)?))
-        .collect::<Result<_, BenchError>>()?;
+    let others = others(server)?;
     for parameter in Parameter::ALL {
         let of = |profile: &Profile| profile.get(parameter).map(|ps| ps as f64);
         let mut values: Vec<f64> = others.iter().filter_map(of).collect();
@@ -294,8 +325,14 @@ fn servers() -> impl Iterator<Item = &'static str> {
     names.into_iter()
 }
 
+/// Returns the profiles of the other servers that can stand in for `server`.
+fn others(server: &str) -> Result<Vec<Profile>, BenchError> {
+    let others = servers().filter(|other| *other != server && other.starts_with(KIND));
+    others.map(|other| Profile::parse(&text("host", other)?)).collect()
+}
+
 /// Returns the profile whose figures replace those of `server` that no row shows: the next older or newer server of its
-/// kind. If that server has a single socket, Broadwell and Ivy Bridge supply the figures of the remote socket for each
+/// kind. Rare latencies are the median of all other servers. If that server has a single socket, Broadwell and Ivy Bridge supply the figures of the remote socket for each
 /// other.
 fn sister(server: &str) -> Result<Profile, BenchError> {
     let (next, two_sockets) = match server {
@@ -306,6 +343,7 @@ fn sister(server: &str) -> Result<Profile, BenchError> {
     };
     let mut profile = Profile::parse(&text("host", next)?)?;
     profile.complete(&text("host", two_sockets)?)?;
+    profile.adopt_rare_latencies(&others(server)?);
     Ok(profile)
 }
 

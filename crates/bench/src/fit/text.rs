@@ -5,7 +5,7 @@ use super::Parameter;
 use crate::BenchError;
 use lab::profile::Basis;
 use std::path::Path;
-use toml_edit::{DocumentMut, Item, TableLike, value};
+use toml_edit::{DocumentMut, Item, TableLike, Value, value};
 
 /// Figures from data sheets: table and key.
 const DATA_SHEET: [(&str, &str); 5] = [
@@ -16,8 +16,25 @@ const DATA_SHEET: [(&str, &str); 5] = [
     ("dram.refresh", "cycle_ps"),
 ];
 
+/// Latencies that few requests have. Each is a figure, or an array of tables.
+const RARE_LATENCIES: [&[&str]; 4] = [
+    &["dram", "refresh", "hits_ppb"],
+    &["dram", "refresh", "late"],
+    &["llc", "snoop_waits"],
+    &["iommu", "stalls"],
+];
+
 /// Settings that the records of a server show.
 const RECORDS: [&str; 2] = ["ecrc_root_ports", "ecrc_devices"];
+
+/// Returns a figure, or the longest latency of an array of tables.
+fn longest(item: &Item) -> i64 {
+    let value = |of: &dyn TableLike| of.get("value")?.as_integer();
+    let latency =
+        |row: &Value| row.as_inline_table()?.get("latency_ps")?.as_inline_table()?.get("value")?.as_integer();
+    let rows = || item.as_array()?.iter().filter_map(latency).max();
+    item.as_table_like().and_then(value).or_else(rows).unwrap_or(0)
+}
 
 /// A profile that is being fitted or changed.
 #[derive(Clone, Debug)]
@@ -139,6 +156,30 @@ impl Profile {
         Ok(())
     }
 
+    /// Replaces the rare latencies by those of `others`, each by the median of all profiles: one half have a shorter one, or none.
+    pub fn adopt_rare_latencies(&mut self, others: &[Profile]) {
+        for path in RARE_LATENCIES {
+            let mut of_others: Vec<Option<&Item>> = others.iter().map(|other| other.item(path)).collect();
+            of_others.sort_by_key(|item| item.map_or(0, longest));
+            let median = of_others.get(of_others.len().saturating_sub(1) / 2).copied().flatten().cloned();
+            let Some((key, tables)) = path.split_last() else { continue };
+            let table: &mut dyn TableLike = self.document.as_table_mut();
+            let table = tables.iter().try_fold(table, |at, name| at.get_mut(name)?.as_table_like_mut());
+            match (table, median) {
+                (Some(table), Some(median)) => _ = table.insert(key, median),
+                (Some(table), None) => _ = table.remove(key),
+                (None, _) => {}
+            }
+        }
+    }
+
+    /// Returns what is at `path`, a list of keys from the outermost table on.
+    fn item(&self, path: &[&str]) -> Option<&Item> {
+        let (last, tables) = path.split_last()?;
+        let table: &dyn TableLike = self.document.as_table();
+        tables.iter().try_fold(table, |at, name| at.get(name)?.as_table_like())?.get(last)
+    }
+
     /// Copies whole tables that this profile lacks from the profile of text `other`.
     ///
     /// # Errors
@@ -183,5 +224,25 @@ mod tests {
         profile.edit(&["dram"], None);
         assert_eq!(profile.get(Parameter::Dram), None);
         assert_eq!(profile.text(), TEXT.split("\n[dram]").next().unwrap());
+    }
+
+    /// Three profiles have late reads of 2, 9 and 5 ps, one none: the median of four is the shorter of the middle ones. Hits wait in one profile only.
+    #[test]
+    fn rare_latencies_are_those_of_the_median_profile() {
+        let with = |latency: u32, hits: &str| {
+            let late = format!(
+                "late = [{{ probability_ppb = {{ value = 1 }}, latency_ps = {{ value = {latency} }} }}]\n"
+            );
+            Profile::parse(&format!("[dram.refresh]\n{hits}{late}")).unwrap()
+        };
+        let mut profile = with(9, "hits_ppb = { value = 3 }\n");
+        let without = Profile::parse("[dram.refresh]\n").unwrap();
+        profile.adopt_rare_latencies(&[
+            with(9, "hits_ppb = { value = 3 }\n"),
+            without,
+            with(5, ""),
+            with(2, ""),
+        ]);
+        assert_eq!(profile.text(), with(2, "").text());
     }
 }

@@ -7,7 +7,7 @@ use crate::outputs::{self, Outputs};
 use crate::progress;
 use bench::configurations::Configuration;
 use bench::fidelity::{
-    Ablation, Fidelity, MECHANISMS, Progress, THINNED_ROWS, ablation, insert, scores, thinned,
+    Ablation, Base, Fidelity, MECHANISMS, Mechanism, Progress, THINNED_ROWS, ablation, insert, scores, thinned,
 };
 use bench::results::ResultSet;
 use bench::score::GroupScore;
@@ -30,10 +30,10 @@ DIR holds published results: CONFIGURATION/EXPERIMENT.csv. riser simulates every
 like `riser compare`. With --leave-out, riser repeats this with each configuration, or each whole server, left out of the fit in turn. From \
 a server that is left out, riser uses only the cache size and the settings. Each fitted figure is then the median over \
 the other servers. With --all, riser does both. Then it repeats the scores on one of every eleven rows, each time with \
-another mechanism switched off. This takes half an hour. With --page, riser writes the tables between the marks of that page.
+another mechanism switched off, and once more for each mechanism without a known cause, with each server left out. This takes half an hour. With --page, riser writes the tables between the marks of that page.
 
-With --json, prints one object: basis (how well the figures of the shipped profiles are known; the weakest of all rows), as_shipped, configuration_left_out, server_left_out, and with --all every_eleventh_row and without: \
-[{name, scores}], in which scores are those of `riser compare --json`.";
+With --json, prints one object: basis (how well the figures of the shipped profiles are known; the weakest of all rows), as_shipped, configuration_left_out, server_left_out, and with --all ablation and ablation_server_left_out, each with \
+every_eleventh_row and without: [{name, scores}], in which scores are those of `riser compare --json`.";
 
 /// Score the shipped profiles against measurements
 #[derive(clap::Args)]
@@ -88,14 +88,45 @@ struct Report {
     as_shipped: Vec<GroupScore>,
     #[serde(flatten)]
     left_out: BTreeMap<LeftOut, Vec<GroupScore>>,
-    #[serde(flatten)]
-    ablations: Option<Ablations>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ablation: Option<Ablations>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ablation_server_left_out: Option<Ablations>,
 }
 
 #[derive(Serialize)]
 struct Ablations {
     every_eleventh_row: Vec<GroupScore>,
     without: Vec<Ablation>,
+}
+
+impl Ablations {
+    /// Removes each of `mechanisms` in turn from the profiles of `base`. After each, updates the part `name` of the page.
+    fn measure<'m>(
+        args: &Args,
+        name: &str,
+        (fidelity, base): (&Fidelity<'_>, Base),
+        mechanisms: impl Iterator<Item = &'m Mechanism>,
+        say: Progress<'_>,
+    ) -> Result<Ablations, Failure> {
+        let every_eleventh_row = match base {
+            Base::Shipped => fidelity.shipped(say)?,
+            Base::ServerLeftOut => fidelity.server_left_out(say)?,
+        };
+        let mut all = Ablations { every_eleventh_row, without: Vec::new() };
+        for mechanism in mechanisms {
+            all.without.push(fidelity.without(mechanism, base, say)?);
+            if args.page.is_some() {
+                show(args, name, &all.table())?;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Returns the effects as tables.
+    fn table(&self) -> String {
+        ablation(&self.every_eleventh_row, &self.without)
+    }
 }
 
 impl Report {
@@ -146,47 +177,57 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         bar.set_length(of as u64);
         bar.set_position(done as u64);
     };
-    let shipped = fidelity.shipped(&mut say)?;
-    let left_out = left_out(&args, &fidelity, &mut say)?;
-    let mut report = Report { basis: fidelity.basis(), as_shipped: shipped, left_out, ablations: None };
+    let mut report = Report {
+        basis: fidelity.basis(),
+        as_shipped: fidelity.shipped(&mut say)?,
+        left_out: BTreeMap::new(),
+        ablation: None,
+        ablation_server_left_out: None,
+    };
+    leave_out(&args, &fidelity, &mut report, &mut say)?;
     if !args.json {
         show(&args, "scores", &report.scores())?;
     }
     if args.all {
         let some = thinned(&data, THINNED_ROWS);
         let fidelity = Fidelity { data: &some, ..fidelity };
-        let every_eleventh_row = fidelity.shipped(&mut say)?;
-        let without = |mechanism| fidelity.without(mechanism, &mut say);
-        let without = MECHANISMS.iter().map(without).collect::<Result<_, _>>()?;
-        report.ablations = Some(Ablations { every_eleventh_row, without });
+        let of_unknown_cause = MECHANISMS.iter().filter(|mechanism| !mechanism.is_explained);
+        let base = (&fidelity, Base::ServerLeftOut);
+        let left_out = Ablations::measure(&args, "unexplained", base, of_unknown_cause, &mut say)?;
+        let base = (&fidelity, Base::Shipped);
+        let shipped = Ablations::measure(&args, "ablation", base, MECHANISMS.iter(), &mut say)?;
+        (report.ablation, report.ablation_server_left_out) = (Some(shipped), Some(left_out));
     }
     bar.finish_and_clear();
-    match &report.ablations {
+    match [&report.ablation_server_left_out, &report.ablation] {
         _ if args.json => output::json(&report),
-        Some(all) => show(&args, "ablation", &ablation(&all.every_eleventh_row, &all.without)),
-        None => Ok(()),
+        _ if args.page.is_some() => Ok(()),
+        tables => tables.into_iter().flatten().try_for_each(|all| output::text(&all.table())),
     }
 }
 
-/// Returns the requested scores with each configuration and each server left out.
-fn left_out(
+/// Adds the requested scores with each configuration and each server left out. After each kind, updates the page.
+fn leave_out(
     args: &Args,
     fidelity: &Fidelity<'_>,
+    report: &mut Report,
     say: Progress<'_>,
-) -> Result<BTreeMap<LeftOut, Vec<GroupScore>>, Failure> {
+) -> Result<(), Failure> {
     let asked = if args.all { &LeftOut::ALL[..] } else { &args.leave_out };
     if !asked.is_empty() {
         fs::create_dir_all(&args.work).map_err(|e| outputs::failed(&args.work, &e))?;
     }
-    let mut scores = BTreeMap::new();
     for what in asked {
-        let left_out = match what {
+        let scores = match what {
             LeftOut::Configuration => fidelity.configuration_left_out(say),
             LeftOut::Server => fidelity.server_left_out(say),
         };
-        scores.insert(*what, left_out?);
+        report.left_out.insert(*what, scores?);
+        if args.page.is_some() {
+            show(args, "scores", &report.scores())?;
+        }
     }
-    Ok(scores)
+    Ok(())
 }
 
 /// Removes configurations and experiments that were not requested.

@@ -57,12 +57,13 @@ impl Retraining {
             return at;
         }
         let since_ps = since.as_ps() as i64;
-        let (idle_ps, ppm) = match read {
-            Some(read) => (since_ps - read.busy().as_ps() as i64 * 5 / 4, self.profile.idle_ppm),
-            None => (since_ps, self.profile.write_ppm),
+        let RetrainingProfile { write_ppm, idle_ppm, write_wait, read_wait, .. } = self.profile;
+        let (idle_ps, ppm, wait) = match read {
+            Some(read) => (since_ps - read.busy().as_ps() as i64 * 5 / 4, idle_ppm, read_wait),
+            None => (since_ps, write_ppm, write_wait),
         };
         self.lost_ps = (self.lost_ps + idle_ps * i64::from(ppm) / MILLION).max(0);
-        if self.lost_ps >= self.profile.wait.as_ps() as i64 {
+        if self.lost_ps >= wait.as_ps() as i64 {
             self.last_at = at + Duration::from_ps(self.lost_ps as u64);
             self.lost_ps = 0;
         }
@@ -79,7 +80,8 @@ mod tests {
             write_ppm: 1_290_000,
             idle_ppm: 1_000_000,
             apart: Duration::from_ns(500),
-            wait: Duration::from_us(20),
+            write_wait: Duration::from_us(20),
+            read_wait: Duration::from_us(5),
         })
     }
 

@@ -346,8 +346,10 @@ pub struct RetrainingProfile {
     pub idle_ppm: u32,
     /// Requests further apart are no load.
     pub apart: Duration,
-    /// Lost time adds up to this before requests wait for it.
-    pub wait: Duration,
+    /// Lost time adds up to this before writes wait for it.
+    pub write_wait: Duration,
+    /// Lost time adds up to this before reads wait for it.
+    pub read_wait: Duration,
 }
 
 /// A lab's choices for a host.

@@ -242,9 +242,13 @@ pub struct RetrainingTable {
     /// Requests further apart are no load, up to 10 us. The link's sleep between them is in `power`.
     #[schemars(extend("minimum" = 0, "maximum" = 10_000_000))]
     pub apart_ps: Figure<Picoseconds>,
-    /// Length of a wait, 1 us to 10 ms. Lost time adds up to it. A shorter one than the link's shows the mean in shorter runs.
+    /// Length of a wait of writes, 1 us to 10 ms. Lost time adds up to it. A shorter one than the link's shows the mean in shorter
+    /// runs, but buffers of the card hide a part of it.
     #[schemars(extend("minimum" = 1_000_000, "maximum" = 10_000_000_000_u64))]
-    pub wait_ps: Figure<Picoseconds>,
+    pub write_wait_ps: Figure<Picoseconds>,
+    /// The same for reads, of which no buffer hides a part.
+    #[schemars(extend("minimum" = 1_000_000, "maximum" = 10_000_000_000_u64))]
+    pub read_wait_ps: Figure<Picoseconds>,
 }
 
 impl RetrainingTable {
@@ -253,7 +257,8 @@ impl RetrainingTable {
             write_ppm: self.write_ppm.value,
             idle_ppm: self.idle_ppm.value,
             apart: ps(&self.apart_ps),
-            wait: ps(&self.wait_ps),
+            write_wait: ps(&self.write_wait_ps),
+            read_wait: ps(&self.read_wait_ps),
         }
     }
 }
