@@ -155,7 +155,7 @@ module pcie_iommu #(
     logic [63:0] walk_address, pte;
     // verilator lint_on UNUSEDSIGNAL
     logic leaf, illegal;
-    assign index = walk_vpn[9*level+:9];
+    assign index = 9'(walk_vpn >> (5'd9 * 5'(level)));
     assign walk_address = {8'd0, table_page, index, 3'd0};
     if (BYTE == 3) begin : narrow
         assign pte = m_axi_rdata;
@@ -312,4 +312,8 @@ module pcie_iommu #(
         .events(events),
         .counts(counts)
     );
+
+`ifdef PROVE_IOMMU
+`include "iommu_properties.svh"
+`endif
 endmodule
