@@ -1008,6 +1008,33 @@ def test_settings_reach_the_link(plain):
     assert plain.out["max_payload"] == 1, "a size above the design's"
 
 
+def test_complex_starts_again_after_its_reset(plain):
+    """Requests of both sides are outstanding. A completion that comes after the reset belongs to none."""
+    plain.partner.silent = plain.memory.silent = True
+    plain.start_read(MEMORY32, 3, 4, 1)
+    plain.push("p", memory_write(RAM, bytes(64)))
+    plain.run(lambda: plain.partner.requests)
+    plain.push("np", memory_read(RAM, 64, 9))
+    plain.step(100)
+    late = plain.partner.requests[0]
+    plain.values["rst"] = 1
+    for _ in range(4):
+        plain.model.tick()
+    plain.values["rst"] = 0
+    plain.start(2, 0.0)
+    plain.partner = Partner(plain)
+    plain.step(100)
+    assert not plain.tlps and not any(plain.out[port + "valid"] for port in ("s_axi_b", "s_axi_r", "m_axi_aw", "m_axi_w", "m_axi_ar"))
+    plain.setup()
+    assert plain.register(8) >> 8 == 0 and plain.counter("unexpected") == 0, "requests in flight, and counters"
+    plain.partner.answer(late)
+    settle(plain)
+    assert plain.counter("unexpected") == 1 and plain.read_burst(MEMORY32, 3, 4, 1)[1] == [OKAY] * 4
+    plain.push("np", memory_read(RAM, 64, 9))
+    settle(plain)
+    assert [(tlp.status, tlp.tag) for tlp in replies(plain)] == [(SC, 9)]
+
+
 # ---- parameters ----
 
 
