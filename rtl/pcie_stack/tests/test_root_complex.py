@@ -724,7 +724,7 @@ def test_bus_error_of_a_read_becomes_the_completion_status_and_ends_the_request(
 
 
 def test_status_of_an_earlier_bus_error_does_not_stay(plain):
-    """IDs of the bus are used again. Each read still gets the status of its own answer."""
+    """IDs of the bus are used again, and a later answer has another status."""
     for n in range(24):
         response, status = ((OKAY, SC), (DECERR, UR), (SLVERR, CA))[n % 3]
         plain.memory.errors = [(RAM, RAM + 0x100, response)] if response else []
