@@ -28,7 +28,7 @@ guest-demo: ## run a stock Linux kernel on the fabric
 rtl-demo: ## run an FPGA design in a slot, with its own Linux driver
 	@scripts/rtl-demo.sh
 
-stack-demo: ## run a root complex in RTL below a stock Linux kernel
+stack-demo: ## run the PCI Express stack in RTL below a stock Linux kernel and a RISC-V core, and measure the Chipyard study's figures in it
 	@scripts/stack-demo.sh
 
 # Compiles riser's own crates with clippy. `make lint` would check all dependencies again, which takes minutes.

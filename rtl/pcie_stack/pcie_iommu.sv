@@ -130,8 +130,8 @@ module pcie_iommu #(
     // Result for the request at each address channel. A walk that failed leaves its cause.
     logic r_failed, w_failed, r_go, w_go, r_fault, w_fault, r_miss, w_miss;
     logic [1:0] r_cause, w_cause, r_failure, w_failure;
-    assign r_go = s_axi_arvalid && (!enable || r_match && r_allowed && !r_outside);
-    assign w_go = s_axi_awvalid && (!enable || w_match && w_allowed && !w_outside);
+    assign r_go = s_axi_arvalid && (!enable || r_match && r_allowed && !r_outside && !r_failed);
+    assign w_go = s_axi_awvalid && (!enable || w_match && w_allowed && !w_outside && !w_failed);
     assign r_fault = s_axi_arvalid && enable && (r_outside || r_failed || r_match && !r_allowed);
     assign w_fault = s_axi_awvalid && enable && (w_outside || w_failed || w_match && !w_allowed);
     assign r_cause = r_outside ? UNMAPPED : r_failed ? r_failure : PERMISSION;
@@ -155,7 +155,7 @@ module pcie_iommu #(
     logic [63:0] walk_address, pte;
     // verilator lint_on UNUSEDSIGNAL
     logic leaf, illegal;
-    assign index = walk_vpn[9*level+:9];
+    assign index = 9'(walk_vpn >> (5'd9 * 5'(level)));
     assign walk_address = {8'd0, table_page, index, 3'd0};
     if (BYTE == 3) begin : narrow
         assign pte = m_axi_rdata;
@@ -254,7 +254,7 @@ module pcie_iommu #(
     end
 
     // ---- writes: the data of a burst follow its address; those of a fault are dropped ----
-    logic aw_room, aw_load, w_dropping, w_answering, w_take, aw_sent, w_ends;
+    logic aw_room, aw_load, w_dropping, w_answering, w_take, w_ends;
     logic [7:0] writes, owed;
     logic [ID_BITS-1:0] w_id;
     logic [1:0] w_resp;
@@ -262,7 +262,6 @@ module pcie_iommu #(
     assign aw_load = w_go && aw_room && !w_dropping && !w_answering && writes != '1;
     assign w_take = w_fault && !w_dropping && !w_answering && writes == '0 && !r_take;
     assign s_axi_awready = aw_load || w_take;
-    assign aw_sent = m_axi_awvalid && m_axi_awready;
     assign m_axi_wvalid = s_axi_wvalid && owed != '0;
     assign {m_axi_wdata, m_axi_wstrb, m_axi_wlast} = {s_axi_wdata, s_axi_wstrb, s_axi_wlast};
     assign s_axi_wready = w_dropping || owed != '0 && m_axi_wready;
@@ -278,7 +277,7 @@ module pcie_iommu #(
             m_axi_awaddr <= enable ? {8'd0, w_page, s_axi_awaddr[11:0]} : s_axi_awaddr;
             {m_axi_awlen, m_axi_awsize, m_axi_awburst} <= {s_axi_awlen, s_axi_awsize, s_axi_awburst};
         end
-        owed <= owed + 8'(aw_sent) - 8'(w_ends);
+        owed <= owed + 8'(aw_load) - 8'(w_ends);
         writes <= writes + 8'(aw_load) - 8'(!w_answering && s_axi_bvalid && s_axi_bready);
         if (w_take) begin
             w_dropping <= 1'b1;
@@ -313,4 +312,8 @@ module pcie_iommu #(
         .events(events),
         .counts(counts)
     );
+
+`ifdef PROVE_IOMMU
+`include "iommu_properties.svh"
+`endif
 endmodule

@@ -181,7 +181,7 @@ module pcie_root_complex #(
     // verilator lint_off UNUSEDSIGNAL
     logic unused;
     // verilator lint_on UNUSEDSIGNAL
-    assign unused = &{rx_p_end, rx_np_end, rx_np_data, rx_np_poisoned, m_axi_bid, m_axi_bresp[0], m_axi_rresp[0]};
+    assign unused = &{rx_p_end, rx_np_end, rx_np_data, rx_np_poisoned, m_axi_bid};
 
     // ---- settings and state ----
     logic enable, errors_as_ones, memory_enable, bus_master, extended_tags, rrs_visible, ari_forwarding;
@@ -637,7 +637,7 @@ module pcie_root_complex #(
         .rvalid(m_axi_rvalid),
         .rid(m_axi_rid),
         .rdata(m_axi_rdata),
-        .rerror(m_axi_rresp[1]),
+        .rresp(m_axi_rresp),
         .rlast(m_axi_rlast),
         .tx_valid(part_valid[1]),
         .tx_ready(part_ready[1]),
@@ -684,13 +684,18 @@ module pcie_root_complex #(
     // ---- errors ----
     logic [5:0] errors, advisory_errors;
     logic [127:0] error_header;
-    logic has_header;
+    logic has_header, read_header, bus_slverr, bus_decerr;
+    // A read that the bus refuses is not the latest one, so its header is not here.
+    assign read_header = nonposted_events[EVENT_READ_UR] || nonposted_errors[ERROR_MALFORMED];
+    assign bus_slverr = m_axi_bvalid && m_axi_bresp == SLVERR;
+    assign bus_decerr = m_axi_bvalid && m_axi_bresp == DECERR;
     always_comb begin
         errors = posted_errors;
         errors[ERROR_UNSUPPORTED] = posted_errors[ERROR_UNSUPPORTED] || message_refused;
         has_header = errors != '0;
-        error_header = has_header ? posted_header : nonposted_errors != '0 ? nonposted_header : completion_header;
-        errors[ERROR_ABORT] = posted_events[EVENT_WRITE_ERROR];
+        error_header = has_header ? posted_header : read_header ? nonposted_header : completion_header;
+        errors[ERROR_ABORT] = bus_slverr;
+        errors[ERROR_UNSUPPORTED] = errors[ERROR_UNSUPPORTED] || bus_decerr;
         errors[ERROR_MALFORMED] = errors[ERROR_MALFORMED] || nonposted_errors[ERROR_MALFORMED] || completion_errors[ERROR_MALFORMED];
         errors[ERROR_POISONED] = errors[ERROR_POISONED] || completion_errors[ERROR_POISONED];
         errors[ERROR_TIMEOUT] = completion_errors[ERROR_TIMEOUT];
@@ -698,8 +703,7 @@ module pcie_root_complex #(
         advisory_errors[ERROR_UNSUPPORTED] = nonposted_errors[ERROR_UNSUPPORTED];
         advisory_errors[ERROR_ABORT] = nonposted_errors[ERROR_ABORT];
         advisory_errors[ERROR_UNEXPECTED] = completion_errors[ERROR_UNEXPECTED];
-        if (nonposted_errors[ERROR_UNSUPPORTED] || nonposted_errors[ERROR_MALFORMED]) has_header = 1'b1;
-        if (completion_errors[ERROR_UNEXPECTED] || completion_errors[ERROR_MALFORMED] || completion_errors[ERROR_POISONED]) has_header = 1'b1;
+        if (read_header || completion_errors[ERROR_UNEXPECTED] || completion_errors[ERROR_MALFORMED] || completion_errors[ERROR_POISONED]) has_header = 1'b1;
     end
 
     pcie_root_complex_config #(

@@ -51,7 +51,7 @@
     localparam int EVENT_POSTED_POISONED = 13;// poisoned write, dropped
     localparam int EVENT_MALFORMED = 14;      // malformed request, dropped
     localparam int EVENT_WRITE_ERROR = 15;    // SLVERR or DECERR for a device's write
-    localparam int EVENT_READ_ERROR = 16;     // SLVERR or DECERR for a device's read, answered with CA
+    localparam int EVENT_READ_ERROR = 16;     // SLVERR or DECERR for a device's read, answered with CA or UR
     localparam int EVENT_STALL = 17;          // the memory bus made no progress for the bus timeout
     localparam int EVENT_STALL_DROP = 18;     // write dropped because the memory bus stalls
     localparam int EVENT_STALL_ABORT = 19;    // read answered with CA because the memory bus stalls

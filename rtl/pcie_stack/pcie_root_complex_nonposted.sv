@@ -44,7 +44,7 @@ module pcie_root_complex_nonposted #(
     input logic rvalid,
     input logic [SLOT-1:0] rid,
     input logic [DATA_WIDTH-1:0] rdata,
-    input logic rerror,            // SLVERR or DECERR
+    input logic [1:0] rresp,
     input logic rlast,
 
     output logic tx_valid,
@@ -122,7 +122,7 @@ module pcie_root_complex_nonposted #(
     logic [12:0] bytes;
     logic block_first, block_last, order_free, slot_found, may_issue, reads_stalled;
     logic [1:0] block_lead;
-    logic [SLOTS-1:0] busy, abandoned, complete, bad, passed;
+    logic [SLOTS-1:0] busy, abandoned, complete, bad, unmapped, passed;
     logic [SLOT-1:0] free_slot;
     assign block_mask = 7'(MAX_PAYLOAD / 4 - 1) & (max_payload == 3'd0 ? 7'h1f : max_payload == 3'd1 ? 7'h3f : 7'h7f);
     assign block_room = ~at[6:0] & block_mask;
@@ -291,7 +291,7 @@ module pcie_root_complex_nonposted #(
     logic [DATA_WIDTH-1:0] aligned;
     logic [2:0] status;
     logic [9:0] payload;
-    assign status = o_reads ? (sends_error ? STATUS_CA : STATUS_SC) : o_status;
+    assign status = !o_reads ? o_status : !sends_error ? STATUS_SC : complete[o_slot] && unmapped[o_slot] ? STATUS_UR : STATUS_CA;
     assign payload = sends_error ? 10'd0 : o_payload;
     assign words_in = sends_data ? o_in : '0;
     assign words_out = sends_data ? o_out : COUNT'(1);
@@ -397,7 +397,8 @@ module pcie_root_complex_nonposted #(
         if (pushes_block) fill_at[free_slot] <= '0;
         for (int n = 0; n < SLOTS; n++) begin
             if (rvalid && rid == SLOT'(n)) begin
-                bad[n] <= bad[n] || rerror;
+                bad[n] <= bad[n] || rresp[1];
+                if (rresp[1]) unmapped[n] <= rresp == DECERR;
                 passed[n] <= 1'b0;
             end
             if (pushes_block && free_slot == SLOT'(n)) bad[n] <= 1'b0;
@@ -432,8 +433,8 @@ module pcie_root_complex_nonposted #(
         events[EVENT_STALL] = stalls;
         errors = '0;
         errors[ERROR_MALFORMED] = events[EVENT_MALFORMED];
-        errors[ERROR_UNSUPPORTED] = events[EVENT_READ_UR];
-        errors[ERROR_ABORT] = events[EVENT_READ_ERROR] || events[EVENT_STALL_ABORT];
+        errors[ERROR_UNSUPPORTED] = events[EVENT_READ_UR] || (events[EVENT_READ_ERROR] && status == STATUS_UR);
+        errors[ERROR_ABORT] = (events[EVENT_READ_ERROR] && status == STATUS_CA) || events[EVENT_STALL_ABORT];
     end
 
 `ifdef PROVE_ROOT_COMPLEX

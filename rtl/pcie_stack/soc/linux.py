@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Boots Linux on the SoC: linux.py [BUILD]. LINUX_SOURCE names the archive of Debian's linux-source-6.1; the default is where the package puts it.
 
-Writes the console to build/soc/linux/console.txt and the configuration space that the kernel sees to build/soc/linux/lspci.dump, for `lspci -F`."""
+Writes the console to build/soc/linux/console.txt, the simulator's cycles and speed to build/soc/linux/speed.txt, and the configuration space that the kernel sees to
+build/soc/linux/lspci.dump, for `lspci -F`."""
 
 import os
 import pathlib
@@ -49,6 +50,7 @@ def boot(build):
     result = run(build, f"linux-{build}", parts, LIMIT)
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / "console.txt").write_text(result.stdout)
+    (OUT / "speed.txt").write_text(result.stderr)
     (OUT / "lspci.dump").write_text(configuration_spaces(result.stdout))
     return result
 

@@ -53,6 +53,8 @@ class IommuBench(Bench):
         self.latency, self.memory = latency, Memory()
         self.aw, self.w, self.answers = collections.deque(), collections.deque(), {"b": collections.deque(), "r": collections.deque()}
         self.log = []
+        # The memory takes an address after its data only; the root complex takes no answers to reads.
+        self.addresses_last = self.hold_reads = False
         super().__init__("pcie_iommu", name, BUILDS[name], seed, stalls)
         self.checkers = [AxiChecker("s_axi_", False), AxiChecker("m_axi_", True)]
         self.written, self.read = collections.defaultdict(list), collections.defaultdict(list)
@@ -98,11 +100,15 @@ class IommuBench(Bench):
         for channel in ("aw", "w", "ar"):
             self.drive(f"s_axi_{channel}")
             self.values[f"m_axi_{channel}ready"] = int(self.go())
+        if self.addresses_last and not self.w:
+            self.values["m_axi_awready"] = 0
         for channel, queue in self.answers.items():
             if queue and queue[0][0] <= self.cycle and not self.queues[f"m_axi_{channel}"]:
                 self.queues[f"m_axi_{channel}"].append(queue.popleft()[1])
             self.drive(f"m_axi_{channel}")
             self.values[f"s_axi_{channel}ready"] = int(self.go())
+        if self.hold_reads:
+            self.values["s_axi_rready"] = 0
 
     def sample(self, out):
         values = self.values

@@ -4,7 +4,7 @@
 import endpoint
 import pytest
 from endpoint import DEVICE, EVENTS, MSI, WINDOWS, Host
-from model import Model
+from model import Model, refusal
 from root_complex import DECERR, OKAY, SLVERR
 from tilelink import ARITHMETIC, GET, INTENT, PUT_FULL
 from tilelink_stack import TileLinkBench
@@ -115,3 +115,12 @@ def test_interrupt_line_is_an_msi_after_the_dma_writes_before_it(make):
     bench.values["interrupts"] = 4
     bench.run(lambda: bench.host.interrupts(), 4000)
     assert bench.host.interrupts() == [0x4122] and bench.host.requests[0].address == 0x8000_0000
+
+
+@pytest.mark.parametrize("parameter, message", [
+    ("TX_TLPS=8", "TX_TLPS is 8; expected more than READ_SLOTS, so that DMA reads never hold up completions"),
+    ("RX_CPL_DATA=8", "the buffer of completions is too small for READ_SLOTS reads of READ_BYTES"),
+])
+@pytest.mark.parametrize("top", ["pcie_endpoint_stack", "pcie_endpoint_stack_tilelink"])
+def test_illegal_parameter_stops_elaboration_with_a_message(top, parameter, message):
+    assert f"pcie_endpoint_stack: {message}" in refusal(top, parameter)

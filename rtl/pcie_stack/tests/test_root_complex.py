@@ -577,13 +577,14 @@ def test_poisoned_writes_are_dropped(plain):
     assert plain.counter("posted_poisoned") == 1 and plain.config(0, AER + 4) == 1 << 12
 
 
-@pytest.mark.parametrize("response", [SLVERR, DECERR])
-def test_bus_error_of_a_write_is_counted_and_reported(plain, response):
+@pytest.mark.parametrize("response, bit", [(SLVERR, 15), (DECERR, 20)])
+def test_bus_error_of_a_write_is_counted_and_reported(plain, response, bit):
     plain.memory.errors = [(RAM, RAM + 0x100, response)]
     plain.push("p", memory_write(RAM + 0x80, b"abcd"))
     plain.push("p", memory_write(RAM + 0x200, b"abcd"))
     settle(plain)
-    assert plain.counter("write_error") == 1 and plain.config(0, AER + 4) == 1 << 15
+    assert plain.counter("write_error") == 1 and plain.config(0, AER + 4) == 1 << bit
+    assert plain.config(0, AER + 0x1C) == 0, "the header of the write is no longer here"
     assert len(plain.memory.bytes) == 4
 
 
@@ -708,16 +709,28 @@ def test_malformed_reads_get_no_answer(plain, enables, address):
     assert not replies(plain) and plain.counter("malformed") == 1 and plain.config(0, AER + 4) == 1 << 18
 
 
-@pytest.mark.parametrize("response", [SLVERR, DECERR])
-def test_bus_error_of_a_read_ends_the_request_with_completer_abort(plain, response):
+@pytest.mark.parametrize("response, status, bit", [(SLVERR, CA, 15), (DECERR, UR, 20)])
+def test_bus_error_of_a_read_becomes_the_completion_status_and_ends_the_request(plain, response, status, bit):
+    plain.config(0, AER + 0x14, 0)  # advisory errors are reported
     plain.memory.errors = [(RAM + 0x100, RAM + 0x120, response)]
     plain.push("np", memory_read(RAM + 0x40, 0x400, 4))
     plain.push("np", memory_read(RAM + 0x800, 64, 5))
     settle(plain)
     got = replies(plain)
-    assert [(tlp.status, tlp.tag, tlp.byte_count) for tlp in got] == [(SC, 4, 0x400), (SC, 4, 0x3C0), (CA, 4, 0x340), (SC, 5, 64)]
+    assert [(tlp.status, tlp.tag, tlp.byte_count) for tlp in got] == [(SC, 4, 0x400), (SC, 4, 0x3C0), (status, 4, 0x340), (SC, 5, 64)]
     assert plain.counter("read_error") == 1
-    assert plain.config(0, 0x1C) >> 16 == 0x0800, "Signaled Target Abort"
+    assert plain.config(0, AER + 4) == 1 << bit and plain.config(0, AER + 0x1C) == 0, "the header of the read is no longer here"
+    assert plain.config(0, 0x1C) >> 16 == (0x0800 if status == CA else 0), "Signaled Target Abort"
+
+
+def test_status_of_an_earlier_bus_error_does_not_stay(plain):
+    """IDs of the bus are used again, and a later answer has another status."""
+    for n in range(24):
+        response, status = ((OKAY, SC), (DECERR, UR), (SLVERR, CA))[n % 3]
+        plain.memory.errors = [(RAM, RAM + 0x100, response)] if response else []
+        plain.push("np", memory_read(RAM, 64, n))
+        settle(plain)
+        assert replies(plain)[-1].status == status
 
 
 def test_read_waits_for_earlier_writes(plain):
@@ -993,6 +1006,33 @@ def test_settings_reach_the_link(plain):
     plain.config(0, 0x48, 0xA0, 2)
     plain.step()
     assert plain.out["max_payload"] == 1, "a size above the design's"
+
+
+def test_complex_starts_again_after_its_reset(plain):
+    """Requests of both sides are outstanding. A completion that comes after the reset belongs to none."""
+    plain.partner.silent = plain.memory.silent = True
+    plain.start_read(MEMORY32, 3, 4, 1)
+    plain.push("p", memory_write(RAM, bytes(64)))
+    plain.run(lambda: plain.partner.requests)
+    plain.push("np", memory_read(RAM, 64, 9))
+    plain.step(100)
+    late = plain.partner.requests[0]
+    plain.values["rst"] = 1
+    for _ in range(4):
+        plain.model.tick()
+    plain.values["rst"] = 0
+    plain.start(2, 0.0)
+    plain.partner = Partner(plain)
+    plain.step(100)
+    assert not plain.tlps and not any(plain.out[port + "valid"] for port in ("s_axi_b", "s_axi_r", "m_axi_aw", "m_axi_w", "m_axi_ar"))
+    plain.setup()
+    assert plain.register(8) >> 8 == 0 and plain.counter("unexpected") == 0, "requests in flight, and counters"
+    plain.partner.answer(late)
+    settle(plain)
+    assert plain.counter("unexpected") == 1 and plain.read_burst(MEMORY32, 3, 4, 1)[1] == [OKAY] * 4
+    plain.push("np", memory_read(RAM, 64, 9))
+    settle(plain)
+    assert [(tlp.status, tlp.tag) for tlp in replies(plain)] == [(SC, 9)]
 
 
 # ---- parameters ----

@@ -3,9 +3,10 @@
 
 import pytest
 from device_tree import COPY_LENGTH, COPY_SOURCE, COPY_START, COPY_TARGET, Bridge, Endpoint, Enumeration, Tree
+from model import refusal
 from reference import Frame, Partner
 from root_complex import DECERR, MEMORY32, MEMORY64, OKAY, SLVERR, Bench
-from tlps import SC, UR, Tlp, completion, memory_read, memory_write, message
+from tlps import CA, SC, UR, Tlp, completion, memory_read, memory_write, message
 
 RAM = 0x8000_0000
 MSI_TARGET = 0xFEE0_0000
@@ -190,13 +191,13 @@ def test_wire_interrupts_and_bus_errors(make):
     bench.push("p", message(0x25))
     bench.run(lambda: bench.out["intx"] == 0)
     # The memory bus refuses a read, then a write, of the device.
-    for response in (SLVERR, DECERR):
+    for response, status in ((SLVERR, CA), (DECERR, UR)):
         bench.memory.errors = [(RAM, RAM + 0x1000, response)]
         bench.tlps.clear()
         bench.on_tlp = None
         bench.push("np", memory_read(RAM, 64, 7))
         bench.run(lambda: any(Tlp(raw).is_completion for raw in bench.tlps))
-        assert [Tlp(raw).status for raw in bench.tlps] == [4]
+        assert [Tlp(raw).status for raw in bench.tlps] == [status]
     bench.push("p", memory_write(RAM, bytes(16)))
     bench.run(bench.quiet, 20000)
     assert bench.events["write_error"] == 1 and bench.events["read_error"] == 2
@@ -263,3 +264,12 @@ def test_completion_does_not_pass_earlier_writes(make):
     data, responses = bench.read_burst(MEMORY32, 2, limit=60000)
     assert responses == [OKAY]
     assert [bench.memory.read(RAM + 0x100 * n, 128) for n in range(6)] == [bytes([n + 1] * 128) for n in range(6)]
+
+
+@pytest.mark.parametrize("parameter, message", [
+    ("TX_TLPS=8", "TX_TLPS is 8; expected more than READ_SLOTS + 1, so that requests of the CPU never hold up completions"),
+    ("RX_CPL_DATA=8", "the buffer of completions is too small for READ_SLOTS reads of READ_BYTES"),
+])
+@pytest.mark.parametrize("top", ["pcie_root_stack", "pcie_root_stack_tilelink"])
+def test_illegal_parameter_stops_elaboration_with_a_message(top, parameter, message):
+    assert f"pcie_root_stack: {message}" in refusal(top, parameter)

@@ -96,12 +96,12 @@ def test_errors_of_link_and_memory_have_their_answers(make):
     assert not bench.tlps
     # The memory denies a read, makes one corrupt, and denies a write of the device.
     bench.on_tlp = None
-    for response in (DECERR, SLVERR):
+    for response, status in ((DECERR, UR), (SLVERR, CA)):
         bench.memory.errors = [(RAM, RAM + 0x1000, response)]
         bench.tlps.clear()
         bench.push("np", memory_read(RAM, 64, 7))
         bench.run(lambda: any(Tlp(raw).is_completion for raw in bench.tlps))
-        assert [Tlp(raw).status for raw in bench.tlps] == [CA]
+        assert [Tlp(raw).status for raw in bench.tlps] == [status]
     bench.push("p", memory_write(RAM, bytes(16)))
     bench.run(bench.quiet, 20000)
     bench.step(20)

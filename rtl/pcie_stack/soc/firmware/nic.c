@@ -13,7 +13,7 @@
 enum { LONGEST = 1536, NIC_ON_BUS = 0x10010000, NIC_ID = 0x4e491234 };
 enum { SEND = 0x00, RECEIVE = 0x08, SENT = 0x10, RECEIVED = 0x14, COUNTS = 0x18, ALL_SENT = 0x20, ALL_RECEIVED = 0x28, SENDING = 0x40, RECEIVING = 0x48, EITHER = 0x50, LIMIT = 0x58 };
 enum { TARGETS = BATCH ? BATCH : 1, WARM_UP = BATCH ? BATCH : 2 };
-enum { IOMMU_ROOT = 0x10004000, IOMMU_COUNTS = 0x10004008, IOMMU_FAULT = 0x10004010, RAM = 0x80000000, SHIFT = 0x40000000, READ = 3, READ_WRITE = 7 };
+enum { IOMMU_ROOT = 0x10004000, IOMMU_COUNTS = 0x10004008, IOMMU_FAULT = 0x10004010, ROOT_PORT = 0x30000000, RAM = 0x80000000, SHIFT = 0x40000000, READ = 3, READ_WRITE = 7 };
 
 static const int sizes[] = { 1500, 64 };
 static uint8_t source[LONGEST] __attribute__((aligned(64))), expected[LONGEST] __attribute__((aligned(64))), target[TARGETS][LONGEST] __attribute__((aligned(4096)));
@@ -194,6 +194,9 @@ static void check_faults(uintptr_t nic)
         ;
     if (((uint64_t *)target[0])[0] != ~0ul || ((uint64_t *)target[0])[7] != ~0ul || read64(IOMMU_FAULT) != (uint32_t)RAM)
         fail("an address without translation was read");
+    /* Unsupported Request Detected in the Device Status of the root port, and not Signaled Target Abort */
+    if (!(read32(ROOT_PORT + 0x48) & 1u << 19) || read32(ROOT_PORT + 0x1c) & 1u << 27)
+        fail("the read got another answer than Unsupported Request");
     read64(nic + ALL_RECEIVED);
     write64(nic + RECEIVE, dma(tables[0]));
     send(nic, dma(source + 64), 64);
