@@ -227,6 +227,6 @@ async def intact_link(dut):
 @cocotb.test(timeout_time=4, timeout_unit="ms")
 async def lossy_link(dut):
     """Frames are lost: the partner's Naks and the expired REPLAY_TIMER cause replays."""
-    partner = await exchange(dut, 2, 0.05)
+    partner = await exchange(dut, 2, 0.15)
     assert partner.sent[DllpType.NAK] and not partner.heard[DllpType.NAK]
     assert count(dut.counts, EVENT_REPLAY) >= partner.sent[DllpType.NAK] // 2 and count(dut.counts, EVENT_TIMEOUT)
