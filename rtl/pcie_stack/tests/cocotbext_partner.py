@@ -218,7 +218,7 @@ async def exchange(dut, seed, loss, each=60):
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def intact_link(dut):
-    """Nothing is lost: no Nak and no replay."""
+    """An intact link causes no Nak and no replay."""
     partner = await exchange(dut, 1, 0)
     assert not partner.heard[DllpType.NAK] and not partner.sent[DllpType.NAK]
     assert not count(dut.counts, EVENT_REPLAY)
