@@ -164,7 +164,7 @@ module pcie_dll_framer #(
         earlier = state;
         for (int s = 0; s < LANE; s++) begin
             earlier = sum;
-            for (int i = 0; i < 32; i++) if (back[s]) sum[i] = ^(earlier & BACKWARDS[1024*s+32*i+:32]);
+            if (second_last && back[s]) for (int i = 0; i < 32; i++) sum[i] = ^(earlier & BACKWARDS[1024*s+32*i+:32]);
         end
     end
 

@@ -131,7 +131,7 @@ module pcie_tl_ecrc_generate #(
         earlier = state;
         for (int s = 0; s < LANE; s++) begin
             earlier = sum;
-            for (int i = 0; i < 32; i++) if (back[s]) sum[i] = ^(earlier & BACKWARDS[1024*s+32*i+:32]);
+            if (second_adds && back[s]) for (int i = 0; i < 32; i++) sum[i] = ^(earlier & BACKWARDS[1024*s+32*i+:32]);
         end
         for (int n = 0; n < LANES; n++) out_data[32*n+:32] = second_adds && LANE'(n) == out_end ? ~sum : second_data[32*n+:32];
     end

@@ -12,6 +12,8 @@ BUILDS = {
     "pair_x8_wide": {"DATA_WIDTH": 512, "LANES": 8, "SYMBOLS": 4, "GENERATION": 3},
     "pair_x16": {"DATA_WIDTH": 512, "LANES": 16, "SYMBOLS": 2, "GENERATION": 3},
     "figures_x8": {"DATA_WIDTH": 256, "LANES": 8, "SYMBOLS": 4},
+    "figures_x8_narrow": {"DATA_WIDTH": 128, "LANES": 8, "SYMBOLS": 2},
+    "figures_x8_fast": {"DATA_WIDTH": 256, "LANES": 8, "SYMBOLS": 4},
     "figures_x16": {"DATA_WIDTH": 512, "LANES": 16, "SYMBOLS": 2},
 }
 

@@ -3,10 +3,12 @@
 // line of numbers per measurement.
 //   figures latency LINE PAYLOAD...           cycles of one read at a time of PAYLOAD bytes; LINE is the latency of the line in cycles
 //   figures bandwidth LINE TRANSFERS SIZE...  cycles and bytes of TRANSFERS writes of SIZE bytes at full rate, after as many for warm-up
+//   figures speed CYCLES                      TLPs, CPU seconds and million cycles per CPU-second of the simulation for CYCLES
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <deque>
 #include <string>
 #include <vector>
@@ -25,11 +27,12 @@ struct Bench {
     uint64_t cycles = 0, dllps[2] = {}, tlps = 0, tlp_bytes = 0, written = 0, completed = 0, last = 0;
     std::deque<Bytes> to_send[2];
     size_t at[2] = {};
+    clock_t started = 0;
     Bytes receiving[6];
 
     explicit Bench(unsigned line) : top(&context) {
         top.clk = 0, top.rst = 1, top.latency = line, top.tx_valid = 0;
-        for (int n = 0; n < 4; n++) edge();
+        for (int n = 0; n < 4; n++) top.eval(), edge();
         top.rst = 0;
         while (top.active != 3 && cycles < 100000) tick();
         if (top.active != 3) fail("the link does not come up");
@@ -38,7 +41,7 @@ struct Bench {
     ~Bench() { top.final(); }
     void edge() {
         top.clk = 1, top.eval();
-        top.clk = 0, top.eval();
+        top.clk = 0;  // the next evaluation sees the falling edge
     }
     [[noreturn]] void fail(const char *what) {
         fprintf(stderr, "figures: cycle %lu: %s\n", cycles, what);
@@ -82,7 +85,7 @@ struct Bench {
     void received(int stream, const Bytes &tlp) {
         if (!(tlp[2] & 0x80)) fail("a TLP without ECRC");
         unsigned dwords = (tlp[2] & 3) << 8 | tlp[3];
-        if (stream == 3) {
+        if (stream % 3 == 0) {
             tlps++, tlp_bytes += tlp.size(), written += 4 * dwords, last = cycles;
         } else if (stream == 4) {
             for (unsigned done = 0; done < 4 * dwords; done += MAX_PAYLOAD) {
@@ -146,6 +149,21 @@ static void bandwidth(unsigned line, unsigned transfers, unsigned size) {
            DLLP * (bench.dllps[1] - down));
 }
 
+// Speed of the simulation: an idle link, then writes of both ends at full rate.
+static void speed(unsigned cycles) {
+    Bench bench(20);
+    for (bool writes : {false, true}) {
+        for (unsigned warm_up = 4000, n = 0; n < warm_up + cycles; n++) {
+            if (n == warm_up) bench.tlps = 0, bench.started = clock();
+            for (int side = 0; writes && side < 2; side++)
+                while (bench.to_send[side].size() < 2) bench.to_send[side].push_back(bench.request(true, MAX_PAYLOAD, 0));
+            bench.tick();
+        }
+        double seconds = double(clock() - bench.started) / CLOCKS_PER_SEC;
+        printf("%s %u %lu %.3f %.3f\n", writes ? "writes" : "idle", cycles, bench.tlps, seconds, cycles / seconds / 1e6);
+    }
+}
+
 int main(int count, char **arguments) {
     std::string mode = count > 1 ? arguments[1] : "";
     auto number = [&](int n) { return unsigned(strtoul(arguments[n], nullptr, 0)); };
@@ -153,7 +171,9 @@ int main(int count, char **arguments) {
         for (int n = 3; n < count; n++) latency(number(2), number(n));
     else if (mode == "bandwidth" && count > 4)
         for (int n = 4; n < count; n++) bandwidth(number(2), number(3), number(n));
+    else if (mode == "speed" && count == 3)
+        speed(number(2));
     else
-        return fprintf(stderr, "usage: figures latency LINE PAYLOAD... | figures bandwidth LINE TRANSFERS SIZE...\n"), 2;
+        return fprintf(stderr, "usage: figures latency LINE PAYLOAD... | figures bandwidth LINE TRANSFERS SIZE... | figures speed CYCLES\n"), 2;
     return 0;
 }
