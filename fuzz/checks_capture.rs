@@ -2,7 +2,7 @@
 //! Checks of the capture reader for any bytes. The fuzz target and the tests of `riser-capture` call them on every
 //! seed. A failed check panics.
 
-use riser_capture::check::{self, Checker, Settings};
+use riser_capture::check::{self, Checker, FunctionOverrides};
 use riser_capture::credits::Ledgers;
 use riser_capture::series::Series;
 use riser_capture::transactions::{Summary, append_json, append_line};
@@ -16,7 +16,7 @@ pub(crate) fn capture(bytes: &[u8]) -> Option<(u64, u64)> {
     let (mut stats, mut text, mut records) = (Stats::new(), String::new(), 0);
     let (mut tracker, mut summary) = (Tracker::new(), Summary::new());
     let mut series = Series::new(None, Ledgers::new());
-    let mut checker = Checker::new(Settings::default());
+    let mut checker = Checker::new(FunctionOverrides::default());
     let mut trace = perfetto::Writer::new(Vec::new(), None).expect("memory");
     let mut requests = 0;
     let mut end = |t: Transaction| {

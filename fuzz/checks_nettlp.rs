@@ -5,10 +5,10 @@
 #![allow(dead_code, reason = "each fuzz target uses one of the functions")]
 
 use riser_capture::encap::{NettlpHeader, PortScheme};
-use riser_nettlp::adapter::{Adapter, Datagrams, Function, MemoryBackend, Registers, Settings};
+use riser_nettlp::adapter::{Adapter, AdapterSettings, Datagrams, Function, MemoryBackend, Registers};
 use riser_nettlp::allow::{AllowList, Rule};
 use riser_nettlp::carrier::SendError;
-use riser_nettlp::completer::{Image, Incoming, Memory};
+use riser_nettlp::completer::{CompleterMemory, Image, Incoming};
 use riser_nettlp::wire::config::ConfigMessage;
 use riser_nettlp::wire::messaging::{REPLY_MAX, Reply, Request};
 use riser_nettlp::wire::registers::RegisterMessage;
@@ -127,7 +127,7 @@ fn adapter(image: &Arc<Image>) -> Adapter<MemoryBackend> {
     let id = Bdf::from_bits(0x1b00);
     let function = Arc::new(Function::new(Registers::new(id)).expect("a legal function"));
     let backend = MemoryBackend::new(Arc::clone(image), function, Mps::default());
-    Adapter::new(Settings { allow, id, device: Some(peer(1)), scheme: PortScheme::Tagged }, backend)
+    Adapter::new(AdapterSettings { allow, id, device: Some(peer(1)), scheme: PortScheme::Tagged }, backend)
 }
 
 /// Delivers datagrams to any ports from any peers. Each has one byte for the peer, two for the port

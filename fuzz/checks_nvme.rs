@@ -8,7 +8,7 @@ mod bench;
 pub(crate) use bench::Host;
 use riser_config::PcieLayout;
 use riser_device::{Device, ResetKind};
-use riser_devices::nvme::{Functions, Report, Settings, Spot, functions};
+use riser_devices::nvme::{Functions, NvmeReport, Settings, Spot, functions};
 use riser_plug::{Shared, file::Folder};
 use riser_tlp::{Duration, PayloadPool};
 
@@ -20,7 +20,10 @@ pub(crate) const ENTRIES: u16 = 16;
 const MOST: usize = 128 << 10;
 
 /// Returns the functions of a subsystem with these settings.
-pub(crate) fn subsystem(settings: &Settings, folder: &Folder) -> Result<(Functions, Shared<Report>), String> {
+pub(crate) fn subsystem(
+    settings: &Settings,
+    folder: &Folder,
+) -> Result<(Functions, Shared<NvmeReport>), String> {
     let (payloads, report) = (PayloadPool::new(), Shared::default());
     let spot = Spot { pcie: PcieLayout::default(), serial: 7, payloads: &payloads, folder };
     Ok((functions(settings, &spot, &report).map_err(|e| e.to_string())?, report))
@@ -136,7 +139,7 @@ impl Nvme {
 
 /// Runs a driver's script. Each step is a byte and its arguments. The script sets doorbells, registers, commands and lists. The controller
 /// must answer, stop producing output, and move no more data at once than a command may.
-pub(crate) fn driver(mut script: &[u8]) -> Report {
+pub(crate) fn driver(mut script: &[u8]) -> NvmeReport {
     let settings = Settings { volatile_write_cache: script.len() % 2 == 1, ..Settings::default() };
     let (made, report) = subsystem(&settings, &Folder::default()).expect("legal settings");
     let mut nvme = Nvme::new(made.physical.device);

@@ -8,7 +8,7 @@ pub(crate) mod memo;
 use memo::Memo;
 use riser_capture::encap::Origin;
 use riser_nettlp::carrier::Arrival;
-use riser_nettlp::completer::{Image, Incoming, Memory};
+use riser_nettlp::completer::{CompleterMemory, Image, Incoming};
 use riser_nettlp::psmem::{Psmem, Window};
 use riser_tlp::{AddressType, Attributes, Bdf, Body, MemoryOp, Mps, Repr, Span, Status, Time};
 use std::collections::VecDeque;

@@ -2,7 +2,7 @@
 //! Checks of a requester for any datagrams at any times. The fuzz target and the tests of `riser-nettlp` call them
 //! on every seed and on random bytes. A failed check panics.
 
-use riser_nettlp::requester::{Buffers, Requester, Rest, Settings};
+use riser_nettlp::requester::{Buffers, Requester, RequesterSettings, Rest};
 use riser_tlp::{Bdf, Body, Completion, Duration, Repr, Status, Tag, Time};
 use std::collections::BTreeMap;
 
@@ -40,8 +40,8 @@ struct Run {
 /// all its bytes. A tag is not reused before its rest period is over. No request waits forever.
 pub(crate) fn requester(mut bytes: &[u8]) {
     let rest = Rest { lost: REST, duplicate: REST };
-    let settings = Settings::unreliable(Bdf::from_bits(0x1a00), 0..=7, rest);
-    let settings = Settings { timeout: TIMEOUT, retries: RETRIES, requests: 16, ..settings };
+    let settings = RequesterSettings::unreliable(Bdf::from_bits(0x1a00), 0..=7, rest);
+    let settings = RequesterSettings { timeout: TIMEOUT, retries: RETRIES, requests: 16, ..settings };
     let requester = Requester::new(settings);
     let mut run =
         Run { requester, seen: Seen::default(), now: Time::ZERO, tokens: 0, asked: BTreeMap::new() };

@@ -2,7 +2,7 @@
 //! Checks of runs: datagrams that are sent or received in one call (`UDP_SEGMENT`, `UDP_GRO`). The fuzz target and
 //! the tests of `riser-nettlp` call them on every seed and on random bytes. A failed check panics.
 
-use riser_nettlp::stream::{Accepted, Acceptor, AcceptorOptions, Connector, HELLOS, Run, Session};
+use riser_nettlp::stream::{Accepted, Acceptor, AcceptorOptions, Connector, HELLOS, SegmentRun, Session};
 use riser_tlp::{Duration, Time};
 use std::net::SocketAddr;
 
@@ -109,7 +109,7 @@ impl Path {
             rest = behind;
             let bytes = joined.concat();
             let segment = (joined.len() > 1).then_some(first.len() as u16);
-            let run = Run::received(&bytes, segment);
+            let run = SegmentRun::received(&bytes, segment);
             assert!(run.datagrams().eq(joined.iter().map(Vec::as_slice)), "a run is cut where it was joined");
             assert_eq!(run.count, joined.len());
             run.datagrams().for_each(|datagram| self.deliver(datagram, true));
@@ -119,7 +119,7 @@ impl Path {
     /// Receives invented datagrams. They do not count as TLPs of this session, because their numbers were not
     /// granted or have already arrived.
     fn receive_made_up(&mut self, bytes: &[u8], segment: Option<u16>) {
-        let run = Run::received(bytes, segment);
+        let run = SegmentRun::received(bytes, segment);
         let datagrams: Vec<_> = run.datagrams().collect();
         assert_eq!(datagrams.concat(), bytes);
         assert_eq!(datagrams.len(), run.count);

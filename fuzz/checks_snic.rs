@@ -4,8 +4,8 @@
 
 use riser_capture::encap::Origin;
 use riser_nettlp::carrier::{Arrival, Carrier, SendError, Wait};
-use riser_nettlp::completer::{Completer, Completions, Image, Memory};
-use riser_nettlp::device_host::Place;
+use riser_nettlp::completer::{Completer, CompleterMemory, Completions, Image};
+use riser_nettlp::device_host::DeviceLocation;
 use riser_nettlp::requester::Rest;
 use riser_nettlp::snic::Snic;
 use riser_nettlp::wire::messaging::MsixEntry;
@@ -154,7 +154,7 @@ impl Run {
         let link = Link::default();
         link.0.replace(Ends { is_reliable, room: usize::MAX, ..Ends::default() });
         let vectors = std::array::from_fn(|n| MsixEntry { address: VECTORS, data: n as u32 });
-        let place = Place { id: Bdf::from_bits(0x1b00), address: BAR4, vectors };
+        let place = DeviceLocation { id: Bdf::from_bits(0x1b00), address: BAR4, vectors };
         let nic = Snic::with_rest(link.clone(), &place, Rest::LOOPBACK).expect("the NIC accepts its place");
         Run {
             nic,

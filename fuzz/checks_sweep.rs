@@ -5,7 +5,7 @@
 use riser_devices::models;
 use riser_plug::site::NativeCode;
 use riser_sweep::journal::{self, written};
-use riser_sweep::{Run, Sweep, TextFile};
+use riser_sweep::{RunningSweep, Sweep, TextFile};
 
 const LAB: &str = "version = 1\n[[slot]]\nname = 'a'\ndevice = 'memory'\n";
 
@@ -43,7 +43,7 @@ fn points(sweep: &Sweep) {
         assert_eq!(sweep.settings(n).len(), keys);
         assert_eq!(sweep.settings(n), sweep.settings(n));
     }
-    let mut run = Run::begin(sweep, None).unwrap();
+    let mut run = RunningSweep::begin(sweep, None).unwrap();
     let first = run.next_chunk(3);
     assert_eq!(first.iter().map(|point| point.number).collect::<Vec<_>>(), [0]);
     // These settings may make the lab invalid, which gives an error message.

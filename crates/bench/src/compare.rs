@@ -6,6 +6,8 @@
 //! reference: errors are relative to its values. Lists configurations, experiments and rows that only one set has. They
 //! never count as agreement.
 
+pub mod tables;
+
 use crate::BenchError;
 use crate::experiments::Key;
 use crate::pairing::{by_key, find, in_common, paired};

@@ -41,5 +41,5 @@ pub use error::BenchError;
 pub use plan::{DEFAULT_FRAMES, DEFAULT_SIZES, DEFAULT_WARM_UP, MAX_WARM_UP, Plan, tests_named, usual_link};
 pub use plug::transfers::Test;
 pub use row::{BandwidthRow, DirectionDelta, RoundTrip, Row, RowError};
-pub use settings::Settings;
+pub use settings::MeasurementSettings;
 pub use stats::Latencies;

@@ -3,7 +3,7 @@
 //! compare values.
 
 use crate::experiments::Key;
-use crate::results::sheet::{Place, varying};
+use crate::results::sheet::{RowSettings, varying};
 use crate::results::{ResultRow, ResultSet, Tables};
 use crate::score::short_name;
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,9 +81,10 @@ fn names_of(set: &ResultSet) -> Vec<String> {
 /// different hosts are paired by that setting.
 fn by_settings(reference: &ResultSet, other: &ResultSet) -> Vec<(String, String)> {
     let (ours, theirs) = (places(reference), places(other));
-    let differ = |places: &BTreeMap<&String, &Place>| varying(places.values().copied());
-    let has =
-        |places: &BTreeMap<&String, &Place>, column: &str| places.values().any(|p| p.contains_key(column));
+    let differ = |places: &BTreeMap<&String, &RowSettings>| varying(places.values().copied());
+    let has = |places: &BTreeMap<&String, &RowSettings>, column: &str| {
+        places.values().any(|p| p.contains_key(column))
+    };
     // Ignore columns that one of the files does not have.
     let columns: Vec<&str> = differ(&ours)
         .union(&differ(&theirs))
@@ -91,15 +92,16 @@ fn by_settings(reference: &ResultSet, other: &ResultSet) -> Vec<(String, String)
         .filter(|column| has(&ours, column) && has(&theirs, column))
         .collect();
     // `outstanding` is a setting of bandwidth tests only, so absent values match absent values.
-    let agree = |a: &Place, b: &Place| columns.iter().all(|column| a.get(column) == b.get(column));
-    let pair = |(name, place): (&&String, &&Place)| {
+    let agree =
+        |a: &RowSettings, b: &RowSettings| columns.iter().all(|column| a.get(column) == b.get(column));
+    let pair = |(name, place): (&&String, &&RowSettings)| {
         let found = ours.iter().find(|(_, own)| agree(own, place))?;
         Some(((*name).clone(), (*found.0).clone()))
     };
     theirs.iter().filter_map(pair).collect()
 }
 
-fn places(set: &ResultSet) -> BTreeMap<&String, &Place> {
+fn places(set: &ResultSet) -> BTreeMap<&String, &RowSettings> {
     set.configurations.iter().filter_map(|(name, tables)| Some((name, tables.settings.as_ref()?))).collect()
 }
 

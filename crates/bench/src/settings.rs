@@ -13,7 +13,7 @@ use tlp::{Class, Mrrs};
 
 /// Settings of a measurement, except test, size and warm-up.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Settings {
+pub struct MeasurementSettings {
     /// Host profile, or the server's name.
     pub host: String,
     /// The host's IOMMU.
@@ -68,11 +68,11 @@ impl Plan {
     ///
     /// # Errors
     /// A part of the workload that the model cannot do.
-    pub fn settings(&self, test: Test, size: u32) -> Result<Settings, BenchError> {
+    pub fn settings(&self, test: Test, size: u32) -> Result<MeasurementSettings, BenchError> {
         let offer = self.offer(test, size, 0).map_err(|fault| fault.message)?;
         let link = lab::links::config(&self.link, &schema::Link::default());
         let [posted, non_posted] = [Class::Posted, Class::NonPosted].map(|c| link.root.rx_buffer[c.index()]);
-        Ok(Settings {
+        Ok(MeasurementSettings {
             host: self.host.clone(),
             iommu: self.iommu,
             buffer_pages: self.pages,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Exact statistics of latencies, from all samples.
 
+use plug::nearest_rank;
 use serde::Serialize;
 
 /// A distribution of latencies in nanoseconds.
@@ -31,10 +32,7 @@ impl Latencies {
         samples_ps.sort_unstable();
         let (min, max) = (*samples_ps.first()?, *samples_ps.last()?);
         let ns = |ps: u64| ps as f64 / 1_000.0;
-        let rank = |per_mille: u64| {
-            let n = (samples_ps.len() as u64 * per_mille).div_ceil(1_000).max(1);
-            ns(samples_ps[n as usize - 1])
-        };
+        let rank = |per_mille| nearest_rank(&samples_ps, per_mille).map_or(f64::NAN, ns);
         let sum: u128 = samples_ps.iter().map(|&ps| u128::from(ps)).sum();
         Some(Latencies {
             samples: samples_ps.len() as u64,

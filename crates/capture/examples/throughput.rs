@@ -7,7 +7,7 @@
 //! The traffic is DMA of 256 B: writes, and reads with completions, 32 outstanding. The last capture has writes on
 //! both links of a switch, whose order `--check` checks.
 
-use riser_capture::check::{Checker, Settings};
+use riser_capture::check::{Checker, FunctionOverrides};
 use riser_capture::credits::Ledgers;
 use riser_capture::series::Series;
 use riser_capture::transactions::{Summary, append_json, append_line};
@@ -118,7 +118,7 @@ fn generate_forwarded(tlps: u64) -> Vec<u8> {
 }
 
 fn check(capture: &[u8], tlps: u64, clock: Instant) {
-    let mut checker = Checker::new(Settings::default());
+    let mut checker = Checker::new(FunctionOverrides::default());
     measure("--check", capture, tlps, clock, |record| checker.see(record));
     checker.finish();
     assert_eq!(checker.next_finding(), None);

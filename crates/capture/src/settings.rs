@@ -8,7 +8,7 @@ pub const TAGS: [u16; 3] = [32, 256, 1024];
 
 /// Settings that the user or a file gives. They apply to all functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Settings {
+pub struct FunctionOverrides {
     /// Read Completion Boundary of root complexes. Other completers have 128 bytes (`PCIe 5.0 §2.3.1.1`).
     pub rcb: Option<Rcb>,
     /// Max_Payload_Size.
@@ -43,7 +43,7 @@ pub enum SettingError {
     Tags(u32),
 }
 
-impl Settings {
+impl FunctionOverrides {
     /// Names of the settings that [`set`](Self::set) knows.
     pub const NAMES: [&str; 4] = ["rcb", "mps", "mrrs", "tags"];
 
@@ -72,7 +72,7 @@ impl Settings {
 }
 
 /// `mps=256 tags=32`; without the completion timeout.
-impl std::fmt::Display for Settings {
+impl std::fmt::Display for FunctionOverrides {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let values = [
             self.rcb.map(Rcb::bytes),
@@ -80,7 +80,7 @@ impl std::fmt::Display for Settings {
             self.mrrs.map(Mrrs::bytes),
             self.tags.map(u32::from),
         ];
-        let given = Settings::NAMES.into_iter().zip(values);
+        let given = FunctionOverrides::NAMES.into_iter().zip(values);
         let words: Vec<String> =
             given.filter_map(|(name, value)| Some(format!("{name}={}", value?))).collect();
         f.write_str(&words.join(" "))

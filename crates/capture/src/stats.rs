@@ -20,7 +20,7 @@ use tlp::{Bdf, Body, Class, FORMATS, Tag};
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// Counters of the report.
-    counted: Report,
+    counted: StatsReport,
     first: Option<Timestamp>,
     last: Timestamp,
     by_format: [u64; FORMATS.len()],
@@ -176,7 +176,7 @@ impl Stats {
     }
 
     /// Returns the statistics so far. `Display` prints a table, and `Serialize` writes an object.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> StatsReport {
         let mut types = BTreeMap::<&'static str, u64>::new();
         for (format, count) in FORMATS.iter().zip(self.by_format).filter(|(_, count)| *count > 0) {
             *types.entry(format.name).or_default() += count;
@@ -186,7 +186,7 @@ impl Stats {
             .iter()
             .map(|((layer, error), count)| ErrorCount { layer: *layer, error, count: *count })
             .collect();
-        Report {
+        StatsReport {
             duration_ps: self.first.map(|first| self.last.since_ps(first)),
             tlps: self.by_format.iter().sum(),
             types,
@@ -230,7 +230,7 @@ fn outcome_of(matched: &Match) -> Outcome {
 
 /// Statistics of a capture.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Report {
+pub struct StatsReport {
     /// Number of frames.
     pub frames: u64,
     /// Captured bytes of these frames.
@@ -324,7 +324,7 @@ pub struct ErrorCount {
     pub count: u64,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for StatsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} frames, {} bytes captured, ", self.frames, self.captured_bytes)?;
         match self.duration_ps {
@@ -340,7 +340,7 @@ impl fmt::Display for Report {
     }
 }
 
-impl Report {
+impl StatsReport {
     fn fmt_counts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = self.types.iter().chain(&self.dllps);
         for (name, count) in named {

@@ -3,6 +3,7 @@
 
 use bench::BenchError;
 use bench::ask::AskError;
+use lab::BuildError;
 use std::fmt::Display;
 use std::io;
 
@@ -44,6 +45,12 @@ impl From<AskError> for Failure {
             AskError::Wrong(why) => Failure::Usage(why),
             AskError::Profile(why) => Failure::Run(why),
         }
+    }
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Failure {
+        Failure::run(error)
     }
 }
 

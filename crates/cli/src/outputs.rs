@@ -36,7 +36,7 @@ pub(crate) struct Outputs {
 }
 
 /// An output of a command that has been checked but not created.
-pub(crate) struct Place {
+pub(crate) struct ClaimedOutput {
     path: PathBuf,
     target: Target,
     force: bool,
@@ -92,7 +92,11 @@ impl Outputs {
     }
 
     /// Claims the path of an optional argument: see [`claim`](Self::claim).
-    pub(crate) fn claim_if(&mut self, flag: &str, path: Option<&Path>) -> Result<Option<Place>, Failure> {
+    pub(crate) fn claim_if(
+        &mut self,
+        flag: &str,
+        path: Option<&Path>,
+    ) -> Result<Option<ClaimedOutput>, Failure> {
         path.map(|path| self.claim(flag, path)).transpose()
     }
 
@@ -100,7 +104,7 @@ impl Outputs {
     ///
     /// # Errors
     /// The path is an input, another output, or an existing file that must not be overwritten.
-    pub(crate) fn claim(&mut self, flag: &str, path: &Path) -> Result<Place, Failure> {
+    pub(crate) fn claim(&mut self, flag: &str, path: &Path) -> Result<ClaimedOutput, Failure> {
         let target = place::target(path, self.standard.as_ref()).map_err(|e| failed(path, &e))?;
         if let Some(named) = target.named() {
             self.reserve(flag, path, named)?;
@@ -116,7 +120,7 @@ impl Outputs {
             Target::Standard => output::divert(),
             _ => {}
         }
-        Ok(Place { path: path.to_owned(), target, force: self.force, part: None })
+        Ok(ClaimedOutput { path: path.to_owned(), target, force: self.force, part: None })
     }
 
     /// Claims a file that the command does not write through this module, so that no other output can have this path.
@@ -143,13 +147,13 @@ impl Outputs {
     }
 }
 
-impl Place {
+impl ClaimedOutput {
     /// Creates the unfinished file and its folders, so that a command without write access fails before it starts its
     /// work. Pipes are left to [`open`](Self::open), which waits for a reader.
     ///
     /// # Errors
     /// Errors of the file system; another run is writing the file.
-    pub(crate) fn prepare(mut self) -> Result<Place, Failure> {
+    pub(crate) fn prepare(mut self) -> Result<ClaimedOutput, Failure> {
         if let Target::File { path, .. } = &self.target {
             self.part = Some(Part::begin(path.clone(), self.force).map_err(|e| failed(&self.path, &e))?);
         }
@@ -161,7 +165,7 @@ impl Place {
     /// # Errors
     /// Those of the file system.
     pub(crate) fn open(self) -> Result<Output, Failure> {
-        let Place { path, target, force, part } = self;
+        let ClaimedOutput { path, target, force, part } = self;
         let to = match target {
             Target::Standard => output::standard().map(To::Direct),
             // A pipe. Opening a pipe without a reader would block.

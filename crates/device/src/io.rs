@@ -78,7 +78,7 @@ use crate::seam::{
 };
 use exec::{Call, Core, JoinHandle, Outgoing, Post, Sleep, WaitList, wake};
 use generator::{Generated, generated_number};
-use request::{Owed, Place, Success};
+use request::{BarRange, Owed, Success};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -149,13 +149,13 @@ struct Shared {
     mail: RefCell<Mailbox>,
     /// True if requests wait for room, not for a task that takes them.
     held_back: Cell<bool>,
-    told: Cell<Told>,
+    told: Cell<FunctionState>,
     begun_by: ResetKind,
 }
 
 /// Properties of the function, as set by the endpoint.
 #[derive(Clone, Copy, Default)]
-struct Told {
+struct FunctionState {
     /// Interrupt vectors; `None` until they are set.
     vectors: Option<u16>,
     /// Values after power-on, until other values are set.
@@ -165,7 +165,7 @@ struct Told {
 }
 
 impl Shared {
-    fn new(core: IoCore, told: Told, begun_by: ResetKind) -> Rc<Shared> {
+    fn new(core: IoCore, told: FunctionState, begun_by: ResetKind) -> Rc<Shared> {
         Rc::new(Shared {
             core: Rc::new(core),
             generated: Generated::default(),
@@ -444,15 +444,15 @@ impl NextRequest {
         self.shared.core.tell(TAKEN);
         match op {
             seam::RequestOp::Read { bar, offset, span, locked } => {
-                let place = Place { bar, offset, span, tc, attr };
+                let place = BarRange { bar, offset, span, tc, attr };
                 Request::Read(ReadRequest { owed: self.owe(token), place, locked })
             }
             seam::RequestOp::Write { bar, offset, span, data } => {
-                let place = Place { bar, offset, span, tc, attr };
+                let place = BarRange { bar, offset, span, tc, attr };
                 Request::Write(WriteRequest { place, data, owed: Success(None) })
             }
             seam::RequestOp::WriteNonPosted { bar, offset, span, data, .. } => {
-                let place = Place { bar, offset, span, tc, attr };
+                let place = BarRange { bar, offset, span, tc, attr };
                 Request::Write(WriteRequest { place, data, owed: Success(Some(self.owe(token))) })
             }
             seam::RequestOp::Atomic { bar, offset, op, operands } => {
@@ -604,7 +604,7 @@ impl AsyncDevice {
             let future = factory(io.clone());
             io.spawn(future);
         };
-        let shared = Shared::new(Core::new(pool), Told::default(), ResetKind::Fundamental);
+        let shared = Shared::new(Core::new(pool), FunctionState::default(), ResetKind::Fundamental);
         start(Io { shared: Rc::clone(&shared) });
         AsyncDevice { shared, start: Box::new(start), notifier: None, messages: MessageCodes::NONE }
     }
@@ -704,15 +704,15 @@ impl Device for AsyncDevice {
     }
 
     fn set_vectors(&mut self, vectors: u16) {
-        self.shared.told.update(|told| Told { vectors: Some(vectors), ..told });
+        self.shared.told.update(|told| FunctionState { vectors: Some(vectors), ..told });
     }
 
     fn set_sizes(&mut self, mps: Mps, mrrs: Mrrs) {
-        self.shared.told.update(|told| Told { mps, mrrs, ..told });
+        self.shared.told.update(|told| FunctionState { mps, mrrs, ..told });
     }
 
     fn set_bus_master(&mut self, may_send: bool) {
-        self.shared.told.update(|told| Told { is_not_bus_master: !may_send, ..told });
+        self.shared.told.update(|told| FunctionState { is_not_bus_master: !may_send, ..told });
     }
 
     fn messages(&self) -> MessageCodes {

@@ -58,7 +58,7 @@ impl Model for Settings {
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         self.check()?;
-        let (reads, report) = (self.reads, Shared::<Report>::default());
+        let (reads, report) = (self.reads, Shared::<ClockReport>::default());
         let told = report.clone();
         let plugged =
             Plugged::new(function(site.pcie)?, move |cpu, found| driver(cpu, found, reads, told.clone()));
@@ -68,14 +68,14 @@ impl Model for Settings {
 
 /// Results of the driver's reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Report {
+pub struct ClockReport {
     /// Number of reads.
     pub reads: u32,
     /// Time between the first and the last read at the device.
     pub spread: Duration,
 }
 
-impl plug::Report for Report {
+impl plug::Report for ClockReport {
     fn shown(&self, _: Time) -> Shown {
         let gaps = self.reads.saturating_sub(1).max(1);
         Shown::new().with("reads", self.reads).with("read_to_read_ns_mean", ns(self.spread) / f64::from(gaps))
@@ -135,7 +135,7 @@ pub async fn driver(
     cpu: Cpu,
     function: FoundFunction,
     reads: u32,
-    report: Shared<Report>,
+    report: Shared<ClockReport>,
 ) -> Result<(), DriverError> {
     let address = function.address(BAR, register::TIME)?;
     let (mut first, mut last) = (None, 0);
@@ -146,7 +146,7 @@ pub async fn driver(
         }
         let first = *first.get_or_insert(time);
         last = time;
-        report.change(|r| *r = Report { reads: n + 1, spread: Duration::from_ps(time - first) });
+        report.change(|r| *r = ClockReport { reads: n + 1, spread: Duration::from_ps(time - first) });
     }
     Ok(())
 }

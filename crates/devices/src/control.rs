@@ -142,8 +142,8 @@ pub(crate) async fn run(
     layout: Layout,
     vector: u16,
 ) -> Result<u32, DriverError> {
-    let said = |e: host::HostError| DriverError::from(e).at(function);
-    cpu.write_u32(function.address(layout.bar, layout.control)?, START).await.map_err(said)?;
+    let at_function = |e: host::HostError| DriverError::from(e).at(function);
+    cpu.write_u32(function.address(layout.bar, layout.control)?, START).await.map_err(at_function)?;
     cpu.interrupt(function.vector(vector)).await;
-    cpu.read_u32(function.address(layout.bar, layout.status)?).await.map_err(said)
+    cpu.read_u32(function.address(layout.bar, layout.status)?).await.map_err(at_function)
 }

@@ -104,7 +104,7 @@ impl Model for Settings {
 
 /// Counters of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Report {
+pub struct CounterReport {
     /// Finished increments.
     pub increments: u64,
     /// CAS operations that found another value than expected.
@@ -115,14 +115,14 @@ pub struct Report {
     ended: Option<Time>,
 }
 
-impl Report {
+impl CounterReport {
     /// Returns the time from the start to the end of the last increment, or to `now` if more are to come.
     pub fn elapsed(&self, now: Time) -> Duration {
         self.started.map_or(Duration::ZERO, |start| self.ended.unwrap_or(now).since(start))
     }
 }
 
-impl plug::Report for Report {
+impl plug::Report for CounterReport {
     fn shown(&self, now: Time) -> Shown {
         let shown = Shown::new()
             .with("increments", self.increments)
@@ -182,7 +182,7 @@ pub fn function(
     settings: Settings,
     pcie: PcieLayout,
     pool: &PayloadPool,
-    report: &Shared<Report>,
+    report: &Shared<CounterReport>,
 ) -> Result<FunctionConfig, Fault> {
     settings.check()?;
     let (who, report) = (Who { device: device_id::COUNTER, class: CLASS }, report.clone());
@@ -195,11 +195,11 @@ pub fn function(
 async fn run(
     io: Io,
     settings: Settings,
-    report: Shared<Report>,
+    report: Shared<CounterReport>,
     registers: Registers,
 ) -> Result<(), DmaError> {
     let address = registers.u64(COUNTER);
-    report.change(|r| *r = Report { started: Some(io.now()), ..Report::default() });
+    report.change(|r| *r = CounterReport { started: Some(io.now()), ..CounterReport::default() });
     let left = Rc::new(Cell::new(settings.increments));
     let workers = if settings.method == Method::Lock { 1 } else { settings.outstanding };
     let work = |_| io.spawn(work(io.clone(), settings.method, address, left.clone(), report.clone()));
@@ -220,7 +220,7 @@ async fn work(
     method: Method,
     address: u64,
     left: Rc<Cell<u64>>,
-    report: Shared<Report>,
+    report: Shared<CounterReport>,
 ) -> Result<(), DmaError> {
     while left.get() > 0 {
         left.set(left.get() - 1);
@@ -269,12 +269,12 @@ pub async fn driver(
     cpu: Cpu,
     function: FoundFunction,
     target: Target,
-    report: Shared<Report>,
+    report: Shared<CounterReport>,
 ) -> Result<(), DriverError> {
-    let said = |e: host::HostError| DriverError::from(e).at(function);
+    let at_function = |e: host::HostError| DriverError::from(e).at(function);
     let address = target.address(&cpu)?;
     function.enable_atomics(&cpu).await?;
-    cpu.write_u64(function.address(BAR, COUNTER)?, address).await.map_err(said)?;
+    cpu.write_u64(function.address(BAR, COUNTER)?, address).await.map_err(at_function)?;
     let status = control::run(&cpu, &function, LAYOUT, DONE_VECTOR).await?;
     if status != control::DONE {
         return Err(format!("{function}: an increment failed (status {status})").into());

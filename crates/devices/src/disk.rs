@@ -123,7 +123,7 @@ impl Model for Settings {
 
 /// Counters of a disk since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Report {
+pub struct DiskReport {
     /// Sectors in host memory; with posted writes, sectors passed to the link.
     pub sectors: u64,
     /// Sum over all sectors of the time from the first request to the last completion. With posted writes, the time until the link
@@ -142,7 +142,7 @@ pub fn function(
     settings: Settings,
     pcie: PcieLayout,
     pool: &PayloadPool,
-    report: &Shared<Report>,
+    report: &Shared<DiskReport>,
 ) -> Result<FunctionConfig, Fault> {
     settings.check()?;
     let (who, report) = (Who { device: device_id::DISK, class: CLASS }, report.clone());
@@ -155,11 +155,11 @@ pub fn function(
 async fn run(
     io: Io,
     settings: Settings,
-    report: Shared<Report>,
+    report: Shared<DiskReport>,
     registers: Registers,
 ) -> Result<(), DmaError> {
     let (buffer, sectors) = (registers.u64(BUFFER), registers.u32(SECTORS));
-    report.change(|r| *r = Report::default());
+    report.change(|r| *r = DiskReport::default());
     let (start, mut result) = (io.now(), Ok(()));
     for n in 0..u64::from(sectors) {
         io.sleep(settings.access_latency).await;
@@ -174,7 +174,7 @@ async fn run(
     io.interrupt(DONE_VECTOR).await
 }
 
-impl plug::Report for Report {
+impl plug::Report for DiskReport {
     fn shown(&self, _: Time) -> Shown {
         let bytes = self.sectors * u64::from(SECTOR_BYTES);
         Shown::new()
@@ -184,7 +184,7 @@ impl plug::Report for Report {
     }
 }
 
-impl Report {
+impl DiskReport {
     fn sector(&mut self, start: Time, from: Time, to: Time) {
         self.sectors += 1;
         self.transferring += to.since(from);
@@ -210,11 +210,11 @@ async fn sector(io: &Io, settings: Settings, address: u64) -> Result<(), DmaErro
 /// # Errors
 /// The operation that failed.
 pub async fn driver(cpu: Cpu, function: FoundFunction, sectors: u32) -> Result<(), DriverError> {
-    let said = |e: host::HostError| DriverError::from(e).at(function);
+    let at_function = |e: host::HostError| DriverError::from(e).at(function);
     let bytes = BUFFER_SECTORS * u64::from(SECTOR_BYTES);
     let buffer = cpu.memory().alloc_low(bytes, 4096).map_err(|e| DriverError::from(e).at("buffer"))?;
-    cpu.write_u64(function.address(BAR, BUFFER)?, buffer).await.map_err(said)?;
-    cpu.write_u32(function.address(BAR, SECTORS)?, sectors).await.map_err(said)?;
+    cpu.write_u64(function.address(BAR, BUFFER)?, buffer).await.map_err(at_function)?;
+    cpu.write_u32(function.address(BAR, SECTORS)?, sectors).await.map_err(at_function)?;
     match control::run(&cpu, &function, LAYOUT, DONE_VECTOR).await? {
         control::DONE => Ok(()),
         status => Err(format!("{function}: a request failed (status {status})").into()),

@@ -24,7 +24,7 @@ mod driver;
 mod meter;
 
 pub use driver::driver;
-pub use meter::Report;
+pub use meter::IceNicReport;
 
 use crate::queue::Queue;
 use crate::{device_id, identity, registers_of};
@@ -135,7 +135,7 @@ pub fn function(
     settings: Settings,
     pcie: PcieLayout,
     pool: &PayloadPool,
-    report: &Shared<Report>,
+    report: &Shared<IceNicReport>,
 ) -> Result<FunctionConfig, Fault> {
     settings.check()?;
     let config = Builder::type0(identity(device_id::ICE_NIC, CLASS))
@@ -179,7 +179,7 @@ struct Nic {
 }
 
 impl Nic {
-    fn new(io: Io, settings: Settings, report: Shared<Report>) -> Rc<Nic> {
+    fn new(io: Io, settings: Settings, report: Shared<IceNicReport>) -> Rc<Nic> {
         Rc::new(Nic {
             io,
             settings,

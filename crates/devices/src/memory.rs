@@ -105,11 +105,11 @@ pub fn function(settings: Settings, pcie: PcieLayout) -> Result<FunctionConfig, 
         builder = builder.resizable_bars(&[ResizableBar::range(bar.0, SMALLEST_RESIZABLE, largest)]);
     }
     let config = builder.build()?;
-    Ok(FunctionConfig { config, device: Box::new(Memory::new(largest_bytes.unwrap_or(size_bytes))) })
+    Ok(FunctionConfig { config, device: Box::new(MemoryDevice::new(largest_bytes.unwrap_or(size_bytes))) })
 }
 
 /// The device.
-pub struct Memory {
+pub struct MemoryDevice {
     size: u64,
     pages: BTreeMap<u64, Box<[u8; PAGE_BYTES as usize]>>,
     pool: PayloadPool,
@@ -121,10 +121,10 @@ pub struct Memory {
     taken: VecDeque<Token>,
 }
 
-impl Memory {
+impl MemoryDevice {
     /// Creates a memory of `size` bytes, all zero.
-    pub fn new(size: u64) -> Memory {
-        Memory {
+    pub fn new(size: u64) -> MemoryDevice {
+        MemoryDevice {
             size,
             pages: BTreeMap::new(),
             pool: PayloadPool::new(),
@@ -199,7 +199,7 @@ impl Memory {
     }
 }
 
-impl Device for Memory {
+impl Device for MemoryDevice {
     fn handle(&mut self, _: Time, input: Input) {
         match input {
             Input::Request(request) => self.request(request),

@@ -46,7 +46,7 @@ impl Model for Settings {
     const NAME: &'static str = "mmio";
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
-        let (settings, report) = (*self, Shared::<Report>::default());
+        let (settings, report) = (*self, Shared::<MmioReport>::default());
         let told = report.clone();
         let plugged =
             Plugged::new(function(site.pcie)?, move |cpu, found| driver(cpu, found, settings, told.clone()));
@@ -56,12 +56,12 @@ impl Model for Settings {
 
 /// Results of the reads.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Report {
+pub struct MmioReport {
     /// Time from the start of each read to its value, at the program.
     pub latencies: Vec<Duration>,
 }
 
-impl plug::Report for Report {
+impl plug::Report for MmioReport {
     fn shown(&self, _: Time) -> Shown {
         let sum: u64 = self.latencies.iter().map(|d| d.as_ps()).sum();
         let ends = || self.latencies.iter().copied();
@@ -89,7 +89,7 @@ pub async fn driver(
     cpu: Cpu,
     function: FoundFunction,
     settings: Settings,
-    report: Shared<Report>,
+    report: Shared<MmioReport>,
 ) -> Result<(), DriverError> {
     let Settings { reads, bytes, machine } = settings;
     let register = function.address(BAR, 0)?;

@@ -37,7 +37,7 @@ mod ring;
 mod settings;
 
 pub use driver::driver;
-pub use report::{DirectionCounts, Report, Trip};
+pub use report::{DirectionCounts, PacketNicReport, Trip};
 pub use settings::{Batches, Kind, MAX_FRAME_BYTES, MAX_TRIPS, Mode, RING_ENTRIES, Send, Settings, Traffic};
 
 use crate::queue::Queue;
@@ -90,7 +90,7 @@ pub fn function(
     settings: Settings,
     pcie: PcieLayout,
     pool: &PayloadPool,
-    report: &Shared<Report>,
+    report: &Shared<PacketNicReport>,
     results: &Shared<Transfers>,
 ) -> Result<FunctionConfig, Fault> {
     settings.check()?;
@@ -117,7 +117,7 @@ struct Nic {
     io: Io,
     settings: Settings,
     batches: Batches,
-    report: Shared<Report>,
+    report: Shared<PacketNicReport>,
     results: Shared<Transfers>,
     tx: Ring,
     rx: Ring,
@@ -134,9 +134,14 @@ struct Nic {
 }
 
 impl Nic {
-    fn new(io: Io, settings: Settings, report: Shared<Report>, results: Shared<Transfers>) -> Rc<Nic> {
+    fn new(
+        io: Io,
+        settings: Settings,
+        report: Shared<PacketNicReport>,
+        results: Shared<Transfers>,
+    ) -> Rc<Nic> {
         let frame_bytes = settings.frame_bytes;
-        report.change(|r| *r = Report { frame_bytes, ..Report::default() });
+        report.change(|r| *r = PacketNicReport { frame_bytes, ..PacketNicReport::default() });
         let (batches, reads) = (settings.batches(), usize::from(settings.reads));
         // Room for as many descriptors as frames, so that descriptors limit nothing.
         let descriptor_reads = reads.div_ceil(batches.fetch as usize).max(2);

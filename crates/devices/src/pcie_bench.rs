@@ -35,8 +35,8 @@ pub use driver::{Window, driver};
 pub use model::Bench;
 pub use plug::transfers::{CacheState, Pattern, Phase, Test, Transfers};
 pub use settings::{
-    BUFFER_BYTES, CardPath, MAX_COMMAND_BYTES, MAX_LATENCIES, MAX_OUTSTANDING, MAX_TABLE, MAX_WINDOW_BYTES,
-    Settings, SettingsError,
+    BUFFER_BYTES, BenchSettings, CardPath, MAX_COMMAND_BYTES, MAX_LATENCIES, MAX_OUTSTANDING, MAX_TABLE,
+    MAX_WINDOW_BYTES, SettingsError,
 };
 pub use units::Units;
 pub(crate) use units::below;
@@ -97,7 +97,7 @@ pub const ERRORS: [DmaError; 7] = [
 /// # Errors
 /// The first invalid setting.
 pub fn function(
-    settings: Settings,
+    settings: BenchSettings,
     pcie: PcieLayout,
     pool: &PayloadPool,
     results: &Shared<Transfers>,
@@ -142,7 +142,7 @@ async fn run_staged(card: &Rc<Card>, stages: &Rc<Stages>) {
 /// State shared by the workers.
 struct Card {
     io: Io,
-    settings: Rc<Settings>,
+    settings: Rc<BenchSettings>,
     results: Shared<Transfers>,
     window: u64,
     units: RefCell<Units>,
@@ -155,7 +155,7 @@ struct Card {
 }
 
 impl Card {
-    fn new(io: &Io, settings: &Rc<Settings>, results: &Shared<Transfers>, window: u64) -> Rc<Card> {
+    fn new(io: &Io, settings: &Rc<BenchSettings>, results: &Shared<Transfers>, window: u64) -> Rc<Card> {
         let size = settings.size_bytes;
         let pattern = |bytes: &mut [u8]| bytes.iter_mut().zip(0u8..=255).for_each(|(byte, n)| *byte = n);
         let data = match settings.carry {
@@ -194,7 +194,7 @@ impl Card {
     }
 
     fn dma_read(&self, address: u64) -> DmaReadFuture<Data> {
-        let Settings { size_bytes, carry, .. } = *self.settings;
+        let BenchSettings { size_bytes, carry, .. } = *self.settings;
         self.io.dma_read_data(address, size_bytes, carry, DmaOptions::default())
     }
 }

@@ -18,8 +18,8 @@ mod settings;
 
 pub use model::Playback;
 pub use plan::{MAX_STEPS, Plan, PlanError};
-pub use report::{Report, Service};
-pub use settings::{Dependencies, Pace, Settings};
+pub use report::{ReplayReport, Service};
+pub use settings::{Dependencies, Pace, ReplaySettings};
 
 use crate::raw_end::RawEnd;
 use device::Ready;
@@ -38,8 +38,8 @@ struct Open {
 /// Replays a [`Plan`].
 pub struct Replay {
     plan: Plan,
-    settings: Settings,
-    report: Shared<Report>,
+    settings: ReplaySettings,
+    report: Shared<ReplayReport>,
     /// The steps of each class in order, and the number of sent steps.
     order: [Vec<u32>; 3],
     sent: [usize; 3],
@@ -57,12 +57,17 @@ pub struct Replay {
 
 impl Replay {
     /// Creates a device that replays `plan` and fills `report`.
-    pub fn new(plan: Plan, settings: Settings, pool: &PayloadPool, report: &Shared<Report>) -> Replay {
+    pub fn new(
+        plan: Plan,
+        settings: ReplaySettings,
+        pool: &PayloadPool,
+        report: &Shared<ReplayReport>,
+    ) -> Replay {
         let class = |step: &Step| step.repr.format().class;
         let steps = || (0..).zip(&plan.steps);
         let order = Class::ALL.map(|c| steps().filter(|(_, s)| class(s) == c).map(|(n, _)| n).collect());
         let (open, ended) = (vec![None; plan.tags.len()], vec![false; plan.ended as usize]);
-        report.change(|r| *r = Report::of(&plan));
+        report.change(|r| *r = ReplayReport::of(&plan));
         Replay {
             plan,
             settings,

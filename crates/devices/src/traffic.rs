@@ -11,8 +11,8 @@ mod settings;
 mod stats;
 
 pub use model::{FlowSettings, Flows};
-pub use settings::{Flow, FlowKind, MAX_FLOWS, MAX_TAGS, Settings, SettingsError};
-pub use stats::{FlowReport, Latencies, MAX_LATENCIES, Report};
+pub use settings::{Flow, FlowKind, MAX_FLOWS, MAX_TAGS, SettingsError, TrafficSettings};
+pub use stats::{FlowReport, Latencies, MAX_LATENCIES, TrafficReport};
 
 use crate::raw_end::RawEnd;
 use device::Ready;
@@ -56,7 +56,7 @@ pub struct Traffic {
     /// First flow to poll, by class.
     turn: [usize; 3],
     open: Vec<Option<Open>>,
-    report: Shared<Report>,
+    report: Shared<TrafficReport>,
     delay: Duration,
     started: bool,
     now: Time,
@@ -71,9 +71,9 @@ impl Traffic {
     /// # Errors
     /// The first invalid setting.
     pub fn new(
-        settings: &Settings,
+        settings: &TrafficSettings,
         pool: &PayloadPool,
-        report: &Shared<Report>,
+        report: &Shared<TrafficReport>,
     ) -> Result<Traffic, SettingsError> {
         settings.check()?;
         let mut next_tag = 0;
@@ -86,7 +86,7 @@ impl Traffic {
                 Running::new(flow, first, pool)
             })
             .collect();
-        report.change(|r| *r = Report::new(settings));
+        report.change(|r| *r = TrafficReport::new(settings));
         let mut traffic = Traffic {
             id: settings.id,
             flows,

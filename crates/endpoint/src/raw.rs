@@ -4,7 +4,7 @@
 
 use crate::port::{CreditReturn, TlpPort};
 use std::collections::VecDeque;
-use tlp::{Asked, Bdf, Body, Class, Data, Status, TcSet, Time, Tlp};
+use tlp::{Bdf, Body, Class, CompletedRequest, Data, Status, TcSet, Time, Tlp};
 
 /// Sends scripted TLPs at their times and records arriving ones. TLPs of one class are sent in the order of the script.
 /// Each is sent when its time has come and the link has room.
@@ -49,7 +49,7 @@ impl RawDevice {
 /// Returns the completion of a device that takes no requests: UR if the request needs a completion (`PCIe 5.0 §2.3.1`),
 /// else `None`. Its Completer ID is the ID of the function that the request addresses, if any.
 pub fn refusal(request: &Tlp) -> Option<Tlp> {
-    let asked = Asked::of(&request.repr)?;
+    let asked = CompletedRequest::of(&request.repr)?;
     let completer = match &request.repr.body {
         Body::Config(c) => c.completer,
         _ => Bdf::default(),

@@ -14,7 +14,7 @@ const INDEX_BITS: u32 = MAX_CALLS.trailing_zeros();
 pub const ID_BITS: u32 = 31;
 const GENERATIONS: u32 = 1 << (ID_BITS - INDEX_BITS);
 
-enum State<E> {
+enum CallState<E> {
     Free,
     Waiting(Option<Sleeper>),
     Done(Result<Data, E>),
@@ -22,16 +22,16 @@ enum State<E> {
     Abandoned,
 }
 
-struct Slot<E> {
+struct CallSlot<E> {
     generation: u32,
-    state: State<E>,
+    state: CallState<E>,
 }
 
 /// Operations by ID. An ID has a slot index and a generation, so that a late result never reaches a later read in
 /// the same slot.
 pub(crate) struct Calls<E> {
     first_generation: u32,
-    slots: Vec<Slot<E>>,
+    slots: Vec<CallSlot<E>>,
     free: Vec<u32>,
 }
 
@@ -61,11 +61,11 @@ impl<E> Calls<E> {
     /// Returns the ID of a new operation. The table must have room.
     pub(crate) fn begin(&mut self, sleeper: Sleeper) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { generation: self.first_generation, state: State::Free });
+            self.slots.push(CallSlot { generation: self.first_generation, state: CallState::Free });
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[index as usize];
-        slot.state = State::Waiting(Some(sleeper));
+        slot.state = CallState::Waiting(Some(sleeper));
         slot.generation << INDEX_BITS | index
     }
 
@@ -73,29 +73,29 @@ impl<E> Calls<E> {
     pub(crate) fn finish(&mut self, id: u32, result: Result<Data, E>) -> Option<Sleeper> {
         let slot = self.slot(id)?;
         match &mut slot.state {
-            State::Waiting(sleeper) => {
+            CallState::Waiting(sleeper) => {
                 let sleeper = sleeper.take();
-                slot.state = State::Done(result);
+                slot.state = CallState::Done(result);
                 sleeper
             }
-            State::Abandoned => {
+            CallState::Abandoned => {
                 self.release(id);
                 None
             }
             // The operation was already answered, or never issued: the first answer counts.
-            State::Done(_) | State::Free => None,
+            CallState::Done(_) | CallState::Free => None,
         }
     }
 
     /// Returns the result if it has arrived; otherwise registers the caller to be woken.
     pub(crate) fn poll(&mut self, id: u32, sleeper: impl FnOnce() -> Sleeper) -> Poll<Result<Data, E>> {
         let Some(slot) = self.slot(id) else { return Poll::Pending };
-        if let State::Waiting(kept) = &mut slot.state {
+        if let CallState::Waiting(kept) = &mut slot.state {
             *kept = Some(sleeper());
             return Poll::Pending;
         }
-        match std::mem::replace(&mut slot.state, State::Free) {
-            State::Done(result) => {
+        match std::mem::replace(&mut slot.state, CallState::Free) {
+            CallState::Done(result) => {
                 self.release(id);
                 Poll::Ready(result)
             }
@@ -109,14 +109,14 @@ impl<E> Calls<E> {
     /// Abandons operation `id`. If `issued`, its result may still arrive.
     pub(crate) fn abandon(&mut self, id: u32, issued: bool) {
         let Some(slot) = self.slot(id) else { return };
-        if issued && matches!(slot.state, State::Waiting(_)) {
-            slot.state = State::Abandoned;
+        if issued && matches!(slot.state, CallState::Waiting(_)) {
+            slot.state = CallState::Abandoned;
         } else {
             self.release(id);
         }
     }
 
-    fn slot(&mut self, id: u32) -> Option<&mut Slot<E>> {
+    fn slot(&mut self, id: u32) -> Option<&mut CallSlot<E>> {
         let slot = self.slots.get_mut((id % MAX_CALLS as u32) as usize)?;
         (slot.generation == id >> INDEX_BITS).then_some(slot)
     }
@@ -124,7 +124,7 @@ impl<E> Calls<E> {
     fn release(&mut self, id: u32) {
         let index = id % MAX_CALLS as u32;
         let slot = &mut self.slots[index as usize];
-        slot.state = State::Free;
+        slot.state = CallState::Free;
         slot.generation = (slot.generation + 1) % GENERATIONS;
         self.free.push(index);
     }

@@ -29,7 +29,7 @@ struct Clock {
     tasks: Rc<Own>,
 }
 
-struct State<O, E> {
+struct CoreState<O, E> {
     queues: [OutQueue<O>; 2],
     calls: Calls<E>,
 }
@@ -42,7 +42,7 @@ pub struct Core<O, E> {
     /// Pool of the payloads of its outputs.
     pub pool: PayloadPool,
     clock: Rc<Clock>,
-    state: RefCell<State<O, E>>,
+    state: RefCell<CoreState<O, E>>,
     news: Cell<u8>,
     filled: Cell<u8>,
 }
@@ -61,7 +61,7 @@ impl<O: Outgoing, E> Core<O, E> {
     fn with_calls(pool: PayloadPool, now: Time, calls: Calls<E>) -> Core<O, E> {
         let exec = Executor::default();
         let clock = Clock { now: Cell::new(now), timers: RefCell::default(), tasks: Rc::clone(&exec.own) };
-        let state = RefCell::new(State { queues: Default::default(), calls });
+        let state = RefCell::new(CoreState { queues: Default::default(), calls });
         Core { exec, pool, clock: Rc::new(clock), state, news: Cell::default(), filled: Cell::default() }
     }
 
@@ -145,7 +145,7 @@ impl<O: Outgoing, E> Core<O, E> {
     /// Ends operation `id` with its result.
     pub fn finish(&self, id: u32, result: Result<Data, E>) {
         let (sleeper, next) = {
-            let State { queues, calls } = &mut *self.state.borrow_mut();
+            let CoreState { queues, calls } = &mut *self.state.borrow_mut();
             let sleeper = calls.finish(id, result);
             // Other operations may wait for the slot of an abandoned operation.
             let next =
@@ -188,7 +188,7 @@ impl<O: Outgoing, E> Core<O, E> {
     /// Adds the item of `turn` to queue `index` if there is room and no earlier item waits; otherwise waits.
     fn enter(&self, index: usize, turn: &mut Turn<O>, called: bool, waker: &Waker) -> Option<(u64, u32)> {
         let (entered, next) = {
-            let State { queues, calls } = &mut *self.state.borrow_mut();
+            let CoreState { queues, calls } = &mut *self.state.borrow_mut();
             let queue = &mut queues[index];
             let room = queue.has_room() && (!called || calls.has_room());
             if !room || !queue.room.is_turn(turn.ticket) {
@@ -228,7 +228,7 @@ impl<O: Outgoing, E> Core<O, E> {
 
     fn poll_call(&self, queue: usize, id: u32, waker: &Waker) -> Poll<Result<Data, E>> {
         let (result, next) = {
-            let State { queues, calls } = &mut *self.state.borrow_mut();
+            let CoreState { queues, calls } = &mut *self.state.borrow_mut();
             let result = calls.poll(id, || self.exec.own.sleeper(waker));
             (result, queues[queue].room.first())
         };
@@ -238,7 +238,7 @@ impl<O: Outgoing, E> Core<O, E> {
 
     fn withdraw(&self, queue: usize, number: u64, id: Option<u32>) {
         let next = {
-            let State { queues, calls } = &mut *self.state.borrow_mut();
+            let CoreState { queues, calls } = &mut *self.state.borrow_mut();
             let withdrawn = queues[queue].withdraw(number);
             if let Some(id) = id {
                 calls.abandon(id, !withdrawn);

@@ -218,7 +218,7 @@ pub(crate) enum Sleeper {
 }
 
 /// A slot for a task.
-struct Slot {
+struct TaskSlot {
     /// The future is not here while the task is polled.
     future: Cell<Option<TaskFuture>>,
     waker: Waker,
@@ -229,7 +229,7 @@ struct Slot {
 
 #[derive(Default)]
 struct Tasks {
-    slots: Vec<Rc<Slot>>,
+    slots: Vec<Rc<TaskSlot>>,
     free: Vec<u32>,
 }
 
@@ -417,10 +417,10 @@ impl Executor {
         self.own.wake_task(index);
     }
 
-    fn new_slot(&self, task: u32) -> Slot {
+    fn new_slot(&self, task: u32) -> TaskSlot {
         let inbox = Arc::clone(&self.own.inbox);
         let signal = Arc::new(TaskWaker { task, in_inbox: AtomicBool::new(false), inbox });
-        Slot {
+        TaskSlot {
             future: Cell::new(None),
             waker: Waker::from(signal.clone()),
             signal,

@@ -13,7 +13,7 @@ pub(crate) struct TimerKey {
     number: u64,
 }
 
-struct Slot {
+struct TimerSlot {
     number: u64,
     sleeper: Option<Sleeper>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Timers {
     next_number: u64,
     // A cancelled sleeper stays until it is at the top, or more than half of the entries are stale.
     heap: BinaryHeap<Reverse<(Time, u64, u32)>>,
-    slots: Vec<Slot>,
+    slots: Vec<TimerSlot>,
     free: Vec<u32>,
 }
 
@@ -75,10 +75,10 @@ impl Timers {
         self.next_number += 1;
         let number = self.next_number;
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { number: 0, sleeper: None });
+            self.slots.push(TimerSlot { number: 0, sleeper: None });
             self.slots.len() as u32 - 1
         });
-        self.slots[slot as usize] = Slot { number, sleeper: Some(sleeper) };
+        self.slots[slot as usize] = TimerSlot { number, sleeper: Some(sleeper) };
         self.heap.push(Reverse((time, number, slot)));
         TimerKey { slot, number }
     }

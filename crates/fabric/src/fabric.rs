@@ -58,7 +58,7 @@ pub struct RunTotals {
     pub tlp_hops: u64,
 }
 
-struct Slot {
+struct FabricSlot {
     /// Index of the slot's port.
     port: usize,
     device: Box<dyn TlpPort>,
@@ -77,7 +77,7 @@ struct Slot {
     is_below_root: bool,
 }
 
-impl Slot {
+impl FabricSlot {
     /// Returns whether the device will act by itself, other than at clock edges.
     fn is_to_act(&self) -> bool {
         self.device.poll_timeout().is_some_and(|at| at < Time::MAX) && !self.device.is_ticking()
@@ -144,7 +144,7 @@ pub struct Fabric {
     queue: SortedQueue,
     ports: Vec<PortState>,
     /// The devices, then the root ports of [`designs`](Self::designs), then the ports of [`designed_switches`](Self::designed_switches).
-    slots: Vec<Slot>,
+    slots: Vec<FabricSlot>,
     /// Number of devices.
     devices: usize,
     /// Root complexes that are not riser's.
@@ -156,7 +156,7 @@ pub struct Fabric {
     /// Riser's switches.
     switches: Vec<SwitchState>,
     /// Reasons that keep each link down, by link.
-    held: Vec<links::Held>,
+    held: Vec<links::LinkDown>,
     /// At least one.
     hosts: Hosts,
     /// Requests of root complexes to links, each with the index of the root port's port.

@@ -117,7 +117,7 @@ pub enum Note {
 
 /// A request of the host: its time of issue, and the time when it reached the root port.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct HostIssue {
     pub(crate) at: Time,
     pub(crate) left_at: Time,
 }
@@ -199,7 +199,7 @@ impl Ledger {
     }
 
     /// Opens the account of the request `tlp` that the host has issued.
-    pub(crate) fn open_asked(&mut self, asked: Asked, link: usize, tlp: &Tlp) -> Account {
+    pub(crate) fn open_asked(&mut self, asked: HostIssue, link: usize, tlp: &Tlp) -> Account {
         let account = self.open(asked.at, link, Side::Root, tlp);
         self.charge(account, Stage::RootComplex, asked.left_at);
         account

@@ -4,7 +4,7 @@
 //! `cargo bench -p riser-guest --bench parts`. Under `taskset -c 0` client and server share a core, which is best for a
 //! machine with one virtual CPU.
 
-use riser_guest::memory::Memory;
+use riser_guest::memory::GuestMemory;
 use riser_guest::net::{Server, wait};
 use riser_guest::vfio_user::{DmaAccess, Event, Region, Session, Shape};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
@@ -136,7 +136,7 @@ fn memory(seals: SealFlags, name: &str) {
     let file = memfd_create("memory", MemfdFlags::ALLOW_SEALING).expect("memory");
     ftruncate(&file, MEMORY).expect("memory");
     fcntl_add_seals(&file, seals).expect("seals");
-    let memory = Memory::new(file, 0, MEMORY, DmaAccess { read: true, write: true }).expect("memory");
+    let memory = GuestMemory::new(file, 0, MEMORY, DmaAccess { read: true, write: true }).expect("memory");
     for bytes in [64, 4096] {
         let mut data = vec![1; bytes];
         let at = |n: usize| (n as u64 * 4096) % (MEMORY - 4096);

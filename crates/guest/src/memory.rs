@@ -64,14 +64,14 @@ impl MemoryError {
 
 /// A range of a virtual machine's memory. Offsets count from its first byte.
 #[derive(Debug)]
-pub struct Memory {
-    held: Held,
+pub struct GuestMemory {
+    held: MemoryAccess,
     bytes: u64,
     access: DmaAccess,
 }
 
 #[derive(Debug)]
-enum Held {
+enum MemoryAccess {
     Mapped(Mapping),
     File { fd: OwnedFd, offset: u64 },
 }
@@ -79,12 +79,12 @@ enum Held {
 /// Magic number of `hugetlbfs` (`statfs(2)`).
 const HUGETLBFS: i64 = 0x9584_58f6;
 
-impl Memory {
+impl GuestMemory {
     /// Opens `bytes` bytes from `offset` of the file `fd`.
     ///
     /// # Errors
     /// If `fd` is no file or too short, or if mapping fails.
-    pub fn new(fd: OwnedFd, offset: u64, bytes: u64, access: DmaAccess) -> Result<Memory, MemoryError> {
+    pub fn new(fd: OwnedFd, offset: u64, bytes: u64, access: DmaAccess) -> Result<GuestMemory, MemoryError> {
         let stat = fstat(&fd).map_err(MemoryError::system("checking the memory's descriptor"))?;
         if !FileType::from_raw_mode(stat.st_mode).is_file() {
             return Err(MemoryError::NotAFile);
@@ -107,17 +107,17 @@ impl Memory {
             return Err(MemoryError::Short { has, needs });
         }
         let held = if cannot_shrink {
-            Held::Mapped(Mapping::new(&fd, offset, bytes, access)?)
+            MemoryAccess::Mapped(Mapping::new(&fd, offset, bytes, access)?)
         } else {
-            Held::File { fd, offset }
+            MemoryAccess::File { fd, offset }
         };
-        Ok(Memory { held, bytes, access })
+        Ok(GuestMemory { held, bytes, access })
     }
 
     /// Returns whether the memory is mapped. Only then are AtomicOps atomic for its owner too.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
-        matches!(self.held, Held::Mapped(_))
+        matches!(self.held, MemoryAccess::Mapped(_))
     }
 
     /// Length in bytes.
@@ -132,8 +132,8 @@ impl Memory {
         self.access.read
             && self.has(offset, to.len())
             && match &self.held {
-                Held::Mapped(mapping) => mapping.read(offset as usize, to),
-                Held::File { fd, offset: base } => read_file(fd, base + offset, to),
+                MemoryAccess::Mapped(mapping) => mapping.read(offset as usize, to),
+                MemoryAccess::File { fd, offset: base } => read_file(fd, base + offset, to),
             }
     }
 
@@ -143,8 +143,8 @@ impl Memory {
         self.access.write
             && self.has(offset, from.len())
             && match &self.held {
-                Held::Mapped(mapping) => mapping.write(offset as usize, from),
-                Held::File { fd, offset: base } => write_file(fd, base + offset, from),
+                MemoryAccess::Mapped(mapping) => mapping.write(offset as usize, from),
+                MemoryAccess::File { fd, offset: base } => write_file(fd, base + offset, from),
             }
     }
 
@@ -156,7 +156,7 @@ impl Memory {
         if !(self.access.read && self.access.write && self.has(offset, old.len())) {
             return false;
         }
-        if let Held::Mapped(mapping) = &self.held
+        if let MemoryAccess::Mapped(mapping) = &self.held
             && mapping.operate(offset as usize, op, operands, old)
         {
             return true;
@@ -230,7 +230,7 @@ impl Mapping {
         self.start.as_ptr().wrapping_add(offset)
     }
 
-    /// Reads bytes. `Memory` has checked that the range is in the mapping and readable.
+    /// Reads bytes. `GuestMemory` has checked that the range is in the mapping and readable.
     fn read(&self, offset: usize, to: &mut [u8]) -> bool {
         // SAFETY: see above; no reference into the mapping exists.
         unsafe { load(self.at(offset), to) };
@@ -239,7 +239,7 @@ impl Mapping {
         true
     }
 
-    /// Writes bytes. `Memory` has checked that the range is in the mapping and writable.
+    /// Writes bytes. `GuestMemory` has checked that the range is in the mapping and writable.
     fn write(&self, offset: usize, from: &[u8]) -> bool {
         // Earlier writes must be visible before this one.
         fence(Ordering::Release);
@@ -248,7 +248,7 @@ impl Mapping {
         true
     }
 
-    /// Executes an AtomicOp as one CPU instruction. Returns false and does nothing if there is no such instruction. `Memory` has
+    /// Executes an AtomicOp as one CPU instruction. Returns false and does nothing if there is no such instruction. `GuestMemory` has
     /// checked that the range is in the mapping, readable and writable.
     fn operate(&self, offset: usize, op: AtomicOp, operands: &[u8], old: &mut [u8]) -> bool {
         let place = self.at(offset);

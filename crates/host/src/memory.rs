@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory that host programs and devices share: [`Memory`] stores the contents; [`HostMemory`] is the handle that
+//! Memory that host programs and devices share: [`MemoryContents`] stores the contents; [`HostMemory`] is the handle that
 //! programs, drivers and root complexes have.
 
 mod allocator;
@@ -71,7 +71,7 @@ pub enum MemoryError {
 
 /// The part of memory for an allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum MemoryArea {
     /// Below 4 GiB.
     Low,
     /// From 4 GiB.
@@ -103,7 +103,7 @@ impl DmaAccess {
 /// another implementation. The memory has contents only; the host model decides how long an access takes.
 ///
 /// Only one thread calls it, but contents and ranges may also change at any time for other reasons.
-pub trait Memory {
+pub trait MemoryContents {
     /// Returns the address ranges that are memory, for error messages and sizes.
     fn ranges(&self) -> Vec<Range<u64>>;
 
@@ -139,7 +139,7 @@ pub trait Memory {
     ///
     /// # Errors
     /// If not enough memory is left, or if this memory does not allow allocations.
-    fn alloc(&self, place: Place, len: u64, align: u64) -> Result<u64, MemoryError> {
+    fn alloc(&self, place: MemoryArea, len: u64, align: u64) -> Result<u64, MemoryError> {
         let _ = (place, len, align);
         Err(MemoryError::NotHandedOut)
     }
@@ -162,14 +162,14 @@ pub fn write_result(op: AtomicOp, operands: &[u8], old: &[u8], write: impl FnOnc
 /// A handle of a host's memory. Clones are handles of the same memory.
 #[derive(Clone)]
 pub struct HostMemory {
-    held: Held,
+    held: PageSource,
 }
 
 /// riser's own pages have a separate variant, so that a DMA needs no dynamic call.
 #[derive(Clone)]
-enum Held {
+enum PageSource {
     Pages(Rc<Pages>),
-    Elsewhere(Rc<dyn Memory>),
+    Elsewhere(Rc<dyn MemoryContents>),
 }
 
 impl HostMemory {
@@ -179,18 +179,18 @@ impl HostMemory {
     /// # Errors
     /// If a size is not a multiple of 4 KiB, `low_bytes` is more than [`LOW_END`], or `high_bytes` more than 1 TiB.
     pub fn new(low_bytes: u64, high_bytes: u64) -> Result<HostMemory, MemoryError> {
-        Ok(HostMemory { held: Held::Pages(Rc::new(Pages::new(low_bytes, high_bytes)?)) })
+        Ok(HostMemory { held: PageSource::Pages(Rc::new(Pages::new(low_bytes, high_bytes)?)) })
     }
 
     /// Returns a handle of memory of another kind.
-    pub fn of(memory: impl Memory + 'static) -> HostMemory {
-        HostMemory { held: Held::Elsewhere(Rc::new(memory)) }
+    pub fn of(memory: impl MemoryContents + 'static) -> HostMemory {
+        HostMemory { held: PageSource::Elsewhere(Rc::new(memory)) }
     }
 
-    fn memory(&self) -> &dyn Memory {
+    fn memory(&self) -> &dyn MemoryContents {
         match &self.held {
-            Held::Pages(pages) => &**pages,
-            Held::Elsewhere(memory) => &**memory,
+            PageSource::Pages(pages) => &**pages,
+            PageSource::Elsewhere(memory) => &**memory,
         }
     }
 
@@ -208,20 +208,20 @@ impl HostMemory {
     #[inline]
     pub fn has_page(&self, address: u64, len: u32) -> bool {
         match &self.held {
-            Held::Pages(pages) => pages.contains(address, len as usize),
-            Held::Elsewhere(_) => false,
+            PageSource::Pages(pages) => pages.contains(address, len as usize),
+            PageSource::Elsewhere(_) => false,
         }
     }
 
-    /// True if a DMA is allowed: see [`Memory::lets_dma`].
+    /// True if a DMA is allowed: see [`MemoryContents::lets_dma`].
     pub fn lets_dma(&self, dma: &DmaAccess) -> bool {
         match &self.held {
-            Held::Pages(pages) => pages.lets_dma(dma),
-            Held::Elsewhere(memory) => memory.lets_dma(dma),
+            PageSource::Pages(pages) => pages.lets_dma(dma),
+            PageSource::Elsewhere(memory) => memory.lets_dma(dma),
         }
     }
 
-    /// True if the access that has just failed must be retried: see [`Memory::awaits`].
+    /// True if the access that has just failed must be retried: see [`MemoryContents::awaits`].
     pub fn awaits(&self) -> bool {
         self.memory().awaits()
     }
@@ -295,7 +295,7 @@ impl HostMemory {
     /// If not enough is left, or `align` is not a power of two.
     pub fn alloc_low(&self, len: u64, align: u64) -> Result<u64, MemoryError> {
         check_alignment(align)?;
-        self.memory().alloc(Place::Low, len, align)
+        self.memory().alloc(MemoryArea::Low, len, align)
     }
 
     /// Allocates memory above 4 GiB.
@@ -304,7 +304,7 @@ impl HostMemory {
     /// If not enough is left, or `align` is not a power of two.
     pub fn alloc_high(&self, len: u64, align: u64) -> Result<u64, MemoryError> {
         check_alignment(align)?;
-        self.memory().alloc(Place::High, len, align)
+        self.memory().alloc(MemoryArea::High, len, align)
     }
 
     /// Frees memory at the address of an earlier allocation of at least one byte. The caller must make sure that

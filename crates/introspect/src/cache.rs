@@ -3,11 +3,11 @@
 //! Sources: Linux, `include/linux/xarray.h` for the entries of the tree, `include/asm-generic/memory_model.h` for the array of
 //! `struct page`s.
 
-use crate::code::{Code, Gap, Run};
+use crate::code::{Code, CodeRun, Gap};
 use crate::kernel::{GIB, Kernel};
 use crate::layout::CacheLayout;
 use crate::pages::{Missing, PAGE_BYTES, Tables};
-use crate::{Error, Memory, word};
+use crate::{Error, PhysicalMemory, word};
 
 /// `XA_CHUNK_SIZE`.
 const SLOTS: usize = 64;
@@ -35,7 +35,7 @@ struct Sample {
 }
 
 /// Location of the code in its file, and of the kernel's `struct page`s.
-struct Place {
+struct CodeLocation {
     /// Page number in the file of the area's first page.
     first: u64,
     /// Kernel address of the `struct page` of frame 0: `vmemmap_base`.
@@ -48,7 +48,7 @@ struct Cache {
 }
 
 /// Replaces gaps in the code by pages of the page cache. Leaves gaps if the cache is inconsistent.
-pub(crate) fn fill<M: Memory>(
+pub(crate) fn fill<M: PhysicalMemory>(
     code: &mut Code,
     kernel: &mut Kernel<'_, M>,
     tables: &mut Tables,
@@ -72,7 +72,7 @@ pub(crate) fn fill<M: Memory>(
                 _ => None,
             };
             match start {
-                Some(start) => code.add_run(Run {
+                Some(start) => code.add_run(CodeRun {
                     address,
                     physical: start + address % PAGE_BYTES,
                     bytes,
@@ -100,7 +100,7 @@ impl Cache {
     /// Finds the place that more than half of the samples confirm. Each candidate is computed from one sample and
     /// one cached page. The address of the `struct page` of this page, minus frame number times size, gives
     /// `vmemmap_base`. KASLR aligns `vmemmap_base` to 1 GiB.
-    fn place(&self, samples: &[Sample]) -> Option<Place> {
+    fn place(&self, samples: &[Sample]) -> Option<CodeLocation> {
         for sample in samples {
             for span in &self.spans {
                 for k in 0..span.pages {
@@ -110,7 +110,7 @@ impl Cache {
                     if pages % GIB != 0 || pages < 1 << 63 {
                         continue;
                     }
-                    let place = Place { first, pages };
+                    let place = CodeLocation { first, pages };
                     let agree =
                         samples.iter().filter(|other| self.frame(&place, other.number) == Some(other.frame));
                     if agree.count() * 2 > samples.len() {
@@ -123,25 +123,25 @@ impl Cache {
     }
 
     /// Returns the span with this page of the code, and the address of its `struct page`.
-    fn find(&self, place: &Place, number: u64) -> Option<(&Span, u64)> {
+    fn find(&self, place: &CodeLocation, number: u64) -> Option<(&Span, u64)> {
         let index = place.first.checked_add(number)?;
         let behind = self.spans.partition_point(|span| span.index <= index);
         let span = self.spans[..behind].last().filter(|span| index - span.index < span.pages)?;
         Some((span, span.page.wrapping_add((index - span.index) * self.layout.page_bytes)))
     }
 
-    fn frame(&self, place: &Place, number: u64) -> Option<u64> {
+    fn frame(&self, place: &CodeLocation, number: u64) -> Option<u64> {
         let (_, page) = self.find(place, number)?;
         let offset = page.checked_sub(place.pages)?;
         (offset % self.layout.page_bytes == 0).then_some(offset / self.layout.page_bytes)
     }
 
     /// Returns the physical address of this page of the code if it is cached and up to date.
-    fn start_of<M: Memory>(
+    fn start_of<M: PhysicalMemory>(
         &self,
         kernel: &mut Kernel<'_, M>,
         tables: &mut Tables,
-        place: &Place,
+        place: &CodeLocation,
         number: u64,
     ) -> Result<Option<u64>, Error<M::Error>> {
         let (Some((span, _)), Some(frame)) = (self.find(place, number), self.frame(place, number)) else {
@@ -160,7 +160,7 @@ impl Cache {
 }
 
 /// Returns all cached pages of the program's file, in order.
-fn spans<M: Memory>(
+fn spans<M: PhysicalMemory>(
     kernel: &mut Kernel<'_, M>,
     layout: &CacheLayout,
     mm: u64,

@@ -5,7 +5,7 @@ use crate::cache;
 use crate::kernel::Kernel;
 use crate::pages::{Levels, Missing, Tables};
 use crate::tasks::Task;
-use crate::{Error, Memory};
+use crate::{Error, PhysicalMemory};
 use std::ops::Range;
 
 /// Maximum size of a code area in bytes. A larger area is an error.
@@ -13,7 +13,7 @@ const MAX_BYTES: u64 = 4 << 30;
 
 /// Code in memory, contiguous in virtual and physical addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Run {
+pub struct CodeRun {
     /// First virtual address.
     pub address: u64,
     /// First physical address.
@@ -45,7 +45,7 @@ pub struct Code {
     /// Levels of the page tables.
     pub levels: Levels,
     /// Code in memory, by address.
-    pub runs: Vec<Run>,
+    pub runs: Vec<CodeRun>,
     /// Code not in memory, by address.
     pub gaps: Vec<Gap>,
 }
@@ -55,7 +55,7 @@ impl Code {
     ///
     /// # Errors
     /// [`Error`] if there is no such process, or if the process has no user memory or code.
-    pub fn of<M: Memory>(kernel: &mut Kernel<'_, M>, pid: i32) -> Result<Code, Error<M::Error>> {
+    pub fn of<M: PhysicalMemory>(kernel: &mut Kernel<'_, M>, pid: i32) -> Result<Code, Error<M::Error>> {
         let task = kernel.task(pid)?;
         if task.is_kernel_thread() {
             return Err(Error::KernelThread(pid, task.name));
@@ -85,7 +85,10 @@ impl Code {
     ///
     /// # Errors
     /// [`Error::Ended`]
-    pub fn is_still_there<M: Memory>(&self, kernel: &mut Kernel<'_, M>) -> Result<(), Error<M::Error>> {
+    pub fn is_still_there<M: PhysicalMemory>(
+        &self,
+        kernel: &mut Kernel<'_, M>,
+    ) -> Result<(), Error<M::Error>> {
         let now = kernel.task(self.task.pid);
         match now {
             Ok(now) if (now.physical, now.mm) == (self.task.physical, self.task.mm) => Ok(()),
@@ -97,11 +100,11 @@ impl Code {
     /// Reads the area's bytes from virtual address `address`. Bytes that are not in memory are zero.
     ///
     /// # Errors
-    /// [`Error::Refused`], and errors of [`Memory`].
+    /// [`Error::Refused`], and errors of [`PhysicalMemory`].
     ///
     /// # Panics
     /// If the bytes are not all within the area.
-    pub fn read<M: Memory>(
+    pub fn read<M: PhysicalMemory>(
         &self,
         kernel: &mut Kernel<'_, M>,
         address: u64,
@@ -124,7 +127,7 @@ impl Code {
         self.gaps.iter().map(|gap| gap.bytes).sum()
     }
 
-    fn walk<M: Memory>(
+    fn walk<M: PhysicalMemory>(
         &mut self,
         kernel: &mut Kernel<'_, M>,
         tables: &mut Tables,
@@ -135,7 +138,9 @@ impl Code {
             let within = address % page.bytes;
             let bytes = (page.bytes - within).min(self.area.end - address);
             match page.start {
-                Ok(start) => self.add_run(Run { address, physical: start + within, bytes, is_mapped: true }),
+                Ok(start) => {
+                    self.add_run(CodeRun { address, physical: start + within, bytes, is_mapped: true })
+                }
                 Err(why) => self.add_gap(Gap { address, bytes, why }),
             }
             address += bytes;
@@ -143,7 +148,7 @@ impl Code {
         Ok(())
     }
 
-    pub(crate) fn add_run(&mut self, new: Run) {
+    pub(crate) fn add_run(&mut self, new: CodeRun) {
         match self.runs.last_mut() {
             Some(run)
                 if run.address + run.bytes == new.address

@@ -7,7 +7,7 @@ use crate::btf::{self, Btf, BtfError};
 use crate::kernel::{GIB, IMAGE, Init, Kernel, STEP};
 use crate::layout::Layout;
 use crate::marks::{MARK_BYTES, Marks, is_entry};
-use crate::{Answer, Error, Memory};
+use crate::{Answer, Error, PhysicalMemory};
 use std::ops::Range;
 
 /// Bytes per read.
@@ -44,7 +44,7 @@ pub enum Progress {
 ///
 /// # Errors
 /// [`Error`]
-pub fn find<'m, M: Memory>(
+pub fn find<'m, M: PhysicalMemory>(
     memory: &'m mut M,
     search: Search,
     progress: &mut dyn FnMut(Progress),
@@ -95,7 +95,7 @@ struct Finder<'m, 'p, M> {
 /// Memory ranges, and addresses where a kernel image may start.
 type Measured = (Vec<Range<u64>>, Vec<u64>);
 
-impl<M: Memory> Finder<'_, '_, M> {
+impl<M: PhysicalMemory> Finder<'_, '_, M> {
     /// Probes memory every 2 MiB.
     fn measure(&mut self, given: Vec<Range<u64>>, end: u64) -> Result<Measured, Error<M::Error>> {
         let asked = if given.is_empty() { vec![FIRST..HIGH.min(end), HIGH..end.max(HIGH)] } else { given };

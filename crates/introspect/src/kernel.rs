@@ -2,7 +2,7 @@
 //! A kernel that was found, and the translation of its addresses.
 
 use crate::layout::Layout;
-use crate::{Answer, Error, Memory, word};
+use crate::{Answer, Error, PhysicalMemory, word};
 use std::ops::Range;
 
 /// Alignment of the image under KASLR: `CONFIG_PHYSICAL_ALIGN`.
@@ -32,7 +32,7 @@ pub struct Kernel<'m, M> {
     ranges: Vec<Range<u64>>,
 }
 
-impl<'m, M: Memory> Kernel<'m, M> {
+impl<'m, M: PhysicalMemory> Kernel<'m, M> {
     /// Locates the direct map. The list of tasks gives the virtual address of the second task in the direct map.
     /// The low 30 bits of this address equal those of the physical address. The back link of the second task must
     /// point to the first task.

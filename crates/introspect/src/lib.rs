@@ -19,7 +19,7 @@ mod pages;
 mod tasks;
 
 pub use btf::{Btf, BtfError};
-pub use code::{Code, Gap, Run};
+pub use code::{Code, CodeRun, Gap};
 pub use find::{Progress, Search, find};
 pub use kernel::Kernel;
 pub use layout::Layout;
@@ -39,7 +39,7 @@ pub enum Answer {
 }
 
 /// Physical memory of the machine, accessed by DMA or through a file.
-pub trait Memory {
+pub trait PhysicalMemory {
     /// Error after which no more reads are made.
     type Error;
 

@@ -3,7 +3,7 @@
 //! `arch/x86/include/asm/pgtable_64.h` and `pgtable-invert.h`.
 
 use crate::kernel::Kernel;
-use crate::{Error, Memory, word};
+use crate::{Error, PhysicalMemory, word};
 
 pub(crate) const PAGE_BYTES: u64 = 4096;
 const ENTRIES: u64 = 512;
@@ -54,7 +54,10 @@ pub(crate) struct Tables {
 impl Tables {
     /// Opens the tables at a physical address. The number of levels is the number with which the tables map the
     /// kernel's own `init_task`.
-    pub(crate) fn new<M: Memory>(kernel: &mut Kernel<'_, M>, root: u64) -> Result<Tables, Error<M::Error>> {
+    pub(crate) fn new<M: PhysicalMemory>(
+        kernel: &mut Kernel<'_, M>,
+        root: u64,
+    ) -> Result<Tables, Error<M::Error>> {
         let (address, physical) = (kernel.init.address, kernel.init.physical);
         for levels in [Levels::Four, Levels::Five] {
             let mut tables = Tables { root, levels, last: [const { None }; 5] };
@@ -71,7 +74,7 @@ impl Tables {
     }
 
     /// Returns the page with this virtual address.
-    pub(crate) fn page<M: Memory>(
+    pub(crate) fn page<M: PhysicalMemory>(
         &mut self,
         kernel: &mut Kernel<'_, M>,
         address: u64,
@@ -100,7 +103,7 @@ impl Tables {
     }
 
     /// Returns an entry of a table, or `None` if the table cannot be read.
-    fn entry<M: Memory>(
+    fn entry<M: PhysicalMemory>(
         &mut self,
         kernel: &mut Kernel<'_, M>,
         level: usize,

@@ -3,7 +3,7 @@
 
 use crate::kernel::Kernel;
 use crate::layout::{COMM_BYTES, TaskLayout};
-use crate::{Error, Memory, half, word};
+use crate::{Error, PhysicalMemory, half, word};
 use std::collections::HashSet;
 
 /// Number of attempts to read a consistent list.
@@ -38,11 +38,11 @@ struct Node {
     back: u64,
 }
 
-impl<M: Memory> Kernel<'_, M> {
+impl<M: PhysicalMemory> Kernel<'_, M> {
     /// Returns all processes in the order of the kernel's list, the idle task first.
     ///
     /// # Errors
-    /// [`Error::Torn`] if the list changed during every attempt; errors of [`Memory`].
+    /// [`Error::Torn`] if the list changed during every attempt; errors of [`PhysicalMemory`].
     pub fn tasks(&mut self) -> Result<Vec<Task>, Error<M::Error>> {
         let mut last_break = 0;
         for _ in 0..ATTEMPTS {

@@ -6,12 +6,12 @@
 use crate::links::{self, merge};
 use crate::schema::{Hanging, Lab, Link};
 use crate::tree::Tree;
-use crate::wrong::{LinkFault, Place, Wrong};
+use crate::wrong::{LinkFault, LocatedSource, Wrong};
 use link::ConfigError;
 use tlp::Vc;
 
 /// Returns an error for each link with too few credits, at the key that sets them. Errors of the tree are reported elsewhere.
-pub(crate) fn check(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
+pub(crate) fn check(place: &LocatedSource<'_>, lab: &Lab) -> Vec<Wrong> {
     let Ok(tree) = Tree::of(lab) else { return Vec::new() };
     let all: Vec<Hanging<'_>> = lab.hanging().collect();
     let mut errors = Vec::new();

@@ -8,7 +8,7 @@ use crate::file::LabFile;
 use crate::models::{self, OfHost, Sites};
 use crate::schema::{Hanging, Lab, LinkChange, PortArbitration, Slot, Switch};
 use crate::tree::{self, Tree};
-use crate::wrong::{Checked, Place, Wrong, check_known, found, wrong};
+use crate::wrong::{Checked, LocatedSource, Wrong, check_known, found, wrong};
 use crate::{deferrable, faults, hosts, links, profile, switch_design, tables, unused};
 use fabric::Window;
 use host::firmware::HostMap;
@@ -125,7 +125,7 @@ impl Reader {
             return Err(FileError::whole(path, why).into());
         }
         let source = Source { path, text, overrides };
-        let place = Place { source: &source, places: source.tree()? };
+        let place = LocatedSource { source: &source, places: source.tree()? };
         let (lab, mut errors) = read_keys(self, &place)?;
         let lab = Lab { set: overrides.given().to_vec(), ..lab };
         let told: BTreeSet<_> = errors.iter().map(|e| e.place).collect();
@@ -146,7 +146,7 @@ impl Reader {
 ///
 /// # Errors
 /// Errors of types, together with errors of single keys.
-fn read_keys(reader: &Reader, place: &Place<'_>) -> Result<(Lab, Vec<FileError>), FileErrors> {
+fn read_keys(reader: &Reader, place: &LocatedSource<'_>) -> Result<(Lab, Vec<FileError>), FileErrors> {
     let Reader { models, schema } = reader;
     let (tree, mut tables, mut errors) = tables::split(place, schema, models);
     let mut lab = match place.source.read::<Lab>(tree, schema) {
@@ -191,7 +191,7 @@ fn check_host(file: &LabFile) -> Vec<Wrong> {
 
 /// Lets each model check its settings. Also checks that each end of a link has credits for the longest non-posted request that
 /// it accepts.
-fn check_devices(place: &Place<'_>, file: &LabFile, context: &mut RunContext) -> Vec<Wrong> {
+fn check_devices(place: &LocatedSource<'_>, file: &LabFile, context: &mut RunContext) -> Vec<Wrong> {
     let lab = &file.lab;
     let memory = match host_memory(lab) {
         Ok(memory) => memory,
@@ -237,7 +237,7 @@ fn check_devices(place: &Place<'_>, file: &LabFile, context: &mut RunContext) ->
     errors
 }
 
-fn check_slots(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
+fn check_slots(place: &LocatedSource<'_>, lab: &Lab) -> Vec<Wrong> {
     if lab.slot.len() > MAX_SLOTS || lab.slot.is_empty() && lab.switch.is_empty() {
         let message = format!(
             "{} slots: a lab has up to {MAX_SLOTS} [[slot]] tables, and at least one [[slot]] or [[switch]]",
@@ -308,7 +308,7 @@ fn check_tree(lab: &Lab) -> Checked {
     Ok(())
 }
 
-fn check_link(place: &Place<'_>, lab: &Lab, own: &Hanging<'_>) -> Vec<Wrong> {
+fn check_link(place: &LocatedSource<'_>, lab: &Lab, own: &Hanging<'_>) -> Vec<Wrong> {
     let mut faults = links::check(&lab.link, own.link);
     if faults.is_empty() {
         faults.extend(unused::of_slot(&lab.link, own.link));
@@ -364,7 +364,7 @@ fn check_weights(lab: &Lab, switch: &Switch) -> Checked {
 }
 
 /// Checks that the windows of all devices fit into host memory.
-fn check_windows(place: &Place<'_>, lab: &Lab) -> Checked {
+fn check_windows(place: &LocatedSource<'_>, lab: &Lab) -> Checked {
     let bytes = |mib: u32| u64::from(mib) << 20;
     let (mut low, mut high) = (RESERVED_LOW_BYTES, 0);
     for (n, slot) in lab.slot.iter().enumerate() {
@@ -384,7 +384,7 @@ fn check_windows(place: &Place<'_>, lab: &Lab) -> Checked {
 }
 
 /// Checks that the BAR addresses in the lab are aligned, do not overlap, and lie in the host's BAR window.
-fn check_addresses(place: &Place<'_>, lab: &Lab) -> Checked {
+fn check_addresses(place: &LocatedSource<'_>, lab: &Lab) -> Checked {
     let mut taken: Vec<(Window, &str)> = Vec::new();
     for (n, slot) in lab.slot.iter().enumerate() {
         let Some(FixedBar { address, size_bytes: size, .. }) = slot.needs().fixed_bar else { continue };
@@ -415,7 +415,7 @@ fn check_addresses(place: &Place<'_>, lab: &Lab) -> Checked {
 }
 
 /// Rejects keys that only the firmware and drivers of a simulated host use, in slots below an external host.
-fn check_outside(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
+fn check_outside(place: &LocatedSource<'_>, lab: &Lab) -> Vec<Wrong> {
     let Ok(tree) = Tree::of(lab) else { return Vec::new() };
     let slots = lab.slot.iter().enumerate().filter(|(n, _)| !tree.is_simulated(*n));
     let check = |(n, slot): (usize, &Slot)| {

@@ -3,7 +3,7 @@
 //! single keys.
 
 use crate::schema::{Host, Slot, Switch};
-use crate::wrong::Place;
+use crate::wrong::LocatedSource;
 use plug::file::{FileError, Schema, Tree, place_of};
 use plug::{Fault, ModelKind, Models, Plan};
 use serde::Deserialize;
@@ -20,7 +20,7 @@ pub(crate) struct Tables<'a>(BTreeMap<usize, BTreeMap<String, Tree<'a>>>, BTreeM
 /// Splits the file into the part without models' settings, the settings, and the errors of slot contents that are neither
 /// settings nor keys.
 pub(crate) fn split<'a>(
-    place: &Place<'a>,
+    place: &LocatedSource<'a>,
     schema: &Schema,
     models: &Models,
 ) -> (Tree<'a>, Tables<'a>, Vec<FileError>) {
@@ -80,7 +80,7 @@ fn unknown<'a>(kind: &str, name: &str, legal: impl Iterator<Item = &'a str>) -> 
 
 /// Takes the settings of models out of `slot`. Reports and removes unknown contents.
 fn split_slot<'a>(
-    place: &Place<'a>,
+    place: &LocatedSource<'a>,
     keys: &[&str],
     models: &Models,
     slot: &mut DeTable<'a>,
@@ -115,7 +115,12 @@ fn split_slot<'a>(
 impl<'a> Tables<'a> {
     /// Reads the settings of the slot's device, of the model that provides its driver, and of its data link layer into the slot. Returns
     /// their errors.
-    pub(crate) fn fill(&mut self, place: &Place<'a>, models: &Models, slot: &mut Slot) -> Vec<FileError> {
+    pub(crate) fn fill(
+        &mut self,
+        place: &LocatedSource<'a>,
+        models: &Models,
+        slot: &mut Slot,
+    ) -> Vec<FileError> {
         let mut own = self.0.remove(&slot.name.span().start).unwrap_or_default();
         let named = [Some(&slot.device), slot.driver.as_ref(), slot.data_link.as_ref()];
         let [device, driver, link] = named.map(|model| {
@@ -144,7 +149,7 @@ impl<'a> Tables<'a> {
     /// Reads the settings of the host's root complex into the host. Returns their errors.
     pub(crate) fn fill_host(
         &mut self,
-        place: &Place<'a>,
+        place: &LocatedSource<'a>,
         models: &Models,
         host: &mut Host,
     ) -> Vec<FileError> {
@@ -157,7 +162,7 @@ impl<'a> Tables<'a> {
     /// Reads the settings of a switch that is not riser's into the switch. Returns their errors.
     pub(crate) fn fill_switch(
         &mut self,
-        place: &Place<'a>,
+        place: &LocatedSource<'a>,
         models: &Models,
         switch: &mut Switch,
     ) -> Vec<FileError> {
@@ -181,7 +186,7 @@ impl Owner<'_> {
     /// Reads the settings `own` of `model`, which must be of this kind, into `plan`. Returns their errors.
     fn fill<'a>(
         &self,
-        place: &Place<'a>,
+        place: &LocatedSource<'a>,
         (models, kind): (&Models, ModelKind),
         model: Option<&Spanned<String>>,
         mut own: BTreeMap<String, Tree<'a>>,
@@ -214,7 +219,7 @@ impl Owner<'_> {
 
 /// Returns the model that a slot names, with the settings of `table`.
 fn read_plan<'a>(
-    place: &Place<'a>,
+    place: &LocatedSource<'a>,
     models: &Models,
     slot: &Spanned<String>,
     model: &Spanned<String>,
@@ -231,7 +236,7 @@ fn read_plan<'a>(
 /// Returns the model that an owner names, with the settings of `table`. The owner has a name for errors, a place, and a table in the
 /// file.
 fn read_plan_of<'a>(
-    place: &Place<'a>,
+    place: &LocatedSource<'a>,
     models: &Models,
     (owner, at, parent): (&str, Range<usize>, &str),
     model: &Spanned<String>,
@@ -249,7 +254,7 @@ fn read_plan_of<'a>(
 }
 
 /// Returns errors of single keys, regardless of the others.
-pub(crate) fn check_limits(place: &Place<'_>, schema: &Schema) -> Vec<FileError> {
+pub(crate) fn check_limits(place: &LocatedSource<'_>, schema: &Schema) -> Vec<FileError> {
     // A value that is not JSON has an illegal type, which is reported elsewhere.
     let value = Value::deserialize(Deserializer::from(place.places.clone())).unwrap_or_default();
     let error = |Fault { key, message }| {

@@ -34,7 +34,7 @@ pub(crate) fn found<const N: usize>(checks: [Checked; N]) -> Vec<Wrong> {
 }
 
 /// A file with the positions of its keys.
-pub(crate) struct Place<'a> {
+pub(crate) struct LocatedSource<'a> {
     pub(crate) source: &'a Source<'a>,
     pub(crate) places: Places<'a>,
 }
@@ -53,7 +53,7 @@ impl LinkFault {
     }
 }
 
-impl Place<'_> {
+impl LocatedSource<'_> {
     /// Converts errors for the file.
     pub(crate) fn errors(&self, all: impl IntoIterator<Item = Wrong>) -> impl Iterator<Item = FileError> {
         all.into_iter().map(|Wrong { span, message }| self.source.error(span, message))

@@ -4,7 +4,7 @@
 
 use crate::config::{CREDIT_BYTES, FlowControlMode, PortConfig};
 use crate::credit::{RxCredits, TxCredits};
-use crate::init::{Init, State};
+use crate::init::{Init, InitState};
 use crate::store::TlpStore;
 use crate::tx::{Lengths, TransmitQueue};
 use tlp::{Class, FlowControl, TcSet, Vc};
@@ -102,7 +102,7 @@ impl Channel {
 
     /// TLPs may flow.
     pub(crate) fn is_active(&self) -> bool {
-        self.init.state() == State::Active
+        self.init.state() == InitState::Active
     }
 
     /// Chooses the next TLP again; returns the classes whose heads lack credits, by [`Class::index`].

@@ -12,7 +12,7 @@ const ALL_CLASSES: u8 = 0b111;
 
 /// State of the initialization of a virtual channel. For VC0 the final state is DL_Active.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum State {
+pub(crate) enum InitState {
     /// DL_Inactive: not started.
     Inactive,
     /// DL_Init, FC_INIT1: this end advertises its credits, and receives the credits of the other end.
@@ -24,7 +24,7 @@ pub(crate) enum State {
 }
 
 pub(crate) struct Init {
-    state: State,
+    state: InitState,
     /// Classes whose credits have arrived. Flag FI1 is set when all have arrived.
     known: u8,
     /// Flag FI2: the other end has our credits.
@@ -38,7 +38,7 @@ pub(crate) struct Init {
 impl Init {
     pub(crate) fn new() -> Init {
         Init {
-            state: State::Inactive,
+            state: InitState::Inactive,
             known: 0,
             fi2: false,
             sent: Class::ALL.len(),
@@ -47,25 +47,26 @@ impl Init {
         }
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> InitState {
         self.state
     }
 
     pub(crate) fn start(&mut self) {
-        self.state = State::FcInit1;
+        self.state = InitState::FcInit1;
         self.sent = 0;
     }
 
     /// Skips initialization on a link without flow control.
     pub(crate) fn skip(&mut self) {
-        self.state = State::Active;
+        self.state = InitState::Active;
     }
 
     /// Handles credits of `class`. Returns true if they are new and must be recorded. They may arrive before this end
     /// starts the channel, because the other end may reach DL_Active first and start its other channels.
     pub(crate) fn receive(&mut self, kind: FlowControlKind, class: Class) -> bool {
         let bit = 1 << class.index();
-        let new = self.state <= State::FcInit1 && kind != FlowControlKind::UpdateFc && self.known & bit == 0;
+        let new =
+            self.state <= InitState::FcInit1 && kind != FlowControlKind::UpdateFc && self.known & bit == 0;
         if new {
             self.known |= bit;
         }
@@ -83,7 +84,7 @@ impl Init {
     /// Whether an InitFC that arrives in DL_Active means that the other end has missed our InitFC2s. It does if it is a
     /// repetition, and not the rest of the other end's first triple.
     pub(crate) fn is_late(&self, now: Time) -> bool {
-        self.state == State::Active && now >= self.repeats_answered_from
+        self.state == InitState::Active && now >= self.repeats_answered_from
     }
 
     /// Whether an InitFC must be sent.
@@ -94,8 +95,11 @@ impl Init {
     /// The next DLLP of the triple, which the port sends now.
     pub(crate) fn next(&mut self, now: Time) -> Option<(FlowControlKind, Class)> {
         let class = *Class::ALL.get(self.sent)?;
-        let kind =
-            if self.state == State::FcInit1 { FlowControlKind::InitFc1 } else { FlowControlKind::InitFc2 };
+        let kind = if self.state == InitState::FcInit1 {
+            FlowControlKind::InitFc1
+        } else {
+            FlowControlKind::InitFc2
+        };
         self.sent += 1;
         if !self.wants_to_send() {
             self.repeat_at = now + REPEAT;
@@ -110,12 +114,12 @@ impl Init {
             return false;
         }
         match self.state {
-            State::FcInit1 if self.known == ALL_CLASSES => {
-                self.state = State::FcInit2;
+            InitState::FcInit1 if self.known == ALL_CLASSES => {
+                self.state = InitState::FcInit2;
                 self.sent = 0;
             }
-            State::FcInit2 if self.fi2 => {
-                self.state = State::Active;
+            InitState::FcInit2 if self.fi2 => {
+                self.state = InitState::Active;
                 self.repeats_answered_from = now + REPEAT;
             }
             _ => return false,

@@ -21,7 +21,7 @@ use crate::config::{CreditLimit, FlowControlMode, PortConfig, ReplayCursor};
 use crate::counters::Counters;
 use crate::credit::UnusedCredits;
 use crate::frame::{Damage, Frame, Sent, SentFrame};
-use crate::init::{FeatureExchange, State};
+use crate::init::{FeatureExchange, InitState};
 use crate::notice::{Notice, Notices};
 use crate::rare::Rare;
 use crate::replay::ReplayBuffer;
@@ -176,7 +176,7 @@ impl Port {
         if self.buffer.is_some() {
             return self.note_up();
         }
-        if self.channels[0].init.state() != State::Inactive {
+        if self.channels[0].init.state() != InitState::Inactive {
             return;
         }
         self.note_negotiation();
@@ -527,7 +527,7 @@ impl Port {
     pub fn is_idle(&self) -> bool {
         !self.down
             && !self.feature.is_under_way()
-            && self.channels[0].init.state() == State::Active
+            && self.channels[0].init.state() == InitState::Active
             && self.channels.iter().all(|channel| channel.waits().next().is_none())
             && !self.stalls.is_replay_blocked()
             && self.replay.is_empty()
@@ -542,10 +542,10 @@ impl Port {
             return "exchange of features: waits for Data Link Feature".to_owned();
         }
         match self.channels[0].init.state() {
-            State::Inactive => return "link not started".to_owned(),
-            State::FcInit1 => return "flow-control initialization: waits for InitFC1".to_owned(),
-            State::FcInit2 => return "flow-control initialization: waits for InitFC2".to_owned(),
-            State::Active => {}
+            InitState::Inactive => return "link not started".to_owned(),
+            InitState::FcInit1 => return "flow-control initialization: waits for InitFC1".to_owned(),
+            InitState::FcInit2 => return "flow-control initialization: waits for InitFC2".to_owned(),
+            InitState::Active => {}
         }
         let named = |(vc, channel): (usize, &Channel)| -> Vec<String> {
             let of = if vc == 0 { String::new() } else { format!("VC{vc}: ") };

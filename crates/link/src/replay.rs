@@ -26,7 +26,7 @@ pub(crate) enum Acknowledged {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Slot {
+struct ReplaySlot {
     lengths: Lengths,
     handle: Handle,
 }
@@ -46,7 +46,7 @@ pub struct TransmitTimes {
 
 /// Unacknowledged TLPs, in a ring indexed by sequence number.
 pub(crate) struct ReplayBuffer {
-    ring: Box<[Slot]>,
+    ring: Box<[ReplaySlot]>,
     /// Times of the TLPs whose accounts are [deferred](tlp::Account::DEFERRED), by the same index.
     times: Box<[TransmitTimes]>,
     mask: u16,
@@ -73,7 +73,7 @@ impl ReplayBuffer {
         let max_tlps = max_tlps.clamp(1, MAX_UNACKNOWLEDGED);
         let slots = max_tlps.next_power_of_two();
         ReplayBuffer {
-            ring: vec![Slot::default(); usize::from(slots)].into_boxed_slice(),
+            ring: vec![ReplaySlot::default(); usize::from(slots)].into_boxed_slice(),
             times: vec![TransmitTimes::default(); usize::from(slots)].into_boxed_slice(),
             mask: slots - 1,
             max_tlps,
@@ -114,7 +114,7 @@ impl ReplayBuffer {
     #[inline(always)]
     pub(crate) fn push(&mut self, lengths: Lengths, handle: Handle) -> u16 {
         let sequence = self.next_transmit_seq;
-        self.ring[self.index(sequence)] = Slot { lengths, handle };
+        self.ring[self.index(sequence)] = ReplaySlot { lengths, handle };
         self.bytes += stored(lengths);
         self.next_transmit_seq = sequence.next();
         self.replay_next = self.next_transmit_seq;
@@ -150,7 +150,7 @@ impl ReplayBuffer {
         }
         for _ in 0..count {
             self.ackd_seq = self.ackd_seq.next();
-            let Slot { lengths, handle } = self.ring[self.index(self.ackd_seq)];
+            let ReplaySlot { lengths, handle } = self.ring[self.index(self.ackd_seq)];
             self.bytes -= stored(lengths);
             store.remove(handle);
         }

@@ -3,7 +3,7 @@
 //! adapter. Prints medians over batches, in wall time, so that other load on the machine has little effect. `cargo
 //! bench -p riser-nettlp --bench parts`
 
-use riser_nettlp::adapter::{Adapter, Datagrams, Function, MemoryBackend, Registers, Settings};
+use riser_nettlp::adapter::{Adapter, AdapterSettings, Datagrams, Function, MemoryBackend, Registers};
 use riser_nettlp::allow::{AllowList, Rule};
 use riser_nettlp::auth::Key;
 use riser_nettlp::carrier::SendError;
@@ -115,7 +115,7 @@ fn adapter() -> Adapter<MemoryBackend> {
     let function = Arc::new(Function::new(Registers::new(ID)).expect("a function"));
     let backend = MemoryBackend::new(image, function, Mps::new(256).expect("a size"));
     let scheme = capture::encap::PortScheme::Tagged;
-    Adapter::new(Settings { allow, id: ID, device: None, scheme }, backend)
+    Adapter::new(AdapterSettings { allow, id: ID, device: None, scheme }, backend)
 }
 
 #[derive(Default)]
@@ -143,7 +143,7 @@ struct Bench {
 impl Bench {
     fn new(key: Option<&Key>) -> Bench {
         let (client, acceptor, index) = open(key);
-        let settings = requester::Settings::unreliable(ID, 0..=1023, Rest::OFF);
+        let settings = requester::RequesterSettings::unreliable(ID, 0..=1023, Rest::OFF);
         Bench {
             requester: Requester::new(settings),
             client,

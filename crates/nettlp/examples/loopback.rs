@@ -6,7 +6,7 @@
 //! direction, bytes, outstanding requests, seconds.
 
 use nix::time::{ClockId, clock_gettime};
-use riser_nettlp::adapter::{Adapter, Function, MemoryBackend, Registers, Settings as AdapterSettings};
+use riser_nettlp::adapter::{Adapter, AdapterSettings, Function, MemoryBackend, Registers};
 use riser_nettlp::allow::AllowList;
 use riser_nettlp::carrier::Carrier;
 use riser_nettlp::client::Client;
@@ -15,7 +15,7 @@ use riser_nettlp::net::{
     AdapterOptions, AdapterSockets, AnyCarrier, Clock, SessionCarrier, SessionConnectOptions, TaggedCarrier,
     TaggedOptions, ceiling, serve,
 };
-use riser_nettlp::requester::{Buffers, Done, Rest, Settings};
+use riser_nettlp::requester::{Buffers, Done, RequesterSettings, Rest};
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -119,7 +119,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
             std::thread::yield_now();
         }
         let worked = connect(&scheme).and_then(|carrier| {
-            let settings = Settings::for_carrier(&carrier, Bdf::from_bits(0x1a00), Rest::LOOPBACK);
+            let settings = RequesterSettings::for_carrier(&carrier, Bdf::from_bits(0x1a00), Rest::LOOPBACK);
             let mut client = Client::new(carrier, settings);
             let (cpu, begun) = (cpu_us(), Instant::now());
             let took = work(&mut client, direction == "write", (len, at_once), seconds_of(seconds))?;

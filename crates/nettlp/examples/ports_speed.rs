@@ -14,7 +14,7 @@
 
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
-use riser_nettlp::adapter::{Function, Registers, Settings};
+use riser_nettlp::adapter::{AdapterSettings, Function, Registers};
 use riser_nettlp::allow::AllowList;
 use riser_nettlp::client::Client;
 use riser_nettlp::completer::Image;
@@ -67,7 +67,7 @@ fn serve_adapter() -> io::Result<()> {
     let allow = AllowList::new([rule]).map_err(io::Error::other)?;
     let memory = ServedMemory {
         options: AdapterOptions::new(THERE.into()),
-        settings: Settings { allow, id, device: None, scheme: capture::encap::PortScheme::Tagged },
+        settings: AdapterSettings { allow, id, device: None, scheme: capture::encap::PortScheme::Tagged },
         image: Arc::new(Image::zeroes(MEMORY)?),
         function: Arc::new(Function::new(Registers::new(id)).map_err(io::Error::other)?),
         mps: Mps::new(1024).map_err(io::Error::other)?,
@@ -142,7 +142,8 @@ fn riser_client(tags: RangeInclusive<u16>, until: Instant) -> io::Result<u64> {
     let under_way = tags.len() as u64;
     let options = TaggedOptions { local: Some(HERE.into()), ..TaggedOptions::new(THERE.into(), tags) };
     let carrier = TaggedCarrier::connect(&options).map_err(io::Error::other)?;
-    let settings = requester::Settings::for_carrier(&carrier, Bdf::from_bits(0x1a00), Rest::LOOPBACK);
+    let settings =
+        requester::RequesterSettings::for_carrier(&carrier, Bdf::from_bits(0x1a00), Rest::LOOPBACK);
     let mut client = Client::new(carrier, settings);
     let (mut asked, mut reads) = (0, 0);
     let mut is_over = false;

@@ -12,7 +12,7 @@
 
 use crate::carrier::{Arrival, Carrier, Wait, announce};
 use crate::completer::{
-    COMPLETIONS_MAX, Completer, CompleterCounters, Completions, Fault, Image, Incoming, Memory,
+    COMPLETIONS_MAX, Completer, CompleterCounters, CompleterMemory, Completions, Fault, Image, Incoming,
     reason_to_drop,
 };
 use crate::net::Clock;
@@ -48,7 +48,7 @@ impl Window {
     }
 }
 
-impl Memory for Window {
+impl CompleterMemory for Window {
     fn check(&self, address: u64, bytes: u64, is_write: bool) -> Result<(), Fault> {
         self.image.check(self.offset(address)?, bytes, is_write)
     }
@@ -102,7 +102,7 @@ pub struct Psmem<M> {
     counters: PsmemCounters,
 }
 
-impl<M: Memory> Psmem<M> {
+impl<M: CompleterMemory> Psmem<M> {
     /// Creates a memory that answers as `id` from `memory`, with completions of at most `mps` data.
     pub fn new(id: Bdf, mps: Mps, memory: M) -> Psmem<M> {
         Psmem {
@@ -246,7 +246,7 @@ impl<C: Carrier> Completions for ReplyPort<'_, C> {
 ///
 /// # Errors
 /// Errors of the sockets. In a session, the peer has gone.
-pub fn serve<M: Memory>(
+pub fn serve<M: CompleterMemory>(
     carrier: &mut impl Carrier,
     psmem: &mut Psmem<M>,
     busy: bool,

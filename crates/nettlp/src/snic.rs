@@ -4,7 +4,7 @@
 //! sends the descriptor with the written index, because the ring of NetTLP's driver has only one descriptor.
 
 use crate::carrier::Carrier;
-use crate::device_host::{DeviceHost, DeviceHostError, Place, Settings};
+use crate::device_host::{DeviceHost, DeviceHostError, DeviceLocation, HostedSettings};
 use crate::requester::Rest;
 use config::PcieLayout;
 use devices::ethernet::Cable;
@@ -41,7 +41,7 @@ impl<C: Carrier> Snic<C> {
     ///
     /// # Errors
     /// If the device cannot be placed there.
-    pub fn new(carrier: C, place: &Place) -> Result<Snic<C>, SnicError> {
+    pub fn new(carrier: C, place: &DeviceLocation) -> Result<Snic<C>, SnicError> {
         Snic::with_rest(carrier, place, Rest::NETWORK)
     }
 
@@ -49,13 +49,13 @@ impl<C: Carrier> Snic<C> {
     ///
     /// # Errors
     /// If the device cannot be placed there.
-    pub fn with_rest(carrier: C, place: &Place, rest: Rest) -> Result<Snic<C>, SnicError> {
+    pub fn with_rest(carrier: C, place: &DeviceLocation, rest: Rest) -> Result<Snic<C>, SnicError> {
         let (pool, counters) = (PayloadPool::new(), Shared::default());
         let (cable, pcie, doorbell) = (Cable::default(), PcieLayout::default(), TxDoorbell::Names);
         let (wire, inbox) = (cable.clone(), cable.inbox());
         let function =
             simple_nic::function_with_inbox(BAR.into(), pcie, &pool, wire, inbox, doorbell, &counters)?;
-        let settings = Settings { rest, ..Settings::new(BAR) };
+        let settings = HostedSettings { rest, ..HostedSettings::new(BAR) };
         let host = DeviceHost::new(carrier, function, place, settings, &pool)?;
         Ok(Snic { host, cable, counters })
     }

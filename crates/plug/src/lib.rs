@@ -37,7 +37,7 @@ pub use model::{
 pub use place::Attachment;
 pub use plugged::{End, Plugged, RawEnd};
 pub use registers::{FunctionRegisters, named};
-pub use report::{Report, Shown, counted, gbps, ns};
+pub use report::{Report, Shown, counted, gbps, nearest_rank, ns};
 pub use shared::Shared;
 pub use site::Site;
 pub use values::{FunctionId, MemoryKind};

@@ -38,7 +38,7 @@ pub trait Attachment: Any {
     fn has_output(&self) -> bool;
 
     /// Announces that a record is replayed, in which outputs are not fetched: no part may wait for that.
-    fn nobody_fetches(&self);
+    fn discard_outputs(&self);
 }
 
 /// An input from outside: a value at the place, bytes in a record.

@@ -91,6 +91,14 @@ pub fn gbps(bytes: u64, time: Duration) -> f64 {
     }
 }
 
+/// Returns a percentile of sorted samples by nearest rank: the smallest sample that at least `per_mille` thousandths of the
+/// samples do not exceed. `None` without samples.
+pub fn nearest_rank<T: Copy>(sorted: &[T], per_mille: u32) -> Option<T> {
+    let last = sorted.len().checked_sub(1)?;
+    let rank = (sorted.len() as u64 * u64::from(per_mille)).div_ceil(1_000);
+    Some(sorted[(rank as usize).saturating_sub(1).min(last)])
+}
+
 /// Formats a count with its noun: `1 row`, `2 rows`.
 pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
     match count.try_into().unwrap_or(u64::MAX) {
@@ -102,4 +110,18 @@ pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
 /// Converts the duration to nanoseconds.
 pub fn ns(duration: Duration) -> f64 {
     duration.as_ps() as f64 / 1_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_rank_is_a_sample() {
+        let samples = [10, 20, 30, 40];
+        let at = |per_mille| nearest_rank(&samples, per_mille);
+        assert_eq!([0, 1, 250, 251, 500, 501].map(at), [10, 10, 10, 20, 20, 30].map(Some));
+        assert_eq!([750, 751, 1_000, 2_000].map(at), [30, 40, 40, 40].map(Some));
+        assert_eq!((nearest_rank(&[7], 1), nearest_rank::<u64>(&[], 500)), (Some(7), None));
+    }
 }

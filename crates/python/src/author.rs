@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The Python object of a device or a driver.
 
-use crate::device::report::Report;
+use crate::device::report::PythonReport;
 use crate::run_state::RunState;
 use plug::Shared;
 use pyo3::prelude::*;
@@ -12,7 +12,7 @@ use tlp::Time;
 #[derive(Clone)]
 pub(crate) struct Author {
     pub(crate) device: Rc<Py<PyAny>>,
-    pub(crate) report: Shared<Report>,
+    pub(crate) report: Shared<PythonReport>,
     pub(crate) run: Rc<RunState>,
 }
 

@@ -48,7 +48,7 @@ const MAX_NESTED: u8 = 32;
 /// operation that is never awaited causes a warning.
 #[pyclass(frozen, module = "riser")]
 pub(crate) struct Operation {
-    state: Held<State>,
+    state: Held<OperationState>,
     origin: Option<Origin>,
 }
 
@@ -93,7 +93,7 @@ impl Drop for Operation {
     }
 }
 
-struct State {
+struct OperationState {
     future: RefCell<Option<Future>>,
     /// The task that awaits the operation, identified by the data of its waker.
     awaited_by: Cell<*const ()>,
@@ -125,7 +125,7 @@ impl Operation {
             return Err(RiserError::new_err(text));
         }
         let future: Future = Box::pin(future);
-        let state = State {
+        let state = OperationState {
             future: RefCell::new(Some(future)),
             awaited_by: Cell::new(ptr::null()),
             is_awaited: Cell::new(false),
@@ -147,7 +147,7 @@ impl Operation {
     }
 }
 
-impl State {
+impl OperationState {
     /// Returns true if the operation was not awaited and not taken.
     fn is_unused(&self) -> bool {
         !self.is_awaited.get() && self.future.try_borrow().is_ok_and(|future| future.is_some())

@@ -8,7 +8,8 @@ use crate::sight::Sight;
 use crate::table::Table;
 use crate::tables;
 use ::session::{
-    CaptureHandle, CaptureOptions, Progress, Report, Session, Slices, TransactionLogHandle, cpu_seconds,
+    CaptureHandle, CaptureOptions, Progress, RunOutcome, Session, SessionReport, Slices,
+    TransactionLogHandle, cpu_seconds,
 };
 use fabric::{Fabric, HostId, Side, Stop};
 use plug::Report as _;
@@ -113,7 +114,7 @@ pub(crate) fn run(
     };
     let mut report = session.report(name, &stop, spent);
     if interrupted.is_some() {
-        report.outcome = "interrupted";
+        report.outcome = RunOutcome::Interrupted;
     }
     let refusals = report.refusals.clone();
     let result = RunResult { report: Arc::new(report), transactions: transactions.map(Arc::new) };
@@ -182,7 +183,7 @@ fn how_far(progress: Progress) -> (String, Option<f64>) {
 #[pyclass(frozen, module = "riser._riser")]
 #[derive(Clone)]
 pub(crate) struct RunResult {
-    report: Arc<Report>,
+    report: Arc<SessionReport>,
     transactions: Option<Arc<Vec<u8>>>,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! State of one run with devices or drivers in Python. Models find it in the context of the run; coroutines keep a reference.
 
-use crate::device::report::Report;
+use crate::device::report::PythonReport;
 use crate::error::{RiserError, Stuck};
 use crate::operation::Operation;
 use crate::sight::Waiting;
@@ -28,7 +28,7 @@ pub(crate) struct RunState {
     /// Objects of the lab, to which its text refers by number.
     objects: Vec<Py<PyAny>>,
     /// Reports of the devices and drivers in Python, in the order of their slots.
-    reports: RefCell<Vec<Shared<Report>>>,
+    reports: RefCell<Vec<Shared<PythonReport>>>,
     /// Coroutines that wait for a TLP.
     pub(crate) waiting: Waiting,
     clock: Polls,
@@ -61,12 +61,12 @@ impl RunState {
     }
 
     /// Adds the report of a device or driver that is plugged in.
-    pub(crate) fn add_report(&self, report: &Shared<Report>) {
+    pub(crate) fn add_report(&self, report: &Shared<PythonReport>) {
         self.reports.borrow_mut().push(report.clone());
     }
 
     /// Returns the reports of all devices and drivers in Python.
-    pub(crate) fn reports(&self) -> Vec<Shared<Report>> {
+    pub(crate) fn reports(&self) -> Vec<Shared<PythonReport>> {
         self.reports.borrow().clone()
     }
 

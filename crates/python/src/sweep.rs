@@ -9,7 +9,7 @@ use crate::progress::ProgressWatch;
 use crate::table::Table;
 use ::sweep::pool::{Done, Workers, run};
 use ::sweep::results::{Column, Values};
-use ::sweep::{Outcome, Pace, Point, Record, Run, RunError, Start, TextFile, page, results};
+use ::sweep::{Outcome, Pace, Point, Record, RunError, RunningSweep, Start, TextFile, page, results};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray};
 use plug::site::NativeCode;
 use pyo3::exceptions::PyValueError;
@@ -92,7 +92,7 @@ impl SweepWorker {
 
 /// A running sweep, and its chunk size.
 struct Course {
-    run: Run<'static>,
+    run: RunningSweep<'static>,
     pace: Pace,
 }
 
@@ -115,7 +115,7 @@ impl SweepRun {
             }
         };
         let journal = journal.as_deref().map(|path| (path, start));
-        let run = Run::owned(sweep.0.clone(), journal).map_err(failed)?;
+        let run = RunningSweep::owned(sweep.0.clone(), journal).map_err(failed)?;
         Ok(SweepRun(Held::new(RefCell::new(Course { run, pace: Pace::of(TASK) }))))
     }
 

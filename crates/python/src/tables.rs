@@ -2,7 +2,7 @@
 //! Tables from reports: objects become rows, and JSON names become columns.
 
 use crate::table::Table;
-use ::session::Report;
+use ::session::SessionReport;
 use arrow_array::ArrayRef;
 use arrow_array::builder::{BooleanBuilder, Float64Builder, StringBuilder, UInt64Builder};
 use arrow_schema::DataType;
@@ -105,7 +105,7 @@ const TRANSACTIONS: &[Column] = &[
 ];
 
 /// Returns the directions of each link of a run.
-pub(crate) fn links(report: &Report) -> PyResult<Table> {
+pub(crate) fn links(report: &SessionReport) -> PyResult<Table> {
     let of_link = |link: &::session::report::LinkReport| {
         let head = [
             ("slot", Value::from(link.slot.as_str())),
@@ -120,7 +120,7 @@ pub(crate) fn links(report: &Report) -> PyResult<Table> {
 }
 
 /// Returns latencies and their parts for each kind of transaction.
-pub(crate) fn latencies(report: &Report) -> PyResult<Table> {
+pub(crate) fn latencies(report: &SessionReport) -> PyResult<Table> {
     let rows = report.links.iter().flat_map(|link| {
         link.transactions.iter().map(|kind| with(&[("slot", link.slot.as_str().into())], row(kind)))
     });

@@ -64,7 +64,7 @@ fn future_of(executor: &dyn Executor, awaitable: &Bound<'_, PyAny>) -> PyResult<
 }
 
 #[derive(Default)]
-struct State {
+struct TaskState {
     result: Option<PyResult<Value>>,
     is_cancelled: bool,
     is_taken: bool,
@@ -82,15 +82,15 @@ struct State {
 /// An exception in the task is raised where the task is awaited. If no task awaits it at that time, the exception ends
 /// the run.
 #[pyclass(frozen, module = "riser")]
-pub(crate) struct Task(Held<RefCell<State>>);
+pub(crate) struct Task(Held<RefCell<TaskState>>);
 
 /// Marks a task as awaited until this is dropped.
-struct Joined(Rc<RefCell<State>>);
+struct Joined(Rc<RefCell<TaskState>>);
 
 impl Joined {
     /// # Errors
     /// Another task awaits this task, or has its result.
-    fn new(state: Rc<RefCell<State>>) -> PyResult<Joined> {
+    fn new(state: Rc<RefCell<TaskState>>) -> PyResult<Joined> {
         {
             let mut state = state.borrow_mut();
             if state.is_joined || state.is_taken {
@@ -109,7 +109,7 @@ impl Drop for Joined {
 }
 
 /// Waits for the result of a task.
-async fn joined(state: Rc<RefCell<State>>) -> PyResult<Value> {
+async fn joined(state: Rc<RefCell<TaskState>>) -> PyResult<Value> {
     let joined = Joined::new(state)?;
     poll_fn(|cx| {
         let mut state = joined.0.borrow_mut();
@@ -129,7 +129,7 @@ async fn joined(state: Rc<RefCell<State>>) -> PyResult<Value> {
 }
 
 /// Runs `future` to its end, or until it is cancelled.
-async fn run(state: Rc<RefCell<State>>, executor: Rc<dyn Executor>, mut future: operation::Future) {
+async fn run(state: Rc<RefCell<TaskState>>, executor: Rc<dyn Executor>, mut future: operation::Future) {
     let result = poll_fn(|cx| {
         if state.borrow().is_cancelled {
             return Poll::Ready(None);
@@ -156,7 +156,7 @@ impl Task {
     /// Starts `awaitable` as a task.
     fn spawn(executor: &Rc<dyn Executor>, awaitable: &Bound<'_, PyAny>, is_awaited: bool) -> PyResult<Task> {
         let (future, _) = future_of(&**executor, awaitable)?;
-        let held = Held::new(RefCell::new(State { is_awaited, ..State::default() }));
+        let held = Held::new(RefCell::new(TaskState { is_awaited, ..TaskState::default() }));
         let job = run(held.get()?, Rc::clone(executor), future);
         if !executor.start(Box::pin(job)) {
             let text = format!(
@@ -169,7 +169,7 @@ impl Task {
     }
 }
 
-fn cancel(state: &RefCell<State>) {
+fn cancel(state: &RefCell<TaskState>) {
     let wakers = {
         let mut state = state.borrow_mut();
         if state.result.is_some() || state.is_taken {
@@ -201,7 +201,7 @@ impl Task {
 }
 
 /// Cancels unfinished tasks when dropped.
-struct Group(Vec<Rc<RefCell<State>>>);
+struct Group(Vec<Rc<RefCell<TaskState>>>);
 
 impl Drop for Group {
     fn drop(&mut self) {

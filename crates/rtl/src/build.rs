@@ -9,7 +9,7 @@ use crate::netlist::Netlist;
 use crate::runtime::Runtime;
 use crate::source::{self, Instance};
 use crate::standin;
-use crate::still::{StillClock, still_clocks};
+use crate::still::{UndrivenClock, still_clocks};
 use crate::tool::{Tool, reason};
 use plug::file::{FileErrors, digest};
 use std::ffi::OsString;
@@ -45,7 +45,7 @@ pub struct Built {
     /// Path of the library.
     pub library: PathBuf,
     /// Clocks of the design that never have an edge; `None` if Verilator does not write a netlist.
-    pub still_clocks: Option<Vec<StillClock>>,
+    pub still_clocks: Option<Vec<UndrivenClock>>,
 }
 
 /// Step of a build.
@@ -279,7 +279,7 @@ impl Build<'_> {
     }
 
     /// Returns the clocks without an edge, if this Verilator writes a netlist.
-    fn still_clocks(&self, sources: &[PathBuf]) -> Result<Option<Vec<StillClock>>, BuildError> {
+    fn still_clocks(&self, sources: &[PathBuf]) -> Result<Option<Vec<UndrivenClock>>, BuildError> {
         let (_, mut command) = self.verilator();
         let path = netlist(self.folder, self.waves);
         command.args(["--xml-only", "--flatten", "-Wno-lint", "-Wno-style", "--xml-output"]).arg(&path);

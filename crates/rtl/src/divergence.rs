@@ -92,7 +92,7 @@ enum NoRegisters {
 }
 
 /// Record of a run.
-struct Run {
+struct RunRecord {
     seed: u64,
     design_records: Vec<Shared<DesignRecord>>,
     outcome: String,
@@ -111,9 +111,9 @@ pub fn compare_seeds<E>(
         let (seed, watch) = (look.seed, DesignRecorder::new(look));
         let outcome = run(RunContext::with(watch.clone()));
         let outcome = outcome.map_err(DivergenceError::Run)?;
-        Ok(Run { seed, design_records: watch.end(), outcome })
+        Ok(RunRecord { seed, design_records: watch.end(), outcome })
     };
-    let mut first: Option<Run> = None;
+    let mut first: Option<RunRecord> = None;
     for seed in seeds {
         let next = one(RecordSettings { seed: *seed, ..RecordSettings::default() })?;
         if next.design_records.is_empty() {
@@ -134,7 +134,7 @@ pub fn compare_seeds<E>(
 }
 
 /// Returns the first design whose outputs differ, and the difference.
-fn difference(a: &Run, b: &Run) -> Option<(usize, String)> {
+fn difference(a: &RunRecord, b: &RunRecord) -> Option<(usize, String)> {
     let pairs = a.design_records.iter().zip(&b.design_records).enumerate();
     let parts = pairs.filter_map(|(n, (of_a, of_b))| {
         let (of_a, of_b) = (of_a.get(), of_b.get());
@@ -151,7 +151,7 @@ fn difference(a: &Run, b: &Run) -> Option<(usize, String)> {
     if let Some((_, design, what)) = parts.min_by_key(|(when, design, _)| (*when, *design)) {
         return Some((design, what));
     }
-    let ends = |run: &Run| {
+    let ends = |run: &RunRecord| {
         let failures =
             run.design_records.iter().map(|design_record| design_record.get().status.get().failure.clone());
         (run.outcome.clone(), failures.collect::<Vec<_>>())
@@ -189,10 +189,10 @@ impl fmt::Display for Left {
 
 /// Runs both seeds again, to record more around the difference.
 fn look_closely<E>(
-    runs: [&Run; 2],
+    runs: [&RunRecord; 2],
     design: usize,
     what: String,
-    one: &mut impl FnMut(RecordSettings) -> Result<Run, DivergenceError<E>>,
+    one: &mut impl FnMut(RecordSettings) -> Result<RunRecord, DivergenceError<E>>,
 ) -> Result<Divergence, DivergenceError<E>> {
     let [a, b] = runs.map(|run| run.design_records[design].clone());
     let seeds = runs.map(|run| run.seed);

@@ -73,6 +73,6 @@ pub use model::Settings;
 pub use recording::{Recording, Replay, ReplayError};
 pub use root_complex::RtlRootComplex;
 pub use source::{Connection, Instance, SourceError, instances};
-pub use still::StillClock;
+pub use still::UndrivenClock;
 pub use switch::RtlSwitch;
 pub use trigger::Triggers;

@@ -142,9 +142,9 @@ impl Loaded {
     /// # Errors
     /// The errors of [`open`](Self::open) that can be seen in the file's bytes.
     pub(crate) fn look(path: &Path, fingerprint: &str) -> Result<(), LoadError> {
-        let said = |why: String| LoadError::Open { path: path.to_owned(), why };
+        let open_error = |why: String| LoadError::Open { path: path.to_owned(), why };
         check_built(path)?;
-        let bytes = std::fs::read(path).map_err(|e| said(e.to_string()))?;
+        let bytes = std::fs::read(path).map_err(|e| open_error(e.to_string()))?;
         let mut all = bytes.windows(fingerprint.len());
         let is_there = all.any(|bytes| bytes == fingerprint.as_bytes());
         is_there.then_some(()).ok_or_else(|| LoadError::Other(path.to_owned()))
@@ -155,14 +155,14 @@ impl Loaded {
     /// # Errors
     /// If the file is not a library, or belongs to another build.
     pub(crate) fn open(path: &Path, fingerprint: &str) -> Result<Rc<Loaded>, LoadError> {
-        let said = |why: String| LoadError::Open { path: path.to_owned(), why };
+        let open_error = |why: String| LoadError::Open { path: path.to_owned(), why };
         check_built(path)?;
         // SAFETY: initialisers of the library run; the caller has allowed its code to run.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
-        let library = library.map_err(|e| said(e.to_string()))?;
+        let library = library.map_err(|e| open_error(e.to_string()))?;
         // SAFETY: only libraries of `riser rtl build` have this symbol, and there it has this type.
         let entry = unsafe { library.get::<unsafe extern "C" fn() -> *const Ops>(ENTRY.as_bytes()) };
-        let entry = entry.map_err(|_| said(format!("no symbol {ENTRY}")))?;
+        let entry = entry.map_err(|_| open_error(format!("no symbol {ENTRY}")))?;
         // SAFETY: the shim defines the function with this contract.
         let ops = unsafe { entry() };
         let other = || LoadError::Other(path.to_owned());

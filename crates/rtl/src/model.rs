@@ -135,7 +135,7 @@ impl Model for Settings {
         };
         let mut not_found = None;
         let (trigger, around) = match part {
-            Some(Part::RecordSettings(trigger)) => (Some(trigger), Some(None)),
+            Some(Part::Search(trigger)) => (Some(trigger), Some(None)),
             Some(Part::Write(at)) => {
                 not_found = at.is_none().then(|| {
                     format!("waves_when: no TLP matches `{}`; no waves were written", self.waves_when)

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// A location in a source.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct SourceLocation {
     pub(crate) file: String,
     pub(crate) line: usize,
 }
@@ -20,7 +20,7 @@ pub(crate) struct Driver {
     pub(crate) reads: Vec<usize>,
     pub(crate) writes: Vec<usize>,
     /// Location of the block, or of a separate assignment.
-    pub(crate) place: Place,
+    pub(crate) place: SourceLocation,
 }
 
 /// A netlist. Signals are numbers. Aliases of one net resolve to one number.
@@ -31,7 +31,7 @@ pub(crate) struct Netlist {
     /// For each number: the number that it is an alias of, or the number itself.
     same: Vec<usize>,
     /// Locations of declarations.
-    places: HashMap<usize, Place>,
+    places: HashMap<usize, SourceLocation>,
     /// Constants of instances, by name.
     parameters: HashMap<String, String>,
 }
@@ -78,7 +78,7 @@ impl Netlist {
     }
 
     /// Returns the location of a name's declaration.
-    pub(crate) fn place(&self, name: &str) -> Option<&Place> {
+    pub(crate) fn place(&self, name: &str) -> Option<&SourceLocation> {
         self.places.get(self.names.get(name)?)
     }
 
@@ -115,7 +115,7 @@ enum Open {
     Assignment {
         parts: Vec<Vec<usize>>,
         depth: usize,
-        place: Place,
+        place: SourceLocation,
         is_alias: bool,
     },
     /// An edge that a block waits for.
@@ -195,10 +195,10 @@ impl Reader {
         Open::Other
     }
 
-    fn place(&self, text: &str) -> Place {
+    fn place(&self, text: &str) -> SourceLocation {
         let mut parts = attribute(text, "loc").unwrap_or_default().split(',');
         let file = parts.next().and_then(|id| self.files.get(id)).cloned().unwrap_or_default();
-        Place { file, line: parts.next().and_then(|line| line.parse().ok()).unwrap_or(0) }
+        SourceLocation { file, line: parts.next().and_then(|line| line.parse().ok()).unwrap_or(0) }
     }
 
     fn declared(&mut self, text: &str) -> Open {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Finds clocks of a design that never have an edge: blocks that wait for them never run. Independent of Verilog.
 
-use crate::netlist::{Driver, Netlist, Place};
+use crate::netlist::{Driver, Netlist, SourceLocation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -13,33 +13,33 @@ const CLOCK_OF: [&str; 2] = [".O", ".KHZ"];
 
 /// A clock without edges.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StillClock {
+pub struct UndrivenClock {
     /// Its name, from the design's top.
     pub name: String,
     /// Location of its declaration.
-    place: Place,
+    place: SourceLocation,
     /// Number of blocks of the design that wait for the clock, and location of the first one.
     blocks: usize,
-    first: Place,
+    first: SourceLocation,
     why: Why,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Why {
     /// The clock has no driver.
-    Nobody,
+    Undriven,
     /// Its driver is constant, or is a register with such a clock.
-    Constant(Place),
+    Constant(SourceLocation),
     /// The clock is an output of a clock manager with this frequency in Hz.
     NoClock(String, u64),
 }
 
-impl fmt::Display for StillClock {
+impl fmt::Display for UndrivenClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let StillClock { name, place, blocks, first, why } = self;
+        let UndrivenClock { name, place, blocks, first, why } = self;
         write!(f, "{}:{}: the clock `{name}` never has an edge: ", place.file, place.line)?;
         match why {
-            Why::Nobody => write!(f, "it has no driver"),
+            Why::Undriven => write!(f, "it has no driver"),
             Why::Constant(place) => write!(f, "its driver never changes ({}:{})", place.file, place.line),
             Why::NoClock(output, hz) => write!(
                 f,
@@ -51,7 +51,7 @@ impl fmt::Display for StillClock {
 }
 
 /// Returns all clocks without edges, by name.
-pub(crate) fn still_clocks(netlist: &Netlist) -> Vec<StillClock> {
+pub(crate) fn still_clocks(netlist: &Netlist) -> Vec<UndrivenClock> {
     let moves = moving(netlist);
     let mut still: BTreeMap<usize, Vec<&Driver>> = BTreeMap::new();
     for block in &netlist.drivers {
@@ -59,7 +59,7 @@ pub(crate) fn still_clocks(netlist: &Netlist) -> Vec<StillClock> {
             still.entry(block.clocks[0]).or_default().push(block);
         }
     }
-    let clock = |(signal, blocks): (usize, Vec<&Driver>)| StillClock {
+    let clock = |(signal, blocks): (usize, Vec<&Driver>)| UndrivenClock {
         name: name(netlist, signal),
         place: netlist.place(netlist.highest(signal)).cloned().unwrap_or_default(),
         blocks: blocks
@@ -70,7 +70,7 @@ pub(crate) fn still_clocks(netlist: &Netlist) -> Vec<StillClock> {
         first: blocks[0].place.clone(),
         why: why(netlist, signal),
     };
-    let mut all: Vec<StillClock> = still.into_iter().map(clock).collect();
+    let mut all: Vec<UndrivenClock> = still.into_iter().map(clock).collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all
 }
@@ -114,7 +114,7 @@ fn why(netlist: &Netlist, signal: usize) -> Why {
             None => break,
         }
     }
-    last.map_or(Why::Nobody, Why::Constant)
+    last.map_or(Why::Undriven, Why::Constant)
 }
 
 /// Returns the reason if the signal is an output of a clock manager.

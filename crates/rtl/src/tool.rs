@@ -65,13 +65,13 @@ impl Tool {
 
 /// Returns the lines of a failed program's output that name an error; without such lines its last lines; without output
 /// its exit status. Never empty.
-pub(crate) fn reason(said: &str, status: ExitStatus) -> String {
+pub(crate) fn reason(output: &str, status: ExitStatus) -> String {
     // If Verilator was killed or not found, its last line is its whole command line. The last line of make is the
     // failed rule.
     let no_reason = ["%Error: Command Failed", ": *** ["];
     let is_reason =
         |line: &&str| !line.trim().is_empty() && !no_reason.iter().any(|text| line.contains(text));
-    let lines: Vec<&str> = said.lines().filter(is_reason).collect();
+    let lines: Vec<&str> = output.lines().filter(is_reason).collect();
     let is_error = |line: &&str| line.contains("rror") || line.contains("cannot find");
     let errors: Vec<&str> = lines.iter().copied().filter(is_error).take(MAX_LINES).collect();
     match (&errors[..], &lines[..]) {
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn reason_is_never_empty() {
         let failed = ExitStatus::from_raw(1 << 8);
-        for (said, reason_of_it) in [
+        for (output, reason_of_it) in [
             ("a.cpp:1: error: x\nmore\nld: cannot find -lz\n", "a.cpp:1: error: x\nld: cannot find -lz"),
             ("a.cpp:1: Fehler: x\nmake: *** [/x.mk:239: x.o] Error 1\n", "a.cpp:1: Fehler: x"),
             (
@@ -114,7 +114,7 @@ mod tests {
             ),
             ("", "exit status: 1"),
         ] {
-            assert_eq!(reason(said, failed), reason_of_it);
+            assert_eq!(reason(output, failed), reason_of_it);
         }
     }
 }

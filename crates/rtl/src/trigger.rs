@@ -43,7 +43,7 @@ impl Triggers {
             let found = Shared::default();
             runs.found.push(found.clone());
             let interfaces = TlpDirection::ALL.map(|way| Interface::of_link(0, direction(way), ""));
-            Part::RecordSettings(Box::new(Trigger { filter, found, interfaces, bytes: Vec::new() }))
+            Part::Search(Box::new(Trigger { filter, found, interfaces, bytes: Vec::new() }))
         })
     }
 }
@@ -51,7 +51,7 @@ impl Triggers {
 /// Role of a design that is being plugged in.
 pub(crate) enum Part {
     /// Search for its TLP.
-    RecordSettings(Box<Trigger>),
+    Search(Box<Trigger>),
     /// Writes waves around this time, or no waves if no TLP was found.
     Write(Option<Time>),
 }

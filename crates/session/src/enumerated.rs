@@ -53,14 +53,14 @@ pub struct EnumeratedFunction {
     /// The function's path, which does not depend on bus numbers.
     pub path: Path,
     /// The function's place, with the names of the lab.
-    pub place: Place,
+    pub place: TreePosition,
     /// The configuration space: 4096 bytes, or 256 without a PCI Express capability. Rejected reads are all ones.
     pub bytes: Vec<u8>,
 }
 
 /// A place in the tree, with the lab's names.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum TreePosition {
     /// A root port.
     RootPort {
         /// The slot or switch below it.
@@ -184,25 +184,29 @@ impl Names<'_> {
         self.ports.iter().position(|port| port == path)
     }
 
-    fn place(&self, system: &System, function: &Function) -> Place {
+    fn place(&self, system: &System, function: &Function) -> TreePosition {
         let to = self.below(&function.path).map(|link| self.name(link));
         // A virtual function is at the place of its physical function.
         let owner = function.vf_of.and_then(|pf| system.get(pf)).unwrap_or(function);
         let Some(parent) = owner.parent.and_then(|bdf| system.get(bdf)) else {
-            return if function.bridge.is_some() { Place::RootPort { to } } else { Place::Unnamed };
+            return if function.bridge.is_some() {
+                TreePosition::RootPort { to }
+            } else {
+                TreePosition::Unnamed
+            };
         };
         match (self.below(&parent.path), self.switch_of(system, parent)) {
             (Some(link), _) if link < self.lab.slot.len() => {
                 let slot = &self.lab.slot[link];
                 let (slot, model) = (slot.name.get_ref().clone(), slot.device.get_ref().clone());
-                Place::Slot { slot, model, vf_of: function.vf_of }
+                TreePosition::Slot { slot, model, vf_of: function.vf_of }
             }
-            (Some(link), _) => Place::Upstream { switch: self.name(link) },
+            (Some(link), _) => TreePosition::Upstream { switch: self.name(link) },
             (None, Some(link)) => {
                 let step = function.path.0.last().copied().unwrap_or_default();
-                Place::Downstream { switch: self.name(link), port: (step >> 3) + 1, to }
+                TreePosition::Downstream { switch: self.name(link), port: (step >> 3) + 1, to }
             }
-            (None, None) => Place::Unnamed,
+            (None, None) => TreePosition::Unnamed,
         }
     }
 

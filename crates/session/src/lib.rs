@@ -24,8 +24,8 @@ mod session;
 mod tap;
 
 pub use cpu::cpu_seconds;
-pub use enumerated::{Enumerated, EnumeratedFunction, Place, enumerate, enumerate_with};
-pub use report::{LinkReport, Report};
+pub use enumerated::{Enumerated, EnumeratedFunction, TreePosition, enumerate, enumerate_with};
+pub use report::{LinkReport, RunOutcome, SessionReport};
 pub use run::{Progress, Slices, share};
 pub use session::Session;
 pub use tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink, way};

@@ -9,7 +9,7 @@ pub use refusals::RefusalReport;
 pub(crate) use refusals::refusals;
 
 use crate::transactions::TransactionReport;
-use fabric::{Direction, Fabric, Flow, LinkId, MemoryCounters, PortId, RootCounters, Side};
+use fabric::{Direction, Fabric, Flow, LinkId, MemoryCounters, PortId, RootCounters, Side, Stop};
 use host::os::HotPlugEvent;
 use lab::profile::Basis;
 use link::Counters;
@@ -17,9 +17,53 @@ use plug::{gbps, ns};
 use serde::Serialize;
 use tlp::Duration;
 
+/// How a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunOutcome {
+    /// All devices and programs have ended.
+    Finished,
+    /// A device or a program failed.
+    Failed,
+    /// The lab's limit of virtual time was reached.
+    TimeLimit,
+    /// Devices or programs wait, and no event will end their wait.
+    NoProgress,
+    /// The run can continue.
+    Paused,
+    /// The user ended the run.
+    Interrupted,
+}
+
+impl RunOutcome {
+    /// Returns the name, as in the JSON object.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RunOutcome::Finished => "finished",
+            RunOutcome::Failed => "failed",
+            RunOutcome::TimeLimit => "time-limit",
+            RunOutcome::NoProgress => "no-progress",
+            RunOutcome::Paused => "paused",
+            RunOutcome::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl From<&Stop> for RunOutcome {
+    fn from(stop: &Stop) -> RunOutcome {
+        match stop {
+            Stop::Finished => RunOutcome::Finished,
+            Stop::Failed(_) => RunOutcome::Failed,
+            Stop::TimeLimit => RunOutcome::TimeLimit,
+            Stop::Paused => RunOutcome::Paused,
+            Stop::NoProgress(_) => RunOutcome::NoProgress,
+        }
+    }
+}
+
 /// Report of a run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct SessionReport {
     /// The lab file.
     pub lab: String,
     /// Settings that override the file, each as `KEY=VALUE`; omitted if empty.
@@ -27,8 +71,8 @@ pub struct Report {
     pub set: Vec<String>,
     /// The seed.
     pub seed: u64,
-    /// `finished`, `failed`, `time-limit`, `no-progress`, or `paused` if the run can continue.
-    pub outcome: &'static str,
+    /// How the run ended.
+    pub outcome: RunOutcome,
     /// Extrapolated figures of the host's and the devices' profiles, one per line.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -195,7 +239,7 @@ impl DirectionReport {
     }
 }
 
-impl Report {
+impl SessionReport {
     /// Returns the error counts of the root complex that are not zero, with their names in JSON.
     pub fn root_errors(&self) -> Vec<(&'static str, u64)> {
         let faults = self.memory_system.map_or(0, |memory| memory.translation_faults);

@@ -51,7 +51,7 @@ impl Session {
 
     /// Returns `stop`, or the failure of a device.
     fn or_failed(&self, stop: Stop) -> Stop {
-        let told = |what: fn(&dyn AnyReport) -> Option<String>| self.said(what).next();
+        let told = |what: fn(&dyn AnyReport) -> Option<String>| self.of_each_slot(what).next();
         match stop {
             Stop::Failed(_) => stop,
             Stop::Paused => told(|report| report.failure()).map_or(stop, Stop::Failed),

@@ -119,7 +119,10 @@ impl Session {
     }
 
     /// Calls `what` on the report of each slot. Each answer starts with the slot's name.
-    pub(crate) fn said(&self, what: fn(&dyn AnyReport) -> Option<String>) -> impl Iterator<Item = String> {
+    pub(crate) fn of_each_slot(
+        &self,
+        what: fn(&dyn AnyReport) -> Option<String>,
+    ) -> impl Iterator<Item = String> {
         let of =
             move |slot: &SlotInfo| Some(format!("slot `{}`: {}", slot.name, what(&**slot.report.as_ref()?)?));
         self.slots.iter().filter_map(of)
@@ -140,7 +143,7 @@ impl Session {
 
     /// Returns the number of errors of devices, one line for each device with errors.
     pub fn wrong(&self) -> Vec<String> {
-        self.said(|report| report.wrong()).collect()
+        self.of_each_slot(|report| report.wrong()).collect()
     }
 
     /// Returns the refused, dropped and timed-out TLPs: one entry for each rule and place.

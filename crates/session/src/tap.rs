@@ -29,7 +29,7 @@ impl Default for CaptureOptions {
     }
 }
 
-struct State<W: Write> {
+struct TapState<W: Write> {
     writer: Option<Writer<W>>,
     error: Option<io::Error>,
     /// Frames that are leaving the ends with the tap, at most one per link. The tap sees a frame when its first symbol
@@ -71,7 +71,7 @@ impl TappedLink {
 /// A tap at one end of every link, with an interface for each direction. Without DLLPs, each TLP is written once: damaged and lost
 /// frames, replays and TLPs out of sequence are omitted. With DLLPs, all frames are written and marked.
 pub struct CaptureTap<W: Write> {
-    state: Rc<RefCell<State<W>>>,
+    state: Rc<RefCell<TapState<W>>>,
     interfaces: Vec<[InterfaceId; 2]>,
     /// By link and direction: position of the latest TLP.
     places: Vec<[u64; 2]>,
@@ -80,7 +80,7 @@ pub struct CaptureTap<W: Write> {
     options: CaptureOptions,
 }
 
-impl<W: Write> State<W> {
+impl<W: Write> TapState<W> {
     fn write(
         &mut self,
         time: Time,
@@ -123,7 +123,7 @@ impl<W: Write> State<W> {
 }
 
 /// Handle that ends a capture. The fabric owns the tap itself.
-pub struct CaptureHandle<W: Write>(Rc<RefCell<State<W>>>);
+pub struct CaptureHandle<W: Write>(Rc<RefCell<TapState<W>>>);
 
 impl<W: Write> CaptureTap<W> {
     /// Returns a tap that captures `links` on `out`.
@@ -150,7 +150,7 @@ impl<W: Write> CaptureTap<W> {
         // From now on a truncated file is a valid, if empty, capture.
         writer.flush()?;
         let left_at = vec![Time::ZERO; links.len()];
-        let state = State { writer: Some(writer), error: None, leaving: VecDeque::new(), left_at };
+        let state = TapState { writer: Some(writer), error: None, leaving: VecDeque::new(), left_at };
         let state = Rc::new(RefCell::new(state));
         let places = links.iter().map(|_| [0; 2]).collect();
         let next = links.iter().map(|_| [None; 2]).collect();
@@ -245,7 +245,7 @@ impl<W: Write> CaptureHandle<W> {
     /// The first write error, now or before. After an error the file stays unchanged, and [`finish`](Self::finish)
     /// returns the same error.
     pub fn flush(&self) -> io::Result<()> {
-        let State { writer, error, .. } = &mut *self.0.borrow_mut();
+        let TapState { writer, error, .. } = &mut *self.0.borrow_mut();
         flush(writer.as_mut(), error, Writer::flush)
     }
 

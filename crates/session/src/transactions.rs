@@ -215,7 +215,7 @@ impl<'a> Line<'a> {
     }
 }
 
-struct State<W: Write> {
+struct LogState<W: Write> {
     out: Option<BufWriter<W>>,
     error: Option<io::Error>,
 }
@@ -223,23 +223,23 @@ struct State<W: Write> {
 /// Writes one line with a JSON object per transaction.
 pub(crate) struct TransactionLog<W: Write> {
     slots: Vec<String>,
-    state: Rc<RefCell<State<W>>>,
+    state: Rc<RefCell<LogState<W>>>,
 }
 
 /// Handle that ends a file of transactions. The fabric owns the writer.
-pub struct TransactionLogHandle<W: Write>(Rc<RefCell<State<W>>>);
+pub struct TransactionLogHandle<W: Write>(Rc<RefCell<LogState<W>>>);
 
 impl<W: Write> TransactionLog<W> {
     /// Returns a log on `out`, with the slots below the links.
     pub(crate) fn new(out: W, slots: Vec<String>) -> (TransactionLog<W>, TransactionLogHandle<W>) {
-        let state = Rc::new(RefCell::new(State { out: Some(BufWriter::new(out)), error: None }));
+        let state = Rc::new(RefCell::new(LogState { out: Some(BufWriter::new(out)), error: None }));
         (TransactionLog { slots, state: state.clone() }, TransactionLogHandle(state))
     }
 }
 
 impl<W: Write> TransactionTap for TransactionLog<W> {
     fn transaction(&mut self, transaction: &Transaction) {
-        let State { out, error } = &mut *self.state.borrow_mut();
+        let LogState { out, error } = &mut *self.state.borrow_mut();
         let Some(out) = out.as_mut().filter(|_| error.is_none()) else { return };
         let line = serde_json::to_writer(&mut *out, &Line::of(&self.slots, transaction));
         if let Err(e) = line.map_err(io::Error::from).and_then(|()| out.write_all(b"\n")) {
@@ -255,7 +255,7 @@ impl<W: Write> TransactionLogHandle<W> {
     /// The first write error, now or before. After an error the file stays unchanged, and [`finish`](Self::finish)
     /// returns the same error.
     pub fn flush(&self) -> io::Result<()> {
-        let State { out, error } = &mut *self.0.borrow_mut();
+        let LogState { out, error } = &mut *self.0.borrow_mut();
         tap::flush(out.as_mut(), error, Write::flush)
     }
 

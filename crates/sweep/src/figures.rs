@@ -3,7 +3,7 @@
 
 use crate::ranking::front;
 use crate::record::Record;
-use crate::run::Run;
+use crate::run::RunningSweep;
 use crate::schema::Aim;
 use crate::value::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,7 +66,7 @@ pub struct Response {
 
 impl Figures {
     /// Returns the figures of a run in its current state.
-    pub fn of(run: &Run<'_>) -> Figures {
+    pub fn of(run: &RunningSweep<'_>) -> Figures {
         let sweep = run.sweep();
         let mut latest: BTreeMap<u64, &Record> = BTreeMap::new();
         for record in run.records().iter().flatten() {

@@ -2,7 +2,7 @@
 //! Sweeps: simulations of a lab over ranges of its settings.
 //!
 //! - [`Sweep`]: a sweep file with its lab, read once; its points by number, and [`Sweep::run`] for one of them;
-//! - [`Run`]: a running sweep: hands out points, collects records, manages rounds of successive halving; any scheduler can drive it;
+//! - [`RunningSweep`]: a running sweep: hands out points, collects records, manages rounds of successive halving; any scheduler can drive it;
 //! - [`journal`]: the file that records are appended to, so that an interrupted sweep can continue;
 //! - [`pool`]: workers on this machine, each a process that runs [`worker`];
 //! - [`results`]: the records as columns, and as one Parquet file; [`Summary`]: a short form of the result;
@@ -11,13 +11,13 @@
 //!
 //! ```
 //! # use plug::site::NativeCode;
-//! # use riser_sweep::{Run, Sweep, TextFile};
+//! # use riser_sweep::{RunningSweep, Sweep, TextFile};
 //! let lab = "version = 1\n[[slot]]\nname = 'nic'\ndevice = 'simple-nic'\n[slot.simple-nic]\npings = 1\n";
 //! let file = "version = 1\nlab = 'ping.toml'\n[over]\n'link.gen' = [3, 4]\n[metrics]\nhops = 'tlp_hops'\n";
 //! let text = |path: &str, text: &str| TextFile { path: path.into(), text: text.into() };
 //! let lab = text("ping.toml", lab);
 //! let sweep = Sweep::parse(&devices::models(), text("s.toml", file), Some(lab), NativeCode::Refused)?;
-//! let mut run = Run::begin(&sweep, None)?;
+//! let mut run = RunningSweep::begin(&sweep, None)?;
 //! while !run.is_done() {
 //!     let records = run.next_chunk(8).iter().map(|point| sweep.run(point).record).collect();
 //!     run.accept(records)?;
@@ -61,7 +61,7 @@ pub use packed::TextFile;
 pub use ranking::front;
 pub use record::{Outcome, Point, Record};
 pub use rounds::Round;
-pub use run::{Progress, Run, RunError};
+pub use run::{Progress, RunError, RunningSweep};
 pub use summary::Summary;
 pub use sweep::{Ran, Sweep};
 pub use value::Value;

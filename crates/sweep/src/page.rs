@@ -3,12 +3,12 @@
 
 use crate::figures::{Dimension, Figures};
 use crate::results::{Values, columns};
-use crate::run::Run;
+use crate::run::RunningSweep;
 use plug::counted;
 use plug::profile::Basis;
 use std::collections::BTreeMap;
 use view::report::{
-    Axis, Bars, Coordinate, Figure, Parallel, Plot, Report, Scale, Series, SeriesStyle, Table,
+    Axis, Bars, Coordinate, Figure, PageContent, Parallel, Plot, Scale, Series, SeriesStyle, Table,
 };
 
 /// Maximum number of metrics with figures of responses.
@@ -18,9 +18,9 @@ const MAX_ROWS: usize = 1_000;
 
 /// Returns the page of a sweep: parallel coordinates, Pareto fronts, the response to each parameter, and the
 /// points.
-pub fn report(run: &Run<'_>) -> Report {
+pub fn report(run: &RunningSweep<'_>) -> PageContent {
     let figures = Figures::of(run);
-    Report {
+    PageContent {
         title: run.sweep().file().path.display().to_string(),
         notes: notes(run, &figures),
         figures: all(&figures),
@@ -28,7 +28,7 @@ pub fn report(run: &Run<'_>) -> Report {
     }
 }
 
-fn notes(run: &Run<'_>, figures: &Figures) -> Vec<String> {
+fn notes(run: &RunningSweep<'_>, figures: &Figures) -> Vec<String> {
     let progress = run.progress();
     let lab = run.sweep().lab().path.display();
     let mut notes = vec![format!(
@@ -55,7 +55,7 @@ fn notes(run: &Run<'_>, figures: &Figures) -> Vec<String> {
 
 /// Returns the basis of the profile figures that the metrics depend on, with the number of points for each
 /// basis if they differ.
-fn basis(run: &Run<'_>) -> Option<String> {
+fn basis(run: &RunningSweep<'_>) -> Option<String> {
     let mut counts: BTreeMap<Basis, u64> = BTreeMap::new();
     for basis in run.records().iter().flatten().filter_map(|record| record.basis) {
         *counts.entry(basis).or_default() += 1;
@@ -174,7 +174,7 @@ fn axis(of: &Dimension) -> Axis {
     Axis { label: labelled(of), unit: of.unit.clone(), scale: scale(of) }
 }
 
-fn tables(run: &Run<'_>, figures: &Figures) -> Vec<Table> {
+fn tables(run: &RunningSweep<'_>, figures: &Figures) -> Vec<Table> {
     let columns = columns(run);
     let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
     let numbers: Vec<u64> = run.records().iter().flatten().map(|record| record.point).collect();

@@ -5,7 +5,7 @@ mod process;
 
 use crate::pace::Pace;
 use crate::record::{Outcome, Point, Record};
-use crate::run::{Progress, Run, RunError};
+use crate::run::{Progress, RunError, RunningSweep};
 use crate::sweep::panicked;
 use crate::worker::Reply;
 use process::{Event, Worker};
@@ -51,9 +51,9 @@ pub struct Done {
 /// arrive.
 ///
 /// # Errors
-/// Errors of [`Run::accept`], or workers that cannot be started. Records until then are in the journal.
+/// Errors of [`RunningSweep::accept`], or workers that cannot be started. Records until then are in the journal.
 pub fn run(
-    run: &mut Run<'_>,
+    run: &mut RunningSweep<'_>,
     workers: &Workers,
     stop: impl Fn() -> bool,
     watch: impl FnMut(&Progress),
@@ -79,7 +79,7 @@ pub fn run(
 }
 
 struct Pool<'r, 's> {
-    run: &'r mut Run<'s>,
+    run: &'r mut RunningSweep<'s>,
     how: &'r Workers,
     /// First order of each worker.
     order: Vec<u8>,
@@ -119,7 +119,7 @@ impl Pool<'_, '_> {
             // Records that have arrived by now are one write of the journal.
             let mut records = Vec::new();
             for (number, event) in std::iter::once(first).chain(events.try_iter()) {
-                self.hear(number, event, &mut records)?;
+                self.handle(number, event, &mut records)?;
             }
             if !records.is_empty() {
                 self.run.accept(records)?;
@@ -163,7 +163,7 @@ impl Pool<'_, '_> {
         }
     }
 
-    fn hear(&mut self, number: u64, event: Event, records: &mut Vec<Record>) -> Result<(), RunError> {
+    fn handle(&mut self, number: u64, event: Event, records: &mut Vec<Record>) -> Result<(), RunError> {
         let Some(worker) = self.workers.get_mut(&number) else { return Ok(()) };
         match event {
             Event::Said(Reply::Ready { .. }) => {

@@ -2,7 +2,7 @@
 //! The records of a sweep as columns, sorted by point, and as one Parquet file. Equal records give equal bytes.
 
 use crate::record::Record;
-use crate::run::Run;
+use crate::run::RunningSweep;
 use crate::value::Value;
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
@@ -86,7 +86,7 @@ impl Values {
 
 /// Returns the records of a run as columns, one row per record, sorted by point: `point`, `round` and the budget's key if there are
 /// rounds, the keys, the metrics, `feasible` if a metric has bounds, `basis`, `outcome`, `error`.
-pub fn columns(run: &Run<'_>) -> Vec<Column> {
+pub fn columns(run: &RunningSweep<'_>) -> Vec<Column> {
     let sweep = run.sweep();
     let rows: Vec<&Record> = run.records().iter().flatten().collect();
     // Each record belongs to a point that was handed out.

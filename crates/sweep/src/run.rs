@@ -70,7 +70,7 @@ pub struct Progress {
 
 /// A running sweep.
 #[derive(Debug)]
-pub struct Run<'s> {
+pub struct RunningSweep<'s> {
     sweep: Cow<'s, Sweep>,
     journal: Option<Journal>,
     records: Vec<Option<Record>>,
@@ -86,27 +86,27 @@ pub struct Run<'s> {
     probing: bool,
 }
 
-impl<'s> Run<'s> {
+impl<'s> RunningSweep<'s> {
     /// Begins or continues a sweep. Without a journal, records are kept only in memory.
     ///
     /// # Errors
     /// Errors of the journal.
-    pub fn begin(sweep: &'s Sweep, journal: Option<(&Path, Start)>) -> Result<Run<'s>, RunError> {
-        Run::with(Cow::Borrowed(sweep), journal)
+    pub fn begin(sweep: &'s Sweep, journal: Option<(&Path, Start)>) -> Result<RunningSweep<'s>, RunError> {
+        RunningSweep::with(Cow::Borrowed(sweep), journal)
     }
 
     /// Like [`begin`](Self::begin), for an owned sweep.
     ///
     /// # Errors
     /// Errors of the journal.
-    pub fn owned(sweep: Sweep, journal: Option<(&Path, Start)>) -> Result<Run<'static>, RunError> {
-        Run::with(Cow::Owned(sweep), journal)
+    pub fn owned(sweep: Sweep, journal: Option<(&Path, Start)>) -> Result<RunningSweep<'static>, RunError> {
+        RunningSweep::with(Cow::Owned(sweep), journal)
     }
 
-    fn with(sweep: Cow<'s, Sweep>, journal: Option<(&Path, Start)>) -> Result<Run<'s>, RunError> {
+    fn with(sweep: Cow<'s, Sweep>, journal: Option<(&Path, Start)>) -> Result<RunningSweep<'s>, RunError> {
         let points = sweep.points();
         let rounds = sweep.rounds().len();
-        let mut run = Run {
+        let mut run = RunningSweep {
             sweep,
             journal: None,
             records: vec![None; points as usize],
@@ -294,7 +294,7 @@ impl<'s> Run<'s> {
 
     /// Enters the next round if all points of this round are recorded.
     fn advance(&mut self) {
-        let is_whole = |run: &Run<'_>, round: usize| {
+        let is_whole = |run: &RunningSweep<'_>, round: usize| {
             let of = run.sweep.rounds()[round];
             (of.first..of.first + of.points).all(|n| run.record_of(n).is_some())
         };

@@ -2,7 +2,7 @@
 //! A short form of a sweep's result: as JSON, and as text by [`Display`](fmt::Display).
 
 use crate::pool::Done;
-use crate::{Record, Run, front};
+use crate::{Record, RunningSweep, front};
 use plug::counted;
 use plug::profile::Basis;
 use serde::{Serialize, Serializer};
@@ -62,7 +62,13 @@ fn by_name<S: Serializer>(all: &[(String, Json)], to: S) -> Result<S::Ok, S::Err
 impl Summary {
     /// Returns the result of `run` after a time of `wall` and `cpu_seconds` of all processes. Its files are in
     /// `folder`.
-    pub fn new(run: &Run<'_>, done: &Done, wall: Duration, cpu_seconds: f64, folder: &Path) -> Summary {
+    pub fn new(
+        run: &RunningSweep<'_>,
+        done: &Done,
+        wall: Duration,
+        cpu_seconds: f64,
+        folder: &Path,
+    ) -> Summary {
         let (sweep, progress) = (run.sweep(), run.progress());
         let mut outcomes = BTreeMap::new();
         let mut errors: Vec<(String, u64, u64)> = Vec::new();
@@ -98,7 +104,7 @@ impl Summary {
     }
 }
 
-fn row(run: &Run<'_>, record: &Record) -> Best {
+fn row(run: &RunningSweep<'_>, record: &Record) -> Best {
     let sweep = run.sweep();
     let config = run.point(record.point).map_or(0, |point| point.config);
     let json = |value: &crate::Value| serde_json::to_value(value).unwrap_or_default();

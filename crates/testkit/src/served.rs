@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A NetTLP adapter that serves memory over sockets, in its own thread. Never outlives its test.
 
-use nettlp::adapter::{Adapter, Function, MemoryBackend, PeerCounters, Registers, Settings, Strangers};
+use nettlp::adapter::{
+    Adapter, AdapterSettings, Function, MemoryBackend, PeerCounters, Registers, Strangers,
+};
 use nettlp::allow::{AllowList, Rule};
 use nettlp::completer::{CompleterCounters, Image};
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, Network, SocketCounters, serve};
@@ -49,7 +51,7 @@ impl Served {
         let thread = std::thread::spawn(move || {
             let backend = MemoryBackend::new(shared, function, Mps::new(mps).unwrap());
             let scheme = capture::encap::PortScheme::Tagged;
-            let mut adapter = Adapter::new(Settings { allow, id: ID, device: None, scheme }, backend);
+            let mut adapter = Adapter::new(AdapterSettings { allow, id: ID, device: None, scheme }, backend);
             let go_on =
                 |_: &mut Adapter<MemoryBackend>, _: &AdapterSockets, _| !stopped.load(Ordering::Relaxed);
             serve(&mut sockets, &mut adapter, Clock::new(), false, go_on).unwrap();

@@ -12,7 +12,7 @@ use core::ops::Range;
 
 /// The fields that a request determines in its completions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asked {
+pub struct CompletedRequest {
     /// Requester ID.
     pub requester: Bdf,
     /// Tag.
@@ -27,31 +27,38 @@ pub struct Asked {
     pub bytes: Awaited,
 }
 
-impl Asked {
+impl CompletedRequest {
     /// The fields for the completions of `request`; `None` if the request is posted. For a memory read, Byte Count and
     /// Lower Address follow from its bytes. They are the operand's size and 0 for an AtomicOp, and 4 and 0 for all
     /// other requests (`PCIe 5.0 §2.2.9`). ID-based Ordering is left out, because a completer need not set it
     /// (§2.2.6.4).
-    pub fn of(request: &Repr) -> Option<Asked> {
-        (request.class() == Class::NonPosted).then(|| Asked::of_non_posted(request))
+    pub fn of(request: &Repr) -> Option<CompletedRequest> {
+        (request.class() == Class::NonPosted).then(|| CompletedRequest::of_non_posted(request))
     }
 
     /// Like [`of`](Self::of), for a request that the caller knows to be non-posted.
-    pub fn of_non_posted(request: &Repr) -> Asked {
+    pub fn of_non_posted(request: &Repr) -> CompletedRequest {
         let byte_count = match &request.body {
-            Body::Memory(m) if m.op.is_read() => return Asked::of_read(request, m),
+            Body::Memory(m) if m.op.is_read() => return CompletedRequest::of_read(request, m),
             Body::Atomic(a) => a.operand.bytes(),
             _ => 4,
         };
         let (requester, tag) = request.transaction();
         let (tc, attr) = (request.tc, request.attr & Attributes::COMPLETED);
-        Asked { requester, tag, tc, attr, locked: false, bytes: Awaited { first_byte: 0, byte_count } }
+        CompletedRequest {
+            requester,
+            tag,
+            tc,
+            attr,
+            locked: false,
+            bytes: Awaited { first_byte: 0, byte_count },
+        }
     }
 
     /// Like [`of`](Self::of), for a memory read with the body `read`.
     #[inline]
-    pub fn of_read(request: &Repr, read: &MemoryRequest) -> Asked {
-        Asked {
+    pub fn of_read(request: &Repr, read: &MemoryRequest) -> CompletedRequest {
+        CompletedRequest {
             requester: read.requester,
             tag: read.tag,
             tc: request.tc,
@@ -233,11 +240,11 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    fn asked(first_byte: u64, byte_count: u32) -> Asked {
+    fn asked(first_byte: u64, byte_count: u32) -> CompletedRequest {
         let span = Span::covering(first_byte, byte_count).unwrap();
         let (requester, tag) = (Bdf::from_bits(0x100), Tag::from_bits(7));
         let read = MemoryRequest { op: MemoryOp::Read, requester, tag, span };
-        Asked::of(&Repr::new(Body::Memory(read))).unwrap()
+        CompletedRequest::of(&Repr::new(Body::Memory(read))).unwrap()
     }
 
     fn completion(repr: &Repr) -> Completion {
@@ -311,7 +318,8 @@ mod tests {
         let span = Span::covering(0x1000, 4).unwrap();
         let write = |op| {
             let m = MemoryRequest { op, requester: Bdf::default(), tag: Tag::default(), span };
-            Asked::of(&Repr::new(Body::Memory(m))).map(|a| (a.bytes.first_byte, a.bytes.byte_count))
+            CompletedRequest::of(&Repr::new(Body::Memory(m)))
+                .map(|a| (a.bytes.first_byte, a.bytes.byte_count))
         };
         assert_eq!(write(MemoryOp::Write), None);
         // Byte Count and Lower Address of requests whose completion has no data are 4 and 0 (`PCIe 5.0 §2.2.9`).

@@ -44,7 +44,7 @@ pub mod vc;
 pub mod wire;
 
 pub use atomic::{AtomicOp, AtomicRequest, OperandSize};
-pub use completion::{Asked, Awaited, Misfit};
+pub use completion::{Awaited, CompletedRequest, Misfit};
 pub use dllp::{DLLP_LEN, DataLinkFeature, Dllp, DllpError, FlowControl, FlowControlKind, PmDllp, Scale};
 pub use format::{FORMATS, Format, FormatId};
 pub use ids::{Bdf, BdfError, Tag};

@@ -24,7 +24,7 @@ pub enum TagState {
 }
 
 #[derive(Clone, Debug)]
-struct Slot<T> {
+struct TagSlot<T> {
     state: TagState,
     deadline: Time,
     previous: u16,
@@ -35,7 +35,7 @@ struct Slot<T> {
 /// Requests by tag. The slots of tags in use form a list sorted by deadline, so taking a tag allocates nothing.
 #[derive(Clone, Debug)]
 pub struct TaggedRequests<T> {
-    slots: Vec<Slot<T>>,
+    slots: Vec<TagSlot<T>>,
     /// The free tags; the tag that has been free for longest comes first.
     free: VecDeque<u16>,
     first: u16,
@@ -90,7 +90,7 @@ impl<T: Default> TaggedRequests<T> {
         assert!(end <= usize::from(Tag::COUNT), "tags up to {}: expected 0 to 1023", end - 1);
         while self.slots.len() < end {
             let (state, request) = (TagState::Free, T::default());
-            self.slots.push(Slot { state, deadline: Time::MAX, previous: NONE, next: NONE, request });
+            self.slots.push(TagSlot { state, deadline: Time::MAX, previous: NONE, next: NONE, request });
         }
     }
 }
@@ -256,7 +256,7 @@ impl<T> TaggedRequests<T> {
     }
 
     fn unlink(&mut self, tag: u16) {
-        let Slot { previous, next, .. } = self.slots[usize::from(tag)];
+        let TagSlot { previous, next, .. } = self.slots[usize::from(tag)];
         self.point(previous, next, next, previous);
     }
 

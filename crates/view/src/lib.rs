@@ -21,5 +21,5 @@ pub mod sequence;
 pub mod trace;
 pub mod tree;
 
-pub use report::Report;
+pub use report::PageContent;
 pub use trace::TracePage;

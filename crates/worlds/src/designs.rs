@@ -1,14 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Repeats the run of a lab with designs in RTL: with other initial values, or compared with the design alone.
+//! Repeats the run of a lab with designs in RTL: with waves around a TLP, with other initial values, or compared with the
+//! design alone.
 
 use fabric::Stop;
 use lab::{BuildError, BuildOptions, LabFile};
 use plug::RunContext;
 use plug::site::NativeCode;
-use rtl::{Divergence, DivergenceError, Recording, ReplayError};
+use rtl::{Divergence, DivergenceError, Recording, ReplayError, Triggers};
 use serde::Serialize;
 use session::{Session, cpu_seconds};
 use thiserror::Error;
+
+/// Builds a lab. If a design writes waves around a TLP (`waves_when`), the lab is built twice: `search` runs the first
+/// session, which finds the time of the TLP. The returned session writes waves around this time.
+///
+/// # Errors
+/// The lab cannot be built, or errors of `search`.
+pub fn build_at_triggers<E: From<BuildError>>(
+    file: &LabFile,
+    native: NativeCode,
+    search: impl FnOnce(&mut Session) -> Result<(), E>,
+) -> Result<Session, E> {
+    let triggers = Triggers::default();
+    let build = || {
+        let context = RunContext::with(triggers.clone());
+        Session::with(file, BuildOptions { native, context, ..BuildOptions::default() })
+    };
+    let mut first = build()?;
+    if !triggers.are_wanted() {
+        return Ok(first);
+    }
+    search(&mut first)?;
+    triggers.again();
+    drop(first);
+    Ok(build()?)
+}
 
 /// Runs a lab with the initial values of the seeds 1 to `seeds`, at least 2. Returns where runs differ, if they do.
 ///

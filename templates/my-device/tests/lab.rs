@@ -7,11 +7,11 @@ use plug::Model;
 use plug::file::Folder;
 use plug::transfers::{Test, Workload};
 use riser_lab::{Overrides, parse_with};
-use riser_session::{Report, Session};
+use riser_session::{Session, SessionReport};
 use std::path::Path;
 
 /// Runs the lab with the keys of `set` changed.
-fn run(set: &[&str]) -> Result<Report, String> {
+fn run(set: &[&str]) -> Result<SessionReport, String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("labs/my-device.toml");
     let text = std::fs::read_to_string(&path).map_err(|e| e.to_string())?;
     let models = my_device::models().map_err(|e| e.to_string())?;

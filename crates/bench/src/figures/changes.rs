@@ -49,7 +49,7 @@ pub(super) fn figure9(sets: &Sets<'_>) -> Figure {
     }
 }
 
-/// Returns notes and plots of the change from each configuration to another, whose name `changed` returns.
+/// Plots the change from each configuration to its variant. `changed` returns the variant's name. Returns notes and plots.
 fn changes(sets: &Sets<'_>, changed: impl Fn(&str) -> Option<String>) -> (Vec<String>, Vec<Plot>) {
     let names = std::iter::once(BDW.to_owned()).chain(sets.names());
     let pairs: Vec<Subject> =

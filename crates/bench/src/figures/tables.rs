@@ -6,7 +6,7 @@ use super::sets::placed;
 use super::{Figure, Line, Plot, Point, Quantity, Role};
 use crate::experiments::{Key, Test};
 use crate::pairing::{by_key, find};
-use crate::results::sheet::{Place, varying};
+use crate::results::sheet::{RowSettings, varying};
 use crate::results::{ResultRow, ResultSet};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ const MAX_LINES: usize = 6;
 
 /// A row with its settings.
 struct Sample<'a> {
-    place: &'a Place,
+    place: &'a RowSettings,
     row: &'a ResultRow,
 }
 
@@ -29,7 +29,7 @@ enum Across {
 }
 
 /// Key of a line: the common settings of its rows.
-type Rest = (Place, Key);
+type Rest = (RowSettings, Key);
 
 /// The rows of a test in both sets.
 struct Pair<'a> {

@@ -37,7 +37,7 @@ impl Profile {
             set_link(table, of.link);
             keep_generation(table, of, measured_over);
         }
-        let mut places: Vec<Place> =
+        let mut places: Vec<FigureKey> =
             fitted.iter().filter(|f| f.rows > 0).map(|f| f.parameter.place()).collect();
         if places.contains(&Parameter::RootComplex.place())
             && let Some(figure) = table.get_mut(IN_THE_SUM).and_then(Item::as_table_like_mut)
@@ -62,7 +62,7 @@ impl Profile {
 }
 
 /// Place of a figure: table (or none) and key.
-type Place = (Option<&'static str>, &'static str);
+type FigureKey = (Option<&'static str>, &'static str);
 
 impl Provenance {
     /// Returns the comment above the figures.
@@ -126,7 +126,7 @@ fn set_link(table: &mut Table, link: SheetLink) {
 struct Borrowed<'a> {
     of: &'a Provenance,
     /// The fitted figures.
-    fitted: Vec<Place>,
+    fitted: Vec<FigureKey>,
 }
 
 impl Borrowed<'_> {

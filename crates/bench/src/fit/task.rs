@@ -91,7 +91,7 @@ const fn usual_like(generation: u8) -> &'static str {
 
 /// Report of a fit.
 #[derive(Serialize)]
-pub struct Report<'a> {
+pub struct FitReport<'a> {
     /// The profile.
     profile: String,
     /// Device profiles of the measuring cards.
@@ -123,7 +123,7 @@ struct FigureReport {
     known_ps: Option<(u64, u64)>,
 }
 
-impl<'a> Report<'a> {
+impl<'a> FitReport<'a> {
     /// Returns a report on `profile`, which was fitted to `inputs` and is written to `path`.
     pub fn new(
         path: String,
@@ -131,7 +131,7 @@ impl<'a> Report<'a> {
         inputs: &'a [Input],
         (fitted, warnings): (&[Fitted], Vec<String>),
         residuals: Option<&'a Comparison>,
-    ) -> Report<'a> {
+    ) -> FitReport<'a> {
         let figure = |f: &Fitted| FigureReport {
             figure: f.parameter.name(),
             value_ps: f.value_ps,
@@ -144,7 +144,7 @@ impl<'a> Report<'a> {
             known_ps: known_range(f.parameter),
         };
         let figures = fitted.iter().map(figure).collect();
-        Report { profile: path, devices: devices(inputs), warnings, figures, residuals }
+        FitReport { profile: path, devices: devices(inputs), warnings, figures, residuals }
     }
 }
 

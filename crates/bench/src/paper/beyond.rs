@@ -3,7 +3,7 @@
 //! links, and DMA writes that a root complex has in flight. No figure of riser is fitted to the published ones.
 
 use super::figures::{self, Figure};
-use super::report::Report;
+use super::report::ExperimentReport;
 use super::setup::Setup;
 use super::table::{Cell, Column, Table};
 use super::verdict::{Compared, Limit, Verdict};
@@ -34,7 +34,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// Compares the predictions with the published figures.
-pub(super) fn newer(effort: &Effort) -> Result<Report, PaperError> {
+pub(super) fn newer(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let published = figures::newer()?;
     let lines = Figure {
         value: published.lines_in_flight.value * 64.0 / published.line_ns.value,
@@ -57,7 +57,7 @@ pub(super) fn newer(effort: &Effort) -> Result<Report, PaperError> {
     };
     let rows = compared.iter().map(|(what, figure, gbytes)| row(what, figure, *gbytes)).collect();
     let not_run = |figure: &Figure| format!("{} ({})", figure.value, figure.source);
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(Vec::new(), compared.map(number).to_vec()),
         labs: vec![ROOT_PORTS.0, UPLINK.0, SWITCH.0, LINES.0],
         tables: vec![Table { title: "Newer machines".into(), columns: COLUMNS, rows }],
@@ -67,7 +67,7 @@ pub(super) fn newer(effort: &Effort) -> Result<Report, PaperError> {
             format!("Not predicted: {} ns. The latency of a switch is a setting of a lab.", not_run(&published.switch_ns)),
             "Rows that are not within their limit depend on limits that riser does not model: the internal bandwidth of the switch, and the engines of the GPUs. In the last row, room is also occupied while its credits return to the device.".into(),
         ],
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 

@@ -10,7 +10,7 @@ pub(super) use rtl::{bandwidth as rtl_bandwidth, latency as rtl_latency, table2 
 pub(super) use rtl_nic::{delays as rtl_nic_delays, lanes as rtl_nic_lanes};
 
 use super::figures;
-use super::report::Report;
+use super::report::ExperimentReport;
 use super::setup::Setup;
 use super::table::{Cell, Chart, Column, Line, Table};
 use super::verdict::{Compared, Limit, Shape, Verdict};
@@ -65,7 +65,7 @@ fn varied(lab: (&'static str, &'static str), lanes: u8, size: u32, transfers: u6
 }
 
 /// Figure 6: round-trip read latency by lanes and payload.
-pub(super) fn latency(effort: &Effort) -> Result<Report, PaperError> {
+pub(super) fn latency(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::chipyard()?.latency;
     let mut lines: Vec<Vec<(f64, f64)>> = Vec::new();
     for lanes in LANES {
@@ -82,9 +82,9 @@ pub(super) fn latency(effort: &Effort) -> Result<Report, PaperError> {
     };
     let row = |(at, bytes): (usize, u32)| {
         let own = lines.iter().map(|line| Cell::Number(line[at].1, 1));
-        let paper =
-            [theirs(&paper.study_ns, bytes), theirs(&paper.measured_ns, bytes)].map(|ns| Cell::maybe(ns, 0));
-        std::iter::once(Cell::whole(bytes)).chain(own).chain(paper).collect()
+        let paper = [theirs(&paper.study_ns, bytes), theirs(&paper.measured_ns, bytes)]
+            .map(|ns| Cell::optional(ns, 0));
+        std::iter::once(Cell::integer(bytes)).chain(own).chain(paper).collect()
     };
     let rows = PAYLOADS.into_iter().enumerate().map(row).collect();
     let points =
@@ -95,7 +95,7 @@ pub(super) fn latency(effort: &Effort) -> Result<Report, PaperError> {
         Line::paper("hosts x8", points(&paper.measured_ns)),
     ];
     let x8 = LANES.iter().position(|lanes| *lanes == 8).map_or(&[][..], |at| &lines[at][..]);
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: latency_verdict(&paper, x8),
         labs: vec![LATENCY_LAB.0],
         tables: vec![Table { title: "Read latency, median".into(), columns: LATENCY, rows }],
@@ -106,7 +106,7 @@ pub(super) fn latency(effort: &Effort) -> Result<Report, PaperError> {
             "512 B in three packets take 70 ns more on a Gen3 x8 wire than one DW. The wire alone explains neither the study's 350 ns nor the 250 ns of measured hosts. These include the card's time for each byte and the host's time for each line; the study itself names the design of its root complex as a cause.".into(),
         ],
         chart: Some(Chart { x: "payload (B)", y: "read latency (ns)", lines: own.chain(study).collect() }),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 
@@ -128,7 +128,7 @@ fn latency_verdict(paper: &figures::Latency, x8: &[(f64, f64)]) -> Verdict {
 }
 
 /// Figure 7: bandwidth of writes by size.
-pub(super) fn bandwidth(effort: &Effort) -> Result<Report, PaperError> {
+pub(super) fn bandwidth(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::chipyard()?.bandwidth;
     let (mut rows, mut effective, mut total, mut factors) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for size in SIZES {
@@ -141,11 +141,11 @@ pub(super) fn bandwidth(effort: &Effort) -> Result<Report, PaperError> {
         let whole = payload * (up.wire_bytes - up.skp_bytes) as f64 / up.payload_bytes.max(1) as f64;
         let published = row.bandwidth.and_then(|b| b.model_published_gbps);
         rows.push(vec![
-            Cell::whole(size),
+            Cell::integer(size),
             Cell::Number(payload, 2),
             Cell::Number(whole, 2),
             Cell::Number(paper.lanes_factor * gbps(&half), 2),
-            Cell::maybe(published, 2),
+            Cell::optional(published, 2),
         ]);
         factors.push((size, payload / gbps(&half)));
         effective.push((f64::from(size), payload));
@@ -164,7 +164,7 @@ pub(super) fn bandwidth(effort: &Effort) -> Result<Report, PaperError> {
     let compared = factors.iter().filter(|(size, _)| COMPARED.contains(size)).map(|(size, factor)| {
         Compared::usual(format!("x16 over x8, {size} B (§6.1)"), "", paper.lanes_factor, *factor)
     });
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(shapes, compared.collect()),
         labs: vec![BANDWIDTH_LAB.0],
         tables: vec![Table { title: "DMA writes at Gen3 x16, MPS 256".into(), columns: BANDWIDTH, rows }],
@@ -178,6 +178,6 @@ pub(super) fn bandwidth(effort: &Effort) -> Result<Report, PaperError> {
             y: "bandwidth (Gb/s)",
             lines: vec![Line::riser("effective", effective), Line::riser("total", total)],
         }),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }

@@ -9,7 +9,7 @@ pub(super) use beyond::beyond;
 pub(super) use table1::table1;
 
 use super::figures::{self, Figure};
-use super::report::Report;
+use super::report::ExperimentReport;
 use super::setup::Setup;
 use super::table::{Cell, Chart, Column, Line, Table};
 use super::verdict::{Compared, Shape, Verdict};
@@ -68,7 +68,7 @@ impl Case {
         if self == Case::Guest {
             setup = setup.set("host.iommu", "2m");
         }
-        let (report, ..) = setup.device::<devices::dma_engine::Report>()?;
+        let (report, ..) = setup.device::<devices::dma_engine::EngineReport>()?;
         let function = usize::from(matches!(self, Case::Virtual | Case::Guest));
         Ok(gbps(report.functions[function].bytes(), report.elapsed(function, Time::MAX)))
     }
@@ -124,7 +124,7 @@ impl Curves {
         let row = |at: usize| {
             let rates = Case::ALL.map(|case| Cell::Number(self.of(case)[at], 2));
             let shares = shares.each_ref().map(|share| Cell::Number(share[at], 1));
-            [Cell::whole(self.sizes[at])].into_iter().chain(rates).chain(shares).collect()
+            [Cell::integer(self.sizes[at])].into_iter().chain(rates).chain(shares).collect()
         };
         Table { title: title.to_owned(), columns: COLUMNS, rows: (0..self.sizes.len()).map(row).collect() }
     }
@@ -137,18 +137,18 @@ impl Curves {
 }
 
 /// Returns the comparison of a figure with riser's number. `how` is how riser found its number.
-fn said(what: &str, unit: &str, paper: &Figure, riser: f64, how: &str) -> Compared {
+fn compared(what: &str, unit: &str, paper: &Figure, riser: f64, how: &str) -> Compared {
     Compared::usual(format!("{what}, {how} ({})", paper.source), unit, paper.value, riser)
 }
 
-fn report(curves: &Curves, title: &str, verdict: Verdict, notes: Vec<String>) -> Report {
-    Report {
+fn report(curves: &Curves, title: &str, verdict: Verdict, notes: Vec<String>) -> ExperimentReport {
+    ExperimentReport {
         verdict,
         labs: vec![LAB],
         tables: vec![curves.table(title)],
         notes,
         chart: Some(curves.chart()),
-        ..Report::default()
+        ..ExperimentReport::default()
     }
 }
 
@@ -156,7 +156,7 @@ fn report(curves: &Curves, title: &str, verdict: Verdict, notes: Vec<String>) ->
 const CASES: &str = "PF, VF on the host: Max_Payload_Size and Max_Read_Request_Size are 128 B, as the paper's platform sets them with SR-IOV. VF in a VM: in addition behind the IOMMU with 2 MiB pages, since the paper's buffers are in huge pages. The processor's time in the virtual machine is not simulated.";
 
 /// Figure 6: from device to host.
-pub(super) fn figure6(effort: &Effort) -> Result<Report, PaperError> {
+pub(super) fn figure6(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::dma_engine()?.d2h;
     let curves = Curves::run(effort, "d2h")?;
     let native = curves.at_megabyte(Case::Native);
@@ -164,15 +164,15 @@ pub(super) fn figure6(effort: &Effort) -> Result<Report, PaperError> {
         .and_then(|params| model::exact(&params, model::Transfer::of(MEGABYTE), &model::Dllps::default()))
         .map_err(|e| PaperError::Lab(e.to_string()))?;
     let numbers = vec![
-        said("native at 1 MB", "Gb/s", &paper.native_gbps, native, "set_up_ns fitted to it"),
-        said(
+        compared("native at 1 MB", "Gb/s", &paper.native_gbps, native, "set_up_ns fitted to it"),
+        compared(
             "size for 75 % of that",
             "B",
             &paper.good_above_bytes,
             curves.reaches(0.75 * native),
             "predicted",
         ),
-        said("most that PCI Express carries", "Gb/s", &paper.wire_gbps, wire.write_gbps, "by formula"),
+        compared("most that PCI Express carries", "Gb/s", &paper.wire_gbps, wire.write_gbps, "by formula"),
     ];
     let share = |case: Case| {
         let large = curves.sizes.iter().zip(curves.of_native(case)).filter(|(size, _)| **size > 128 << 10);
@@ -195,14 +195,14 @@ pub(super) fn figure6(effort: &Effort) -> Result<Report, PaperError> {
 }
 
 /// Figure 7: from host to device.
-pub(super) fn figure7(effort: &Effort) -> Result<Report, PaperError> {
+pub(super) fn figure7(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::dma_engine()?.h2d;
     let curves = Curves::run(effort, "h2d")?;
     let [native, guest] = [Case::Native, Case::Guest].map(|case| curves.at_megabyte(case));
     let numbers = vec![
-        said("native at 1 MB", "Gb/s", &paper.native_gbps, native, "predicted"),
-        said("VF in a VM at 1 MB", "Gb/s", &paper.vf_gbps, guest, "window fitted to it"),
-        said("VF in a VM of native", "%", &paper.vf_of_native_percent, 100.0 * guest / native, "as both"),
+        compared("native at 1 MB", "Gb/s", &paper.native_gbps, native, "predicted"),
+        compared("VF in a VM at 1 MB", "Gb/s", &paper.vf_gbps, guest, "window fitted to it"),
+        compared("VF in a VM of native", "%", &paper.vf_of_native_percent, 100.0 * guest / native, "as both"),
     ];
     let shapes = vec![Shape::above("native above VF in a VM at 1 MB", &[(native, guest)])];
     let notes = vec![

@@ -38,7 +38,7 @@ pub(super) struct Mmio {
 pub(super) struct Disk {
     pub(super) error_percent: Figure,
     pub(super) physical_gbps: Figure,
-    /// From this to that share of the SSD's throughput.
+    /// Lowest and highest share of the SSD's throughput.
     pub(super) of_physical_percent: [f64; 2],
     pub(super) x1_sector_gbps: Figure,
     pub(super) switch_latency_gain_percent: Figure,

@@ -7,7 +7,7 @@ mod disk;
 pub(super) use disk::{port_buffer, replay_buffer, switch_latency, width};
 
 use super::figures;
-use super::report::Report;
+use super::report::ExperimentReport;
 use super::setup::Setup;
 use super::table::{Cell, Chart, Column, Line, Table, fit};
 use super::verdict::{Compared, Shape, Verdict};
@@ -32,7 +32,7 @@ const FIT: &[Column] = &[
 ];
 
 /// Table II: register read latency by latency of the root complex.
-pub(super) fn mmio(effort: &Effort) -> Result<Report, PaperError> {
+pub(super) fn mmio(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::gem5()?.mmio;
     let mut riser = Vec::new();
     for &rc in &paper.root_complex_latency_ns {
@@ -44,19 +44,19 @@ pub(super) fn mmio(effort: &Effort) -> Result<Report, PaperError> {
         |points: &[(f64, f64)], at: usize| at.checked_sub(1).map(|before| points[at].1 - points[before].1);
     let row = |at: usize| {
         vec![
-            Cell::whole(riser[at].0),
-            Cell::whole(theirs[at].1),
+            Cell::integer(riser[at].0),
+            Cell::integer(theirs[at].1),
             Cell::Number(riser[at].1, 3),
-            Cell::maybe(step(&theirs, at), 0),
-            Cell::maybe(step(&riser, at), 3),
+            Cell::optional(step(&theirs, at), 0),
+            Cell::optional(step(&riser, at), 3),
         ]
     };
     let rows = (0..theirs.len()).map(row).collect();
     let line = |name: &str, points: &[(f64, f64)]| {
         let (slope, zero) = fit(points).unzip();
-        vec![Cell::Text(name.into()), Cell::maybe(slope, 3), Cell::maybe(zero, 1)]
+        vec![Cell::Text(name.into()), Cell::optional(slope, 3), Cell::optional(zero, 1)]
     };
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: verdict(&theirs, &riser),
         labs: vec![LAB],
         tables: vec![
@@ -72,7 +72,7 @@ pub(super) fn mmio(effort: &Effort) -> Result<Report, PaperError> {
             y: "register read latency (ns)",
             lines: vec![Line::paper("paper", theirs.clone()), Line::riser("riser", riser.clone())],
         }),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 
@@ -95,7 +95,7 @@ fn register_read(effort: &Effort, root_complex_latency_ns: u32) -> Result<f64, P
     let setup = Setup::new(LAB, TEXT)
         .set("slot.0.mmio.reads", i64::from(effort.reads))
         .host(move |host| host.root_complex_latency = latency);
-    let mut latencies = setup.device::<devices::mmio::Report>()?.0.latencies;
+    let mut latencies = setup.device::<devices::mmio::MmioReport>()?.0.latencies;
     latencies.sort_unstable();
     let median = latencies.get(latencies.len() / 2);
     Ok(median.map_or(f64::NAN, |median| median.as_ps() as f64 / 1_000.0))

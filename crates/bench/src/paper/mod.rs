@@ -32,7 +32,7 @@ mod verdict;
 
 pub use verdict::{Compared, Kind, Limit, Outcome, Shape, Verdict};
 
-pub use report::Report;
+pub use report::ExperimentReport;
 pub use table::{Cell, Chart, Column, Line, Table};
 
 use crate::BenchError;
@@ -150,15 +150,15 @@ pub struct Experiment {
     pub source: &'static str,
     /// Host profiles of its labs.
     pub hosts: &'static [&'static str],
-    run: Run,
+    run: FigureOrigin,
 }
 
 /// Origin of a figure.
-enum Run {
+enum FigureOrigin {
     /// A simulation.
-    Here(fn(&Effort) -> Result<Report, PaperError>),
+    Here(fn(&Effort) -> Result<ExperimentReport, PaperError>),
     /// A measurement of software on this machine.
-    Measured(fn(&Effort) -> Result<Report, PaperError>),
+    Measured(fn(&Effort) -> Result<ExperimentReport, PaperError>),
     /// Other commands or tools, which the text names, with the paper's numbers.
     Elsewhere(&'static str),
 }
@@ -168,27 +168,27 @@ impl Experiment {
     ///
     /// # Errors
     /// A lab that cannot be built or does not finish.
-    pub fn run(&self, effort: &Effort) -> Result<Report, PaperError> {
+    pub fn run(&self, effort: &Effort) -> Result<ExperimentReport, PaperError> {
         let report = match self.run {
-            Run::Here(run) => run(effort)?,
-            Run::Measured(run) => Report { is_measured_here: true, ..run(effort)? },
-            Run::Elsewhere(needs) => {
+            FigureOrigin::Here(run) => run(effort)?,
+            FigureOrigin::Measured(run) => ExperimentReport { is_measured_here: true, ..run(effort)? },
+            FigureOrigin::Elsewhere(needs) => {
                 let (verdict, notes) = (Verdict::not_run(), vec![needs.to_owned()]);
-                return Ok(self.named(Report { verdict, notes, ..Report::default() }));
+                return Ok(self.named(ExperimentReport { verdict, notes, ..ExperimentReport::default() }));
             }
         };
         let basis = self.hosts.iter().map(|host| basis::of_both_ways(host)).max();
-        Ok(Report { basis, ..self.named(report) })
+        Ok(ExperimentReport { basis, ..self.named(report) })
     }
 
     /// Returns the report of an experiment that has no result, with the reason.
-    pub fn not_run(&self, why: &PaperError) -> Report {
+    pub fn not_run(&self, why: &PaperError) -> ExperimentReport {
         let notes = vec![format!("Not run: {why}.")];
-        self.named(Report { verdict: Verdict::not_run(), notes, ..Report::default() })
+        self.named(ExperimentReport { verdict: Verdict::not_run(), notes, ..ExperimentReport::default() })
     }
 
-    fn named(&self, report: Report) -> Report {
-        Report { experiment: self.name, title: self.title, source: self.source, ..report }
+    fn named(&self, report: ExperimentReport) -> ExperimentReport {
+        ExperimentReport { experiment: self.name, title: self.title, source: self.source, ..report }
     }
 
     /// Returns the place in the paper: the part of `source` after the paper.
@@ -209,203 +209,203 @@ pub const EXPERIMENTS: &[Experiment] = &[
         title: "register read latency by root complex latency",
         source: "gem5 (IISWC'18), Table II",
         hosts: &["gem5"],
-        run: Run::Here(gem5::mmio),
+        run: FigureOrigin::Here(gem5::mmio),
     },
     Experiment {
         name: "gem5-switch-latency",
         title: "disk throughput by switch latency",
         source: "gem5 (IISWC'18), Figure 9(a), at the device",
         hosts: &["gem5"],
-        run: Run::Here(gem5::switch_latency),
+        run: FigureOrigin::Here(gem5::switch_latency),
     },
     Experiment {
         name: "gem5-width",
         title: "disk throughput by link width",
         source: "gem5 (IISWC'18), Figure 9(b), at the device",
         hosts: &["gem5"],
-        run: Run::Here(gem5::width),
+        run: FigureOrigin::Here(gem5::width),
     },
     Experiment {
         name: "gem5-replay-buffer",
         title: "timeouts by size of replay buffers",
         source: "gem5 (IISWC'18), Figure 9(c), at the device",
         hosts: &["gem5"],
-        run: Run::Here(gem5::replay_buffer),
+        run: FigureOrigin::Here(gem5::replay_buffer),
     },
     Experiment {
         name: "gem5-port-buffer",
         title: "timeouts by size of port buffers",
         source: "gem5 (IISWC'18), Figure 9(d), at the device",
         hosts: &["gem5"],
-        run: Run::Here(gem5::port_buffer),
+        run: FigureOrigin::Here(gem5::port_buffer),
     },
     Experiment {
         name: "chipyard-latency",
         title: "read latency by lanes and payload",
         source: "Chipyard PCIe (2022), Figure 6",
         hosts: &["chipyard"],
-        run: Run::Here(chipyard::latency),
+        run: FigureOrigin::Here(chipyard::latency),
     },
     Experiment {
         name: "chipyard-bandwidth",
         title: "effective and total bandwidth of writes at Gen3 x16",
         source: "Chipyard PCIe (2022), Figure 7",
         hosts: &["ideal"],
-        run: Run::Here(chipyard::bandwidth),
+        run: FigureOrigin::Here(chipyard::bandwidth),
     },
     Experiment {
         name: "chipyard-nic",
         title: "a NIC close to the core and over PCIe, and the gain of batching",
         source: "Chipyard PCIe (2022), Figures 9 and 10",
         hosts: &["ideal"],
-        run: Run::Here(chipyard::nic),
+        run: FigureOrigin::Here(chipyard::nic),
     },
     Experiment {
         name: "chipyard-rtl-figure6",
         title: "read latency of the PCI Express stack in RTL; needs Verilator",
         source: "Chipyard PCIe (2022), Figure 6, in RTL",
         hosts: &["chipyard"],
-        run: Run::Here(chipyard::rtl_latency),
+        run: FigureOrigin::Here(chipyard::rtl_latency),
     },
     Experiment {
         name: "chipyard-rtl-figure7",
         title: "bandwidth of writes of the PCI Express stack in RTL; needs Verilator",
         source: "Chipyard PCIe (2022), Figure 7, in RTL",
         hosts: &["ideal"],
-        run: Run::Here(chipyard::rtl_bandwidth),
+        run: FigureOrigin::Here(chipyard::rtl_bandwidth),
     },
     Experiment {
         name: "chipyard-rtl-figure9",
         title: "a NIC on the bus of a RISC-V core and over PCIe, in RTL, by delay; needs Verilator",
         source: "Chipyard PCIe (2022), Figure 9, in RTL",
         hosts: &["ideal"],
-        run: Run::Here(chipyard::rtl_nic_delays),
+        run: FigureOrigin::Here(chipyard::rtl_nic_delays),
     },
     Experiment {
         name: "chipyard-rtl-figure10",
         title: "a NIC on the bus of a RISC-V core and over PCIe, in RTL, by lanes; needs Verilator",
         source: "Chipyard PCIe (2022), Figure 10, in RTL",
         hosts: &["ideal"],
-        run: Run::Here(chipyard::rtl_nic_lanes),
+        run: FigureOrigin::Here(chipyard::rtl_nic_lanes),
     },
     Experiment {
         name: "chipyard-rtl-table2",
         title: "resources of the PCI Express stack in RTL; needs Yosys, minutes",
         source: "Chipyard PCIe (2022), Table 2, in RTL",
         hosts: &[],
-        run: Run::Here(chipyard::rtl_table2),
+        run: FigureOrigin::Here(chipyard::rtl_table2),
     },
     Experiment {
         name: "dma-engine-figure6",
         title: "transfers of the DMA engine from device to host, by size",
         source: "DMA engine (ReConFig'15), Figure 6",
         hosts: &["xeon-e5-2620v2"],
-        run: Run::Here(dma_engine::figure6),
+        run: FigureOrigin::Here(dma_engine::figure6),
     },
     Experiment {
         name: "dma-engine-figure7",
         title: "transfers of the DMA engine from host to device, by size",
         source: "DMA engine (ReConFig'15), Figure 7",
         hosts: &["xeon-e5-2620v2"],
-        run: Run::Here(dma_engine::figure7),
+        run: FigureOrigin::Here(dma_engine::figure7),
     },
     Experiment {
         name: "dma-engine-table1",
         title: "resources of the DMA engine in RTL, without and with SR-IOV; needs Yosys, a minute",
         source: "DMA engine (ReConFig'15), Table I",
         hosts: &[],
-        run: Run::Here(dma_engine::table1),
+        run: FigureOrigin::Here(dma_engine::table1),
     },
     Experiment {
         name: "dma-engine-beyond",
         title: "the DMA engine with many functions, scattered pages, an IOMMU, small transfers, later generations",
         source: "DMA engine (ReConFig'15), beyond its measurements",
         hosts: &["xeon-e5-2637v3", "xeon-gold-6342", "xeon-platinum-8480"],
-        run: Run::Here(dma_engine::beyond),
+        run: FigureOrigin::Here(dma_engine::beyond),
     },
     Experiment {
         name: "pcie-bench-figure1",
         title: "three NICs with their drivers, by frame size",
         source: "pcie-bench (SIGCOMM'18), Figure 1",
         hosts: &["ideal", "xeon-e5-2637v3"],
-        run: Run::Here(pcie_bench::nics),
+        run: FigureOrigin::Here(pcie_bench::nics),
     },
     Experiment {
         name: "pcie-bench-figure2",
         title: "a frame to the cable and back, and the share of PCI Express",
         source: "pcie-bench (SIGCOMM'18), Figure 2",
         hosts: &["xeon-e5-2637v3"],
-        run: Run::Here(pcie_bench::round_trip),
+        run: FigureOrigin::Here(pcie_bench::round_trip),
     },
     Experiment {
         name: "pcie-bench-figure4",
         title: "bandwidth of two cards by transfer size",
         source: "pcie-bench (SIGCOMM'18), Figure 4",
         hosts: &["xeon-e5-2637v3"],
-        run: Run::Here(pcie_bench::bandwidth),
+        run: FigureOrigin::Here(pcie_bench::bandwidth),
     },
     Experiment {
         name: "pcie-bench-figure5",
         title: "latency of two cards by transfer size",
         source: "pcie-bench (SIGCOMM'18), Figure 5",
         hosts: &["xeon-e5-2637v3"],
-        run: Run::Here(pcie_bench::latency),
+        run: FigureOrigin::Here(pcie_bench::latency),
     },
     Experiment {
         name: "pcie-bench-figure6",
         title: "distribution of latencies on two servers",
         source: "pcie-bench (SIGCOMM'18), Figure 6",
         hosts: &["xeon-e5-2620v3", "xeon-e3-1226v3"],
-        run: Run::Here(pcie_bench::distribution),
+        run: FigureOrigin::Here(pcie_bench::distribution),
     },
     Experiment {
         name: "pcie-bench-figure7",
         title: "latency and bandwidth by window and state of the cache",
         source: "pcie-bench (SIGCOMM'18), Figure 7",
         hosts: &["xeon-e5-2630"],
-        run: Run::Here(pcie_bench::caches),
+        run: FigureOrigin::Here(pcie_bench::caches),
     },
     Experiment {
         name: "pcie-bench-figure8",
         title: "reads of remote memory by window and size",
         source: "pcie-bench (SIGCOMM'18), Figure 8",
         hosts: &["xeon-e5-2630v4"],
-        run: Run::Here(pcie_bench::remote),
+        run: FigureOrigin::Here(pcie_bench::remote),
     },
     Experiment {
         name: "pcie-bench-figure9",
         title: "cost of the IOMMU by window and size",
         source: "pcie-bench (SIGCOMM'18), Figure 9",
         hosts: &["xeon-e5-2630v4"],
-        run: Run::Here(pcie_bench::iommu),
+        run: FigureOrigin::Here(pcie_bench::iommu),
     },
     Experiment {
         name: "pcie-bench-table2",
         title: "the paper's four findings, one comparison each",
         source: "pcie-bench (SIGCOMM'18), Table 2",
         hosts: &["xeon-e5-2630", "xeon-e5-2630v4"],
-        run: Run::Here(pcie_bench::findings),
+        run: FigureOrigin::Here(pcie_bench::findings),
     },
     Experiment {
         name: "pcie-bench-in-flight",
         title: "a NIC's rate by its outstanding transfers",
         source: "pcie-bench (SIGCOMM'18), §2 and §7",
         hosts: &["xeon-e5-2637v3"],
-        run: Run::Here(pcie_bench::in_flight),
+        run: FigureOrigin::Here(pcie_bench::in_flight),
     },
     Experiment {
         name: "nettlp-encapsulation",
         title: "rate of writes in Ethernet packets",
         source: "NetTLP (NSDI'20), §3.2",
         hosts: &[],
-        run: Run::Here(nettlp::encapsulation),
+        run: FigureOrigin::Here(nettlp::encapsulation),
     },
     Experiment {
         name: "nettlp-figure13",
         title: "a read between two devices, through a switch and through a root complex",
         source: "NetTLP (NSDI'20), Figure 13",
         hosts: &["ideal"],
-        run: Run::Here(nettlp::reads),
+        run: FigureOrigin::Here(nettlp::reads),
     },
     measured(
         "nettlp-figure7",
@@ -466,14 +466,14 @@ pub const EXPERIMENTS: &[Experiment] = &[
         title: "published figures of newer machines: peer-to-peer over Gen5, and lines in flight",
         source: "reports of 2024 and 2026, named in the table",
         hosts: &["ideal"],
-        run: Run::Here(beyond::newer),
+        run: FigureOrigin::Here(beyond::newer),
     },
     Experiment {
         name: "nvme-queue-depth",
         title: "an NVMe controller by queue depth: where the time goes, and its limit",
         source: "no paper: NVMe 1.4 on current links",
         hosts: &["xeon-e5-2637v3", "xeon-platinum-8480"],
-        run: Run::Here(nvme::queue_depth),
+        run: FigureOrigin::Here(nvme::queue_depth),
     },
 ];
 
@@ -484,7 +484,7 @@ const fn elsewhere(
     source: &'static str,
     needs: &'static str,
 ) -> Experiment {
-    Experiment { name, title, source, hosts: &[], run: Run::Elsewhere(needs) }
+    Experiment { name, title, source, hosts: &[], run: FigureOrigin::Elsewhere(needs) }
 }
 
 /// Returns a figure of software that is measured on this machine.
@@ -492,23 +492,23 @@ const fn measured(
     name: &'static str,
     title: &'static str,
     source: &'static str,
-    run: fn(&Effort) -> Result<Report, PaperError>,
+    run: fn(&Effort) -> Result<ExperimentReport, PaperError>,
 ) -> Experiment {
-    Experiment { name, title, source, hosts: &[], run: Run::Measured(run) }
+    Experiment { name, title, source, hosts: &[], run: FigureOrigin::Measured(run) }
 }
 
 /// Runs all experiments on up to `jobs` threads, then measures software on this machine, one experiment after the other. Calls `progress`
 /// with each experiment that has ended. An experiment without a result has a report with the reason.
-pub fn run_all(effort: &Effort, jobs: usize, mut progress: impl FnMut(&Experiment)) -> Vec<Report> {
+pub fn run_all(effort: &Effort, jobs: usize, mut progress: impl FnMut(&Experiment)) -> Vec<ExperimentReport> {
     let run = |n: usize| {
         let experiment: &Experiment = &EXPERIMENTS[n];
         experiment.run(effort).unwrap_or_else(|why| experiment.not_run(&why))
     };
-    let is_live = |n: &usize| matches!(EXPERIMENTS[*n].run, Run::Measured(_));
+    let is_live = |n: &usize| matches!(EXPERIMENTS[*n].run, FigureOrigin::Measured(_));
     let (live, mut alike): (Vec<usize>, Vec<usize>) = (0..EXPERIMENTS.len()).partition(is_live);
     // The longest ones first, so that no thread waits for them at the end.
     alike.sort_by_key(|&n| !LONGEST.contains(&EXPERIMENTS[n].name));
-    let mut reports: Vec<(usize, Report)> = Vec::new();
+    let mut reports: Vec<(usize, ExperimentReport)> = Vec::new();
     let mut take = |n: usize, report| {
         progress(&EXPERIMENTS[n]);
         reports.push((n, report));

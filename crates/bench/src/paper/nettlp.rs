@@ -17,7 +17,7 @@ pub(super) use psmem::{reads as psmem_reads, table2 as psmem_latencies};
 pub(super) use simple_nic::tlps as nic_tlps;
 
 use super::published;
-use super::report::Report;
+use super::report::ExperimentReport;
 use super::setup::Setup;
 use super::table::{Cell, Chart, Column, Line, Table};
 use super::verdict::{Shape, Verdict};
@@ -37,7 +37,7 @@ const ENCAPSULATED: &[Column] = &[
 ];
 
 /// §3.2: the rate of writes in packets on an Ethernet of 10 Gb/s.
-pub(super) fn encapsulation(_: &Effort) -> Result<Report, PaperError> {
+pub(super) fn encapsulation(_: &Effort) -> Result<ExperimentReport, PaperError> {
     let gbps = |size, addressing| {
         encapsulated_gbps(ETHERNET_GBPS, size, addressing).map_err(|e| PaperError::Lab(e.to_string()))
     };
@@ -45,13 +45,13 @@ pub(super) fn encapsulation(_: &Effort) -> Result<Report, PaperError> {
     let mut points = Vec::new();
     for size in SIZES {
         let (narrow, wide) = (gbps(size, Addressing::A32)?, gbps(size, Addressing::A64)?);
-        rows.push(vec![Cell::whole(size), Cell::Number(narrow, 3), Cell::Number(wide, 3)]);
+        rows.push(vec![Cell::integer(size), Cell::Number(narrow, 3), Cell::Number(wide, 3)]);
         points.push((f64::from(size), narrow));
     }
     let number = published::nettlp("section3")?.compare("write_256", gbps(256, Addressing::A32)?)?;
     let falling: Vec<f64> = points.iter().rev().map(|point| point.1).collect();
     let shape = Shape::order("the overhead falls with the size of the data", &falling);
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(vec![shape], vec![number]),
         tables: vec![Table { title: "Writes over 10 Gb/s Ethernet".into(), columns: ENCAPSULATED, rows }],
         notes: vec![
@@ -62,7 +62,7 @@ pub(super) fn encapsulation(_: &Effort) -> Result<Report, PaperError> {
             y: "rate of data (Gb/s)",
             lines: vec![Line::riser("3 DW header", points)],
         }),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 
@@ -93,7 +93,7 @@ const READS: &[Column] = &[
 ];
 
 /// Figure 13: reads of 512 B through a switch and through a root complex.
-pub(super) fn reads(effort: &Effort) -> Result<Report, PaperError> {
+pub(super) fn reads(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = published::nettlp("figure13")?;
     let (mut numbers, mut rows) = (Vec::new(), Vec::new());
     for (name, path, text) in LABS {
@@ -104,7 +104,7 @@ pub(super) fn reads(effort: &Effort) -> Result<Report, PaperError> {
         let cells = counted.map(|tlps| Cell::Number(tlps, 2));
         rows.push([Cell::Text(name.into())].into_iter().chain(cells).collect());
     }
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(Vec::new(), numbers),
         labs: LABS.map(|(_, path, _)| path).to_vec(),
         tables: vec![Table { title: "TLPs for each read of 512 B".into(), columns: READS, rows }],
@@ -112,7 +112,7 @@ pub(super) fn reads(effort: &Effort) -> Result<Report, PaperError> {
             "Counted on the links: the TLPs of twice as many reads, less those of the reads themselves, which leaves out configuration. In the paper, both devices are adapters whose TLPs a program makes; here they are a traffic generator and a memory.".into(),
             "`peer_to_peer = \"split\"` follows the authors' captures, so the root complex confirms them and does not predict them.".into(),
         ],
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 

@@ -2,7 +2,7 @@
 //! An NVMe controller by the depth of its queue: the parts of a command's time, and the limit of the rate, from the
 //! lab's own counters.
 
-use super::report::Report;
+use super::report::ExperimentReport;
 use super::setup::Setup;
 use super::table::{Cell, Chart, Column, Line, Table};
 use super::{Effort, PaperError};
@@ -47,7 +47,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(job: &JobReport, report: &session::Report) -> Seen {
+    fn of(job: &JobReport, report: &session::SessionReport) -> Seen {
         let elapsed = ns(job.elapsed).max(1.0);
         let directions = || report.links.iter().flat_map(|link| &link.directions);
         let busy = |name| {
@@ -87,7 +87,7 @@ impl Seen {
 fn run(changes: &[(&str, Value)]) -> Result<Seen, PaperError> {
     let setup =
         changes.iter().fold(Setup::new(LAB, TEXT), |setup, (key, value)| setup.set(key, value.clone()));
-    let (nvme, _, report) = setup.device::<devices::nvme::Report>()?;
+    let (nvme, _, report) = setup.device::<devices::nvme::NvmeReport>()?;
     Ok(Seen::of(&nvme.job.unwrap_or_default(), &report))
 }
 
@@ -95,7 +95,7 @@ fn row(depth: i64, seen: &Seen) -> Vec<Cell> {
     let [all, parts @ ..] = seen.job.mean_ns();
     let commands = seen.job.latencies.count().max(1) as f64;
     let mut row = vec![
-        Cell::whole(depth as f64),
+        Cell::integer(depth as f64),
         Cell::Number(seen.job.iops() / 1000.0, 1),
         Cell::Number(seen.job.gbps(), 2),
         Cell::Number(all, 0),
@@ -112,7 +112,7 @@ fn row(depth: i64, seen: &Seen) -> Vec<Cell> {
 }
 
 /// Throughput and the parts of a command's time over the queue depth.
-pub(super) fn queue_depth(effort: &Effort) -> Result<Report, PaperError> {
+pub(super) fn queue_depth(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let (mut tables, mut lines) = (Vec::new(), Vec::new());
     let links = [
         (3, "xeon-e5-2637v3", "optane-p4800x"),
@@ -146,5 +146,5 @@ pub(super) fn queue_depth(effort: &Effort) -> Result<Report, PaperError> {
         "For comparison, AnandTech (2017) measured an Intel Optane SSD DC P4800X of 375 GB. It served 108,300 reads per second one at a time, with a mean of 8.9 us, and 584,800 sixteen at a time.".into(),
     ];
     let chart = Some(Chart { x: "queue depth", y: "data (Gb/s)", lines });
-    Ok(Report { labs: vec![LAB], tables, notes, chart, ..Report::default() })
+    Ok(ExperimentReport { labs: vec![LAB], tables, notes, chart, ..ExperimentReport::default() })
 }

@@ -15,7 +15,7 @@ pub(super) use in_flight::in_flight;
 pub(super) use placement::{iommu, remote};
 pub(super) use round_trip::round_trip;
 
-use super::report::Report;
+use super::report::ExperimentReport;
 use super::setup::Setup;
 use super::table::{Cell, Chart, Column, Line, Table};
 use super::verdict::{Shape, Verdict};
@@ -123,11 +123,11 @@ fn way_gbps(way: &packet_nic::DirectionCounts, size: u32) -> f64 {
 
 /// Returns the rate of received frames of a lab.
 fn rate(setup: Setup, size: u32) -> Result<f64, PaperError> {
-    Ok(way_gbps(&setup.device::<packet_nic::Report>()?.0.rx, size))
+    Ok(way_gbps(&setup.device::<packet_nic::PacketNicReport>()?.0.rx, size))
 }
 
 /// Figure 1: throughput by frame size, in both directions at once.
-pub(super) fn nics(effort: &Effort) -> Result<Report, PaperError> {
+pub(super) fn nics(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::pcie_bench()?.nics;
     let curves = NICS.iter().map(|nic| curve(nic, effort)).collect::<Result<Vec<_>, _>>()?;
     let differences = NICS.iter().zip(&curves).map(|(nic, curve)| {
@@ -144,7 +144,7 @@ pub(super) fn nics(effort: &Effort) -> Result<Report, PaperError> {
     lines.extend(curves.first().map(|c| Line::paper("40G Ethernet", c.ethernet.clone())));
     let table =
         |(nic, curve): (&Nic, Curve)| Table { title: nic.name.into(), columns: COLUMNS, rows: curve.rows };
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: verdict()?,
         labs: NICS.iter().map(|nic| nic.lab).collect(),
         tables: NICS.iter().zip(curves).map(table).collect(),
@@ -157,7 +157,7 @@ pub(super) fn nics(effort: &Effort) -> Result<Report, PaperError> {
             "Sizes and rates of frames include the FCS, which is not in host memory. On the Ethernet, each frame has 20 B more. All sent frames come back, so both directions have the same rate.".into(),
         ],
         chart: Some(Chart { x: "frame (B)", y: "frames per direction (Gb/s)", lines }),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 
@@ -211,7 +211,7 @@ fn curve(nic: &Nic, effort: &Effort) -> Result<Curve, PaperError> {
             curve.worst = (difference, size);
         }
         curve.rows.push(vec![
-            Cell::whole(size),
+            Cell::integer(size),
             Cell::Number(closed, 2),
             Cell::Number(ideal, 2),
             Cell::Number(difference, 2),

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// The result of an experiment.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct Report {
+pub struct ExperimentReport {
     /// Name of the experiment.
     pub experiment: &'static str,
     /// Its subject.
@@ -32,7 +32,7 @@ pub struct Report {
     pub chart: Option<Chart>,
 }
 
-impl Report {
+impl ExperimentReport {
     /// Returns the verdict in one line; `None` if nothing is compared.
     pub fn line(&self) -> Option<String> {
         let line = self.verdict.line()?;

@@ -106,7 +106,7 @@ impl Setup {
     /// report.
     pub(super) fn device<R: DeviceFigures + Clone>(
         &self,
-    ) -> Result<(R, Session, session::Report), PaperError> {
+    ) -> Result<(R, Session, session::SessionReport), PaperError> {
         let (session, report) = self.run()?;
         let device = session.report_of::<R>().ok_or_else(|| self.failed("no device with such a report"))?;
         let figures = device.get().clone();
@@ -119,7 +119,7 @@ impl Setup {
     }
 
     /// Builds the lab and runs it to its end.
-    fn run(&self) -> Result<(Session, session::Report), PaperError> {
+    fn run(&self) -> Result<(Session, session::SessionReport), PaperError> {
         let mut session = self.build()?;
         let stop = session.run_to_end();
         match stop {

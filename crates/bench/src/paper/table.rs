@@ -36,12 +36,12 @@ pub enum Cell {
 
 impl Cell {
     /// Returns a cell with a whole number.
-    pub(super) fn whole(value: impl Into<f64>) -> Cell {
+    pub(super) fn integer(value: impl Into<f64>) -> Cell {
         Cell::Number(value.into(), 0)
     }
 
     /// Returns a cell with the number, or an empty one.
-    pub(super) fn maybe(value: Option<f64>, decimals: usize) -> Cell {
+    pub(super) fn optional(value: Option<f64>, decimals: usize) -> Cell {
         value.map_or(Cell::Empty, |value| Cell::Number(value, decimals))
     }
 

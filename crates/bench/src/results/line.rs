@@ -93,16 +93,16 @@ pub(super) fn each_line(
     mut take: impl FnMut(&Line<'_>) -> Result<(), ResultsError>,
 ) -> Result<(), ResultsError> {
     let mut reader = csv::Reader::from_reader(bytes);
-    let header = reader.headers().map_err(|e| said(path, bytes, &e))?.clone();
+    let header = reader.headers().map_err(|e| csv_error(path, bytes, &e))?.clone();
     let mut fields = StringRecord::new();
-    while reader.read_record(&mut fields).map_err(|e| said(path, bytes, &e))? {
+    while reader.read_record(&mut fields).map_err(|e| csv_error(path, bytes, &e))? {
         take(&Line { path, bytes, header: &header, fields: &fields })?;
     }
     Ok(())
 }
 
 /// Converts an error of the CSV reader to a message of one line.
-pub(super) fn said(path: &Path, bytes: &[u8], error: &csv::Error) -> ResultsError {
+pub(super) fn csv_error(path: &Path, bytes: &[u8], error: &csv::Error) -> ResultsError {
     let line = line_number(bytes, error.position());
     let message = match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {

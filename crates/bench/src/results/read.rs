@@ -2,7 +2,7 @@
 //! Reads files of results in the public format and in the native format. The files are untrusted: reading never panics and never guesses. A malformed number is
 //! an error with line and column, a missing column an error of the first line.
 
-use super::line::{Line, Measurable, ResultsError, each_line, lacking, said};
+use super::line::{Line, Measurable, ResultsError, csv_error, each_line, lacking};
 use super::sheet::{self, is_sheet};
 use super::write::{BANDWIDTH, KEY, LATENCY};
 use super::{
@@ -139,22 +139,26 @@ fn name_of(folder: &Path) -> String {
 
 /// Returns the entries of a folder, sorted by name.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, ResultsError> {
-    let said = |e: std::io::Error| ResultsError::whole(folder, e);
+    let folder_error = |e: std::io::Error| ResultsError::whole(folder, e);
     let mut paths = Vec::new();
-    for entry in fs::read_dir(folder).map_err(said)? {
+    for entry in fs::read_dir(folder).map_err(folder_error)? {
         if paths.len() == MAX_FILES {
             return Err(ResultsError::whole(folder, format!("more than {MAX_FILES} entries")));
         }
-        paths.push(entry.map_err(said)?.path());
+        paths.push(entry.map_err(folder_error)?.path());
     }
     paths.sort();
     Ok(paths)
 }
 
 fn bytes_of(path: &Path) -> Result<Vec<u8>, ResultsError> {
-    let said = |e: std::io::Error| ResultsError::whole(path, e);
+    let file_error = |e: std::io::Error| ResultsError::whole(path, e);
     let mut bytes = Vec::new();
-    fs::File::open(path).map_err(said)?.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(said)?;
+    fs::File::open(path)
+        .map_err(file_error)?
+        .take(MAX_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(file_error)?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(ResultsError::whole(path, format!("larger than {MAX_BYTES} bytes")));
     }
@@ -204,7 +208,7 @@ pub fn parse_distributions(path: &Path, bytes: &[u8]) -> Result<Vec<Vec<CdfPoint
 /// Checks that the header has all columns of one of the two forms, and returns it.
 fn check_header(path: &Path, bytes: &[u8]) -> Result<StringRecord, ResultsError> {
     let mut reader = csv::Reader::from_reader(bytes);
-    let header = reader.headers().map_err(|e| said(path, bytes, &e))?.clone();
+    let header = reader.headers().map_err(|e| csv_error(path, bytes, &e))?.clone();
     let (form, missing) = match is_sheet(&header) {
         true => ("the form of `riser bench -o`", sheet::missing_columns(&header)),
         false => ("pcie-bench's form", published_columns(&header)),

@@ -19,7 +19,7 @@ use crate::BenchError;
 use crate::configurations::{Configuration, SheetLink};
 use crate::experiments::{Cache, Key, Pattern, Test};
 use crate::row::Row;
-use crate::settings::Settings;
+use crate::settings::MeasurementSettings;
 use lab::profile::Basis;
 use serde::Serialize;
 use serde_json::Value;
@@ -73,7 +73,7 @@ impl Tables {
 pub struct Entry {
     /// The settings of the measurement.
     #[serde(flatten)]
-    pub settings: Settings,
+    pub settings: MeasurementSettings,
     /// Its results.
     #[serde(flatten)]
     pub row: Row,
@@ -170,14 +170,14 @@ pub(super) fn missing_columns(header: &csv::StringRecord) -> Vec<&'static str> {
 }
 
 /// Settings by column.
-pub(crate) type Place = BTreeMap<&'static str, String>;
+pub(crate) type RowSettings = BTreeMap<&'static str, String>;
 
 /// Parses the configurations of a file, by name. `path` is used only in errors. Repeated headers of concatenated files are skipped.
 ///
 /// # Errors
 /// The first line that does not follow the format.
 pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, Tables>, ResultsError> {
-    let mut rows: Vec<(Place, ResultRow, Option<Basis>)> = Vec::new();
+    let mut rows: Vec<(RowSettings, ResultRow, Option<Basis>)> = Vec::new();
     each_line(path, bytes, |line| {
         if !line.repeats_header() {
             line.check_rows(rows.len())?;
@@ -211,7 +211,7 @@ pub(crate) fn experiment(test: Test) -> &'static str {
 }
 
 /// Returns the columns whose values differ between places that have them.
-pub(crate) fn varying<'a>(places: impl Iterator<Item = &'a Place>) -> BTreeSet<&'static str> {
+pub(crate) fn varying<'a>(places: impl Iterator<Item = &'a RowSettings>) -> BTreeSet<&'static str> {
     let mut seen: BTreeMap<&'static str, &String> = BTreeMap::new();
     let mut varying = BTreeSet::new();
     for (column, value) in places.flatten() {
@@ -223,7 +223,7 @@ pub(crate) fn varying<'a>(places: impl Iterator<Item = &'a Place>) -> BTreeSet<&
 }
 
 /// Returns the name of a configuration: card, host and link, and the other settings that vary within the file.
-fn name(place: &Place, varying: &BTreeSet<&'static str>) -> String {
+fn name(place: &RowSettings, varying: &BTreeSet<&'static str>) -> String {
     let of = |column: &str| place.get(column).map_or("", String::as_str);
     let mut name = format!("{}_{}_gen{}x{}", stem(of("device")), stem(of("host")), of("gen"), of("lanes"));
     for (column, word) in MACHINE.iter().filter(|(column, word)| !word.is_empty() && varying.contains(column))
@@ -241,9 +241,9 @@ fn stem(profile: &str) -> String {
     file.unwrap_or_default().trim_end_matches(".toml").to_owned()
 }
 
-fn place(line: &Line<'_>) -> Result<Place, ResultsError> {
+fn place(line: &Line<'_>) -> Result<RowSettings, ResultsError> {
     let latency = line.text("test")?.starts_with("LAT");
-    let mut place = Place::new();
+    let mut place = RowSettings::new();
     for (column, _) in MACHINE {
         if line.has(column) && !(latency && column == OUTSTANDING) {
             place.insert(column, line.text(column)?.to_owned());

@@ -64,7 +64,7 @@ impl Task<'_> {
         let results = session.measured().ok_or("no device of the lab measures transfers")?;
         // The card measures all written figures, so the ledger is not needed.
         session.fabric.keep_accounts(false);
-        let mut run = Run { session: &mut session, results: &results, cancel };
+        let mut run = RunningLab { session: &mut session, results: &results, cancel };
         match self.key.test.is_latency() {
             true => self.latency(&mut run, (batch, batches), maximum_of),
             false => self.bandwidth(&mut run, batch, batches),
@@ -74,7 +74,7 @@ impl Task<'_> {
     /// Measures latencies in at most `batches` batches, and their maximum of `maximum_of` samples.
     fn latency(
         &self,
-        run: &mut Run<'_>,
+        run: &mut RunningLab<'_>,
         (batch, batches): (u64, u64),
         maximum_of: Option<u64>,
     ) -> Result<Option<Measured>, BenchError> {
@@ -108,7 +108,12 @@ impl Task<'_> {
         Ok(Some(Measured { row, histogram, series }))
     }
 
-    fn bandwidth(&self, run: &mut Run<'_>, batch: u64, batches: u64) -> Result<Option<Measured>, BenchError> {
+    fn bandwidth(
+        &self,
+        run: &mut RunningLab<'_>,
+        batch: u64,
+        batches: u64,
+    ) -> Result<Option<Measured>, BenchError> {
         let mut settled = Settled::new(self.rule.stable_batches);
         let tolerance = self.rule.tolerance_ppm as f64 / 1e6;
         for number in 1..=batches {
@@ -156,13 +161,13 @@ impl Settled {
 }
 
 /// A running lab.
-struct Run<'a> {
+struct RunningLab<'a> {
     session: &'a mut Session,
     results: &'a Shared<Transfers>,
     cancel: &'a AtomicBool,
 }
 
-impl Run<'_> {
+impl RunningLab<'_> {
     /// Returns the longest latency that is expected among `samples`, in picoseconds, or `None` if it was cancelled.
     fn longest_of(&mut self, samples: u64) -> Result<Option<u64>, BenchError> {
         let counted = self.results.get().latencies_ps.len();

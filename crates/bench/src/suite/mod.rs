@@ -13,12 +13,14 @@ mod machine;
 mod measure;
 mod rule;
 mod run;
+mod select;
 
 pub use crate::results::RECORD;
 pub use folder::SuiteError;
 pub use machine::Machine;
 pub use rule::Rule;
 pub use run::{Extra, Outcome, Progress, Suite};
+pub use select::{SelectError, select};
 
 use crate::BenchError;
 use crate::experiments::Key;

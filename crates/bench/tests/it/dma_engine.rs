@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The DMA engine fills its link, with a window sized by the round trip of its first reads.
 
-use devices::dma_engine::{Report, WindowReport};
+use devices::dma_engine::{EngineReport, WindowReport};
 use fabric::{Limits, Stop};
 use lab::LabFile;
 use model::{Dllps, Params, Transfer};
@@ -18,7 +18,7 @@ fn run(link: &str, host: &str, keys: &str) -> ([f64; 2], Option<WindowReport>) {
     let lab = lab::parse(&devices::models(), Path::new("lab.toml"), &text).unwrap_or_else(|e| panic!("{e}"));
     let mut session = session::Session::new(&LabFile { lab, base: ".".into() }).unwrap();
     assert_eq!(session.fabric.run(Limits::default()), Stop::Finished);
-    let shared = session.report_of::<Report>().unwrap();
+    let shared = session.report_of::<EngineReport>().unwrap();
     let report = shared.get();
     let elapsed = report.elapsed(0, Time::MAX);
     let rates = [0, 1].map(|ring| gbps(report.functions[0].rings[ring].bytes, elapsed));

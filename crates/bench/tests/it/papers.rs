@@ -4,11 +4,11 @@
 use insta::assert_snapshot;
 use lab::profile::Basis;
 use riser_bench::paper::{
-    Cell, EXPERIMENTS, Effort, Outcome, PaperError, Report, Table, by_paper, experiment,
+    Cell, EXPERIMENTS, Effort, ExperimentReport, Outcome, PaperError, Table, by_paper, experiment,
 };
 use std::path::Path;
 
-fn run(name: &str) -> Report {
+fn run(name: &str) -> ExperimentReport {
     experiment(name).unwrap().run(&Effort::least()).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
@@ -25,7 +25,7 @@ fn column(table: &Table, key: &str) -> Vec<f64> {
 }
 
 /// Returns tables as text, one line per row.
-fn text(report: &Report) -> String {
+fn text(report: &ExperimentReport) -> String {
     let row = |cells: Vec<String>| cells.join(" | ") + "\n";
     let table = |t: &Table| {
         let rows: String = t.rows.iter().map(|r| row(r.iter().map(Cell::text).collect())).collect();
@@ -79,7 +79,7 @@ fn register_reads_cross_the_root_complex_twice() {
 }
 
 /// Returns the shapes of the paper that riser does not have.
-fn missed(report: &Report) -> Vec<&str> {
+fn missed(report: &ExperimentReport) -> Vec<&str> {
     report.verdict.shapes.iter().filter(|s| !s.reproduced).map(|s| s.paper.as_str()).collect()
 }
 
@@ -298,13 +298,13 @@ fn nics_reach_the_closed_form_if_the_wire_is_the_limit() {
 }
 
 /// Returns the report with only the first `count` columns of each table.
-fn first_columns(report: &Report, count: usize) -> Report {
+fn first_columns(report: &ExperimentReport, count: usize) -> ExperimentReport {
     let table = |t: &Table| Table {
         title: t.title.clone(),
         columns: &t.columns[..count],
         rows: t.rows.iter().map(|row| row[..count].to_vec()).collect(),
     };
-    Report { tables: report.tables.iter().map(table).collect(), ..report.clone() }
+    ExperimentReport { tables: report.tables.iter().map(table).collect(), ..report.clone() }
 }
 
 /// Figure 2: the share of PCI Express falls with the frame size, and is more than 90 % for small frames with descriptors.
@@ -377,7 +377,7 @@ fn rows_of_pcie_bench_have_the_shapes_of_its_figures() {
     }
     // 64 B lose a fifth of their rate to remote memory, and two thirds to the IOMMU.
     let [.., remote, iommu] = &reports;
-    let change = |report: &Report, row| number(&report.tables[0], row, "change_64_percent");
+    let change = |report: &ExperimentReport, row| number(&report.tables[0], row, "change_64_percent");
     assert!((change(remote, 0) + 20.0).abs() < 5.0, "{}", text(remote));
     assert!(change(iommu, 0).abs() < 2.0 && (change(iommu, 6) + 70.0).abs() < 5.0, "{}", text(iommu));
 }
@@ -408,7 +408,7 @@ fn nettlp_counts_match_the_paper() {
 #[test]
 fn dma_engine_predicts_unfitted_figures() {
     let [d2h, h2d] = ["dma-engine-figure6", "dma-engine-figure7"].map(run);
-    let off = |report: &Report, at: usize| {
+    let off = |report: &ExperimentReport, at: usize| {
         let number = &report.verdict.numbers[at];
         100.0 * (number.riser / number.paper - 1.0).abs()
     };

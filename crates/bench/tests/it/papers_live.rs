@@ -2,9 +2,9 @@
 //! Experiments with software on this machine, over sockets. Their rates and latencies depend on its load, so only their form is tested, and
 //! what does not depend on time.
 
-use riser_bench::paper::{Cell, Effort, Outcome, Report, experiment};
+use riser_bench::paper::{Cell, Effort, ExperimentReport, Outcome, experiment};
 
-fn run(name: &str) -> Report {
+fn run(name: &str) -> ExperimentReport {
     let report = experiment(name).unwrap().run(&Effort::least()).unwrap_or_else(|e| panic!("{name}: {e}"));
     assert!(report.is_measured_here, "{name}");
     let line = report.line().unwrap();
@@ -46,7 +46,7 @@ fn figures_of_a_card_have_all_points_and_the_papers_numbers() {
 /// one of three runs is enough.
 #[test]
 fn nic_in_software_exchanges_the_papers_tlps() {
-    let runs: Vec<Report> = (0..3).map(|_| run("nettlp-figure15")).collect();
+    let runs: Vec<ExperimentReport> = (0..3).map(|_| run("nettlp-figure15")).collect();
     let verdicts: Vec<_> = runs.iter().map(|report| &report.verdict).collect();
     assert!(verdicts.iter().any(|verdict| verdict.outcome == Outcome::Reproduced), "{verdicts:?}");
 }

@@ -2,7 +2,7 @@
 //! The rules about a completion and its request (`PCIe 5.0 §2.2.9`, §2.3.1.1).
 
 use super::outstanding::Waiting;
-use tlp::{Asked, Attributes, Body, Completion, MemoryOp, Rcb, Repr, RuleId, Status, Violation};
+use tlp::{Attributes, Body, CompletedRequest, Completion, MemoryOp, Rcb, Repr, RuleId, Status, Violation};
 
 /// Low four bits of the Type of Cpl and CplD, and of CplLk and CplDLk.
 const TYPES: [u64; 2] = [0b01010, 0b01011];
@@ -19,7 +19,7 @@ pub(super) fn judge(
     rcb: Rcb,
     report: &mut impl FnMut(Violation),
 ) -> bool {
-    let asked = Asked::of_non_posted(&waiting.repr);
+    let asked = CompletedRequest::of_non_posted(&waiting.repr);
     judge_copies(&asked, repr, completion, report);
     let body = &waiting.repr.body;
     let may_retry = match body {
@@ -65,7 +65,12 @@ pub(super) fn ends_translation(completion: &Completion) -> bool {
 }
 
 /// Checks the fields that a completion copies from its request.
-fn judge_copies(asked: &Asked, repr: &Repr, completion: &Completion, report: &mut impl FnMut(Violation)) {
+fn judge_copies(
+    asked: &CompletedRequest,
+    repr: &Repr,
+    completion: &Completion,
+    report: &mut impl FnMut(Violation),
+) {
     if repr.tc != asked.tc {
         report(Violation::expecting(RuleId::CompletionTc, repr.tc.bits().into(), asked.tc.bits().into()));
     }

@@ -4,7 +4,7 @@
 
 use super::Broken;
 use crate::names::Names;
-use crate::settings::{DeviceControl, Settings, TAGS};
+use crate::settings::{DeviceControl, FunctionOverrides, TAGS};
 use std::collections::BTreeMap;
 use tlp::{Bdf, Body, Mps, Mrrs, Rcb, Repr, RuleId, Violation};
 
@@ -91,9 +91,9 @@ impl std::fmt::Display for Applied {
 /// All settings, and lower bounds of unknown ones, inferred from the TLPs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Limits {
-    given: Settings,
+    given: FunctionOverrides,
     /// Settings that the file gives.
-    of_file: Settings,
+    of_file: FunctionOverrides,
     functions: BTreeMap<Bdf, DeviceControl>,
     /// The longest data of a TLP, the longest read and the highest tag, of functions whose setting is unknown.
     data_bytes: Option<u32>,
@@ -102,17 +102,17 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    pub(super) fn new(given: Settings) -> Limits {
+    pub(super) fn new(given: FunctionOverrides) -> Limits {
         Limits { given, ..Limits::default() }
     }
 
     /// Stores the settings of the file. Settings of the user override them.
-    pub(super) const fn take(&mut self, of_file: Settings) {
+    pub(super) const fn take(&mut self, of_file: FunctionOverrides) {
         self.of_file = of_file;
     }
 
     /// A setting of the user or of the file.
-    fn given<T>(&self, of: impl Fn(&Settings) -> Option<T>) -> Option<(T, Origin)> {
+    fn given<T>(&self, of: impl Fn(&FunctionOverrides) -> Option<T>) -> Option<(T, Origin)> {
         let of_file = || of(&self.of_file).map(|value| (value, Origin::File));
         of(&self.given).map(|value| (value, Origin::Option)).or_else(of_file)
     }

@@ -34,7 +34,7 @@ mod render;
 mod summary;
 mod ways;
 
-pub use crate::settings::{SettingError, Settings, TAGS};
+pub use crate::settings::{FunctionOverrides, SettingError, TAGS};
 pub use limits::{Applied, DEFAULT_TIMEOUT_PS, Origin, Setting};
 pub use render::{JsonFinding, append_json, append_line};
 pub use summary::{NotJudged, Summary};
@@ -136,7 +136,7 @@ pub struct Checker {
 
 impl Checker {
     /// Creates a checker. `settings` apply to all functions.
-    pub fn new(settings: Settings) -> Checker {
+    pub fn new(settings: FunctionOverrides) -> Checker {
         Checker {
             limits: Limits::new(settings),
             outstanding: Outstanding::default(),

@@ -6,7 +6,7 @@ use crate::decode::Record;
 use crate::matcher::{MAX_OUTSTANDING, MAX_REQUESTERS};
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
-use tlp::{Asked, Awaited, Bdf, Completion, Repr, Status, Tag};
+use tlp::{Awaited, Bdf, CompletedRequest, Completion, Repr, Status, Tag};
 
 /// Maximum number of tags that are kept, including tags without a request.
 const MAX_PLACES: usize = 2 * MAX_OUTSTANDING;
@@ -35,7 +35,7 @@ impl Waiting {
             repr: *repr,
             digits: super::digits(record),
             line: record.text.map(|text| text.line),
-            rest: Asked::of_non_posted(repr).bytes,
+            rest: CompletedRequest::of_non_posted(repr).bytes,
             completions: 0,
         }
     }
@@ -72,7 +72,7 @@ impl Key {
 
 /// The outstanding requests of one tag. An earlier request stays outstanding if its tag is used again.
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct TagRequests {
     newest: Option<Waiting>,
     earlier: Option<Box<Waiting>>,
     /// True if a request was not tracked, or if its completions are not checked. Then a completion without a
@@ -105,7 +105,7 @@ pub(super) enum Found {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outstanding {
-    places: BTreeMap<Key, Place>,
+    places: BTreeMap<Key, TagRequests>,
     requesters: BTreeMap<u64, Requester>,
     count: usize,
 }
@@ -230,7 +230,7 @@ impl Outstanding {
         let before = self.count;
         for (_, place) in self.places.iter_mut().filter(|(key, _)| is_meant(key.way())) {
             self.count -= usize::from(place.newest.is_some()) + usize::from(place.earlier.is_some());
-            *place = Place { is_untracked: true, ..Place::default() };
+            *place = TagRequests { is_untracked: true, ..TagRequests::default() };
         }
         for (_, requester) in self.requesters.iter_mut().filter(|(id, _)| is_meant((**id >> 16) as u32)) {
             (requester.began_before, requester.has_requests) = (true, false);

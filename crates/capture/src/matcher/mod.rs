@@ -136,12 +136,12 @@ pub(crate) struct Packet<'a> {
 /// A tag of a requester on a link: Requester ID in bits 47:32, tag in bits 31:16, link in bits 15:0. It is compared
 /// as one integer, so the places of one tag on all links are adjacent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Place(u64);
+struct TagKey(u64);
 
-impl Place {
-    fn new(requester: Requester, tag: Tag) -> Place {
+impl TagKey {
+    fn new(requester: Requester, tag: Tag) -> TagKey {
         let Requester { link, id } = requester;
-        Place(u64::from(id.bits()) << 32 | u64::from(tag.bits()) << 16 | u64::from(link))
+        TagKey(u64::from(id.bits()) << 32 | u64::from(tag.bits()) << 16 | u64::from(link))
     }
 
     const fn requester(self) -> Requester {
@@ -149,14 +149,14 @@ impl Place {
     }
 
     /// The same tag on all links.
-    const fn of_all_links(self) -> RangeInclusive<Place> {
-        Place(self.0 & !0xffff)..=Place(self.0 | 0xffff)
+    const fn of_all_links(self) -> RangeInclusive<TagKey> {
+        TagKey(self.0 & !0xffff)..=TagKey(self.0 | 0xffff)
     }
 }
 
 /// Outstanding requests of one tag.
 #[derive(Clone, Debug, Default)]
-struct Slot {
+struct TagRequests {
     newest: Option<Transaction>,
     earlier: Option<Transaction>,
 }
@@ -164,12 +164,12 @@ struct Slot {
 /// Matches completions with requests.
 #[derive(Clone, Debug, Default)]
 pub struct Matcher {
-    waiting: BTreeMap<Place, Slot>,
+    waiting: BTreeMap<TagKey, TagRequests>,
     /// Number of tags with outstanding requests.
     busy_tags: usize,
     /// Requests in order, to find the oldest one; empty unless [`MANY`] tags are busy. Ended requests are removed
     /// from time to time.
-    order: VecDeque<(u64, Place)>,
+    order: VecDeque<(u64, TagKey)>,
     outstanding: BTreeMap<Requester, Outstanding>,
     /// Functions that have completed a configuration read successfully.
     present: BTreeSet<Bdf>,
@@ -258,7 +258,7 @@ impl Matcher {
 
     /// Returns the outstanding transactions, each on the link that showed it first.
     pub fn waiting(&self) -> impl Iterator<Item = &Transaction> {
-        self.waiting.values().flat_map(Slot::all).filter(|waiting| waiting.hop_of.is_none())
+        self.waiting.values().flat_map(TagRequests::all).filter(|waiting| waiting.hop_of.is_none())
     }
 
     /// Numbers of outstanding requests by requester.
@@ -278,7 +278,7 @@ impl Matcher {
         tag: Tag,
         number: u64,
     ) -> Option<&mut Transaction> {
-        let slot = self.waiting.get_mut(&Place::new(requester, tag))?;
+        let slot = self.waiting.get_mut(&TagKey::new(requester, tag))?;
         [&mut slot.newest, &mut slot.earlier].into_iter().flatten().find(|t| t.request_number == number)
     }
 
@@ -289,10 +289,10 @@ impl Matcher {
         tag: Tag,
         only: bool,
     ) -> Option<&mut Transaction> {
-        match self.waiting.get_mut(&Place::new(requester, tag))? {
-            Slot { newest: Some(_), earlier: Some(_) } if only => None,
-            Slot { newest: Some(newest), .. } => Some(newest),
-            Slot { earlier, .. } => earlier.as_mut(),
+        match self.waiting.get_mut(&TagKey::new(requester, tag))? {
+            TagRequests { newest: Some(_), earlier: Some(_) } if only => None,
+            TagRequests { newest: Some(newest), .. } => Some(newest),
+            TagRequests { earlier, .. } => earlier.as_mut(),
         }
     }
 
@@ -319,7 +319,7 @@ impl Matcher {
     }
 
     /// Returns the transaction that `request` belongs to, if another link showed it before.
-    fn root_of(&self, request: &Transaction, place: Place) -> Option<Root> {
+    fn root_of(&self, request: &Transaction, place: TagKey) -> Option<Root> {
         if !self.has_links {
             return None;
         }
@@ -332,17 +332,17 @@ impl Matcher {
     fn request(&mut self, packet: &Packet<'_>) -> Match {
         let mut request = Transaction::of_request(packet);
         let (requester, tag, number) = (request.requester, request.tag, request.request_number);
-        let place = Place::new(requester, tag);
+        let place = TagKey::new(requester, tag);
         request.hop_of = self.root_of(&request, place);
         self.forwards = request.hop_of;
         self.count_request(|counts| &mut counts.requests);
         match self.waiting.get_mut(&place) {
-            Some(Slot { newest: Some(newest), .. }) if newest.is_repeated_by(&request) => {
+            Some(TagRequests { newest: Some(newest), .. }) if newest.is_repeated_by(&request) => {
                 newest.seen_again(packet);
                 self.counts.repeats += 1;
                 return Match::Repeat;
             }
-            Some(Slot { newest: Some(newest), earlier }) => {
+            Some(TagRequests { newest: Some(newest), earlier }) => {
                 request.errors |= Errors::DUPLICATE_TAG;
                 let before = std::mem::replace(newest, request);
                 self.counts.tag_reuses += 1;
@@ -383,7 +383,7 @@ impl Matcher {
     }
 
     /// Adds the newest request to the order. Removes ended requests if they are the majority.
-    fn remember(&mut self, number: u64, place: Place) {
+    fn remember(&mut self, number: u64, place: TagKey) {
         if self.order.is_empty() {
             if self.busy_tags >= MANY {
                 self.order.extend(
@@ -436,7 +436,7 @@ impl Matcher {
 
     fn completion(&mut self, packet: &Packet<'_>, completion: &Completion) -> Match {
         let requester = Requester { link: packet.link, id: completion.requester };
-        let place = Place::new(requester, completion.tag);
+        let place = TagKey::new(requester, completion.tag);
         let Some(slot) = self.waiting.get_mut(&place).filter(|slot| slot.is_busy()) else {
             self.counts.unmatched += 1;
             return Match::Unmatched;
@@ -479,7 +479,7 @@ impl Matcher {
     }
 }
 
-impl Slot {
+impl TagRequests {
     // Prefers the earlier request, unless the completion fits only the newest.
     fn newest_answers(&self, completion: &Completion) -> bool {
         match (&self.newest, &self.earlier) {

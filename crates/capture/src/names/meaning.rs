@@ -2,7 +2,7 @@
 //! The meaning of a TLP, and its text. Printing allocates nothing.
 
 use super::windows::At;
-use super::{DeviceRegister, NamedRegister, OwnRegisters, Place};
+use super::{ConfigRegister, DeviceRegister, NamedRegister, OwnRegisters};
 use config::register::{Attribute, Field, Word, byte_mask};
 use std::fmt;
 use tlp::Bdf;
@@ -20,7 +20,7 @@ pub enum Meaning {
         /// The function.
         function: Bdf,
         /// The register.
-        place: Place,
+        place: ConfigRegister,
         /// Byte Enables, bits 3:0.
         enables: u8,
         /// The operation on the register.
@@ -191,7 +191,12 @@ impl fmt::Display for Meaning {
     }
 }
 
-fn append_config(place: Place, enables: u8, action: Action, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn append_config(
+    place: ConfigRegister,
+    enables: u8,
+    action: Action,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
     let bits = byte_mask(enables);
     place.append(bits, f)?;
     match action {
@@ -200,8 +205,10 @@ fn append_config(place: Place, enables: u8, action: Action, f: &mut fmt::Formatt
         Action::Size(bytes) => write!(f, ": {}", Bytes(bytes)),
         Action::Sizing => f.write_str(": sizing"),
         Action::Write(value) => match place {
-            Place::Line { word, .. } => append_fields(word, bits, value, f),
-            Place::Bar { .. } | Place::VfBar { .. } | Place::Rom => write!(f, " = {value:#010x}"),
+            ConfigRegister::Line { word, .. } => append_fields(word, bits, value, f),
+            ConfigRegister::Bar { .. } | ConfigRegister::VfBar { .. } | ConfigRegister::Rom => {
+                write!(f, " = {value:#010x}")
+            }
         },
     }
 }

@@ -25,7 +25,7 @@ mod windows;
 pub use meaning::{Action, Interrupt, InterruptKind, Meaning, Registers};
 pub use msix::MAX_VECTORS;
 pub use of_requests::OfRequests;
-pub use place::Place;
+pub use place::ConfigRegister;
 
 use crate::decode::{Record, TlpRecord};
 use crate::registers::{DeviceRegister, DeviceRegisters, NamedRegister, OwnRegisters};
@@ -147,9 +147,9 @@ impl Names {
     }
 
     /// Updates the windows of a function after one of the registers that determine them changed.
-    fn follow(&mut self, function: Bdf, place: Option<Place>, dw: u16) {
+    fn follow(&mut self, function: Bdf, place: Option<ConfigRegister>, dw: u16) {
         let decides = dw == config::header::COMMAND_STATUS
-            || matches!(place, Some(Place::Bar { .. } | Place::VfBar { .. }))
+            || matches!(place, Some(ConfigRegister::Bar { .. } | ConfigRegister::VfBar { .. }))
             || place.is_some_and(|place| place.is_of(&config::ext::sriov::TABLE));
         if decides && let Some(space) = self.spaces.get(&function) {
             self.windows.set(function, space.windows(function));

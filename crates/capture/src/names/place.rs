@@ -8,7 +8,7 @@ use std::fmt;
 
 /// A register of configuration space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum ConfigRegister {
     /// A Base Address Register.
     Bar {
         /// The number of the BAR, 0 to 5.
@@ -34,24 +34,24 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl ConfigRegister {
     /// True for a register that software sizes by writing ones.
     #[must_use]
     pub const fn is_sized(self) -> bool {
-        !matches!(self, Place::Line { .. })
+        !matches!(self, ConfigRegister::Line { .. })
     }
 
     pub(super) fn is_of(self, structure: &Structure) -> bool {
-        matches!(self, Place::Line { capability, .. } if capability == structure.name)
+        matches!(self, ConfigRegister::Line { capability, .. } if capability == structure.name)
     }
 
     /// Appends the names of the registers in this DW that overlap `bits`.
     pub(super) fn append(self, bits: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (vf, index, is_upper) = match self {
-            Place::Bar { index, is_upper } => ("", index, is_upper),
-            Place::VfBar { index, is_upper } => ("VF ", index, is_upper),
-            Place::Rom => return f.write_str("Expansion ROM Base Address"),
-            Place::Line { capability, word } => {
+            ConfigRegister::Bar { index, is_upper } => ("", index, is_upper),
+            ConfigRegister::VfBar { index, is_upper } => ("VF ", index, is_upper),
+            ConfigRegister::Rom => return f.write_str("Expansion ROM Base Address"),
+            ConfigRegister::Line { capability, word } => {
                 let name = word.name_of(bits);
                 let says_it = name.starts_with(capability);
                 return if says_it { f.write_str(name) } else { write!(f, "{capability} {name}") };
@@ -63,13 +63,13 @@ impl Place {
 }
 
 /// A register of the header. `kind` is the type of the header, if it is known.
-pub(super) fn in_header(kind: Option<Header>, dw: u16) -> Option<Place> {
+pub(super) fn in_header(kind: Option<Header>, dw: u16) -> Option<ConfigRegister> {
     match kind {
         Some(kind) => in_one_header(kind, dw),
         None => {
             let place = in_one_header(Header::Type0, dw)?;
-            let name = |place: Place| match place {
-                Place::Line { word, .. } => word.name,
+            let name = |place: ConfigRegister| match place {
+                ConfigRegister::Line { word, .. } => word.name,
                 _ => "",
             };
             // Without the type, only a register that all headers have has a name.
@@ -87,7 +87,7 @@ pub(super) enum Header {
     Virtual,
 }
 
-fn in_one_header(kind: Header, dw: u16) -> Option<Place> {
+fn in_one_header(kind: Header, dw: u16) -> Option<ConfigRegister> {
     let (structure, bars, rom) = match kind {
         Header::Type0 => (header::TYPE_0_HEADER, u16::from(type0::BARS), type0::EXPANSION_ROM),
         Header::Type1 => {
@@ -96,22 +96,22 @@ fn in_one_header(kind: Header, dw: u16) -> Option<Place> {
         Header::Virtual => (header::VIRTUAL_FUNCTION_HEADER, 0, u16::MAX),
     };
     if (type0::BAR0..type0::BAR0 + bars).contains(&dw) {
-        return Some(Place::Bar { index: (dw - type0::BAR0) as u8, is_upper: false });
+        return Some(ConfigRegister::Bar { index: (dw - type0::BAR0) as u8, is_upper: false });
     }
     if dw == rom {
-        return Some(Place::Rom);
+        return Some(ConfigRegister::Rom);
     }
-    Some(Place::Line { capability: "", word: line(structure.words, dw)? })
+    Some(ConfigRegister::Line { capability: "", word: line(structure.words, dw)? })
 }
 
 /// A register of a capability, `dw` DWs after its start. `control` is the value of its first DW.
-pub(super) fn in_capability(id: u8, control: u32, dw: u16) -> Option<Place> {
+pub(super) fn in_capability(id: u8, control: u32, dw: u16) -> Option<ConfigRegister> {
     let structure = config::cap::capability(id)?;
     let dw = match id {
         cap::msi::ID => msi_line(control, dw)?,
         _ => dw,
     };
-    Some(Place::Line { capability: structure.name, word: line(structure.words, dw)? })
+    Some(ConfigRegister::Line { capability: structure.name, word: line(structure.words, dw)? })
 }
 
 /// The line for `dw` in the table of the MSI capability, which describes the 64-bit form with masking.
@@ -123,13 +123,13 @@ fn msi_line(control: u32, dw: u16) -> Option<u16> {
 }
 
 /// A register of an extended capability, `dw` DWs after its start.
-pub(super) fn in_extended(id: u16, dw: u16) -> Option<Place> {
+pub(super) fn in_extended(id: u16, dw: u16) -> Option<ConfigRegister> {
     let structure = config::ext::extended_capability(id)?;
     let first = ext::sriov::VF_BAR0;
     if id == ext::sriov::ID && (first..first + u16::from(type0::BARS)).contains(&dw) {
-        return Some(Place::VfBar { index: (dw - first) as u8, is_upper: false });
+        return Some(ConfigRegister::VfBar { index: (dw - first) as u8, is_upper: false });
     }
-    Some(Place::Line { capability: structure.name, word: line(structure.words, dw)? })
+    Some(ConfigRegister::Line { capability: structure.name, word: line(structure.words, dw)? })
 }
 
 fn line(words: &'static [Word], dw: u16) -> Option<&'static Word> {

@@ -3,7 +3,7 @@
 
 use super::meaning::Action;
 use super::msix::Table;
-use super::place::{self, Header, Place};
+use super::place::{self, ConfigRegister, Header};
 use super::windows::Window;
 use crate::settings::DeviceControl;
 use config::header::{self, command, type0};
@@ -78,15 +78,21 @@ impl Space {
     }
 
     /// Stores a written value, and returns its meaning.
-    pub(super) fn write(&mut self, place: Option<Place>, dw: u16, enables: u8, value: u32) -> Action {
+    pub(super) fn write(
+        &mut self,
+        place: Option<ConfigRegister>,
+        dw: u16,
+        enables: u8,
+        value: u32,
+    ) -> Action {
         let named = byte_mask(enables);
-        let flags = if place == Some(Place::Rom) { ROM_FLAGS } else { MEMORY_FLAGS };
+        let flags = if place == Some(ConfigRegister::Rom) { ROM_FLAGS } else { MEMORY_FLAGS };
         if let Some(sized) = place.and_then(|place| self.sized_mut(place)) {
             sized.is_sizing = named == !0 && value | flags == !0;
             sized.value = (named == !0 && !sized.is_sizing).then_some(value);
             return if sized.is_sizing { Action::Sizing } else { Action::Write(value) };
         }
-        if let Some(Place::Line { word, .. }) = place {
+        if let Some(ConfigRegister::Line { word, .. }) = place {
             let kept = Access::of(word.fields).rw & named;
             let known = self.words.entry(dw).or_default();
             *known = Known { value: known.value & !kept | value & kept, bits: known.bits | kept };
@@ -99,7 +105,7 @@ impl Space {
     }
 
     /// The register at `dw`, if its name is known.
-    pub(super) fn place(&self, dw: u16) -> Option<Place> {
+    pub(super) fn place(&self, dw: u16) -> Option<ConfigRegister> {
         let found = match dw {
             0..CAPABILITIES => place::in_header(self.header(), dw),
             CAPABILITIES..EXTENDED => {
@@ -112,8 +118,12 @@ impl Space {
             }
         };
         Some(match found? {
-            Place::Bar { index, .. } => Place::Bar { index, is_upper: is_upper(&self.bars, index) },
-            Place::VfBar { index, .. } => Place::VfBar { index, is_upper: is_upper(&self.vf_bars, index) },
+            ConfigRegister::Bar { index, .. } => {
+                ConfigRegister::Bar { index, is_upper: is_upper(&self.bars, index) }
+            }
+            ConfigRegister::VfBar { index, .. } => {
+                ConfigRegister::VfBar { index, is_upper: is_upper(&self.vf_bars, index) }
+            }
             other => other,
         })
     }
@@ -282,24 +292,24 @@ impl Space {
         self.extended_capabilities().filter(|(_, at)| *at <= dw).max_by_key(|(_, at)| *at)
     }
 
-    fn sized_mut(&mut self, place: Place) -> Option<&mut Sized> {
+    fn sized_mut(&mut self, place: ConfigRegister) -> Option<&mut Sized> {
         match place {
-            Place::Bar { index, .. } => self.bars.get_mut(usize::from(index)),
-            Place::VfBar { index, .. } => self.vf_bars.get_mut(usize::from(index)),
-            Place::Rom => Some(&mut self.rom),
-            Place::Line { .. } => None,
+            ConfigRegister::Bar { index, .. } => self.bars.get_mut(usize::from(index)),
+            ConfigRegister::VfBar { index, .. } => self.vf_bars.get_mut(usize::from(index)),
+            ConfigRegister::Rom => Some(&mut self.rom),
+            ConfigRegister::Line { .. } => None,
         }
     }
 
     /// The size in bytes of a BAR that was just sized; `None` as long as one half of a 64-bit BAR is unknown.
-    fn size(&self, place: Place) -> Option<u64> {
+    fn size(&self, place: ConfigRegister) -> Option<u64> {
         match place {
-            Place::Bar { index, is_upper } => size(&self.bars, index - u8::from(is_upper)),
-            Place::VfBar { index, is_upper } => size(&self.vf_bars, index - u8::from(is_upper)),
-            Place::Rom => {
+            ConfigRegister::Bar { index, is_upper } => size(&self.bars, index - u8::from(is_upper)),
+            ConfigRegister::VfBar { index, is_upper } => size(&self.vf_bars, index - u8::from(is_upper)),
+            ConfigRegister::Rom => {
                 self.rom.size_bits.filter(|bits| *bits != 0).map(|bits| u64::from(!(bits & !ROM_FLAGS)) + 1)
             }
-            Place::Line { .. } => None,
+            ConfigRegister::Line { .. } => None,
         }
     }
 }

@@ -9,7 +9,7 @@
 
 mod report;
 
-pub use report::{CSV_HEADER, CreditRow, OutstandingRow, Report, Row, WayRow};
+pub use report::{CSV_HEADER, CreditRow, OutstandingRow, Row, SeriesReport, WayRow};
 
 use crate::credits::{Available, LedgerId, Ledgers};
 use crate::decode::{Kind, Record, TlpRecord};
@@ -255,7 +255,7 @@ impl Series {
 
     /// Ends the capture and returns the counts. `speed_bps` is used for links whose speed the capture does not have.
     #[must_use]
-    pub fn report(mut self, speed_bps: Option<u64>) -> Report {
+    pub fn report(mut self, speed_bps: Option<u64>) -> SeriesReport {
         for (requester, level) in self.levels.clone() {
             self.occupy(requester, level.now, level.since_ps, self.latest_ps);
         }

@@ -15,7 +15,7 @@ use tlp::Class;
 
 /// A capture over time.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Report {
+pub struct SeriesReport {
     /// Length of an interval, picoseconds.
     pub interval_ps: u128,
     /// The slot or switch at the end of each link, by number of the link. Has only links whose slot the capture
@@ -107,7 +107,7 @@ pub(super) fn report(
     slots: BTreeMap<u16, String>,
     speeds: &BTreeMap<LinkDirection, u64>,
     speed_bps: Option<u64>,
-) -> Report {
+) -> SeriesReport {
     let (first, last) = (bins.keys().next().copied(), bins.keys().next_back().copied());
     let all = match (first, last) {
         (Some(first), Some(last)) => first..last + 1,
@@ -132,7 +132,7 @@ pub(super) fn report(
             credits: bin.credits.iter().map(|(id, left)| credit_row(id, *left)).collect(),
         }
     });
-    Report { interval_ps, slots, rows: rows.collect() }
+    SeriesReport { interval_ps, slots, rows: rows.collect() }
 }
 
 fn way_row(
@@ -172,7 +172,7 @@ fn credit_row(id: &LedgerId, (header_min, data_min): (Available, Available)) -> 
 /// Columns of the CSV. Each row has one value, which data frames can read directly.
 pub const CSV_HEADER: &str = "start_ps,interval_ps,link,direction,of,measure,value\n";
 
-impl Report {
+impl SeriesReport {
     /// Returns the name of a link: its slot or switch, or its number.
     pub fn link(&self, link: u16) -> String {
         self.slots.get(&link).cloned().unwrap_or_else(|| link.to_string())

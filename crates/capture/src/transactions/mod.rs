@@ -15,7 +15,7 @@ mod summary;
 
 pub(crate) use render::append_target;
 pub use render::{JsonTransaction, append_json, append_line};
-pub use summary::{MAX_VALUES, Quantiles, Report, Spread, Summary, TypeSummary};
+pub use summary::{MAX_VALUES, Quantiles, Spread, Summary, TransactionsReport, TypeSummary};
 
 use crate::decode::{Ecrc, Kind, Record, TlpRecord};
 use crate::matcher::{Ack, Errors, MAX_POSTED, Match, Matcher, Packet, Requester, Root, Transaction};

@@ -140,7 +140,7 @@ impl Summary {
     }
 
     /// The counts. `Display` prints a table for people, and `Serialize` writes an object for programs.
-    pub fn report(&self, tracker: &Tracker) -> Report {
+    pub fn report(&self, tracker: &Tracker) -> TransactionsReport {
         let of = |(name, of): (&&'static str, &OfType)| TypeSummary {
             r#type: name,
             transactions: of.count,
@@ -152,7 +152,7 @@ impl Summary {
             first_data_ps: of.first_data.spread(),
             ack_ps: of.ack.spread(),
         };
-        Report {
+        TransactionsReport {
             transactions: self.types.values().map(|of| of.count).sum(),
             types: self.types.iter().map(of).collect(),
             with_errors: self.with_errors,
@@ -166,7 +166,7 @@ impl Summary {
 
 /// Counts of the transactions of a capture.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Report {
+pub struct TransactionsReport {
     /// Number of transactions, with unexpected completions.
     pub transactions: u64,
     /// Transactions by type of the request.
@@ -206,7 +206,7 @@ pub struct TypeSummary {
     pub ack_ps: Option<Spread>,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for TransactionsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {} with errors", Count(self.transactions, "transaction"), self.with_errors)?;
         if self.probes > 0 {
@@ -235,7 +235,7 @@ impl fmt::Display for Report {
     }
 }
 
-impl Report {
+impl TransactionsReport {
     fn fmt_times(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = |t: &TypeSummary| {
             [("response", t.response_ps), ("first data", t.first_data_ps), ("Ack", t.ack_ps)]

@@ -4,11 +4,11 @@
 //! `../shared/data` next to the workspace. Without them, these tests are skipped and report this.
 
 use crate::common;
-use riser_capture::stats::{Report, SizeCount};
+use riser_capture::stats::{SizeCount, StatsReport};
 use riser_capture::transactions::{Spread, Summary, Tracker};
 use riser_capture::{open, render};
 
-fn report(capture: &str) -> Option<Report> {
+fn report(capture: &str) -> Option<StatsReport> {
     Some(common::report(open(testkit::shared_data("nettlp-captures")?.join(capture)).unwrap()))
 }
 

@@ -5,7 +5,7 @@ use crate::common;
 use crate::common::{DAMAGED, Link, completion, read_and_answer, reader, sample, write};
 use riser_capture::credits::{Available, Ledgers};
 use riser_capture::matcher::Ack;
-use riser_capture::series::{AUTOMATIC_ROWS, Report, Series, speed_bps};
+use riser_capture::series::{AUTOMATIC_ROWS, Series, SeriesReport, speed_bps};
 use riser_capture::{Ecrc, Mark, Origin, Reader, Stats, Tracker, Writer, perfetto, render};
 use serde_json::Value;
 use tlp::{
@@ -129,7 +129,7 @@ fn counts_infinite_credits_and_virtual_channels() {
     assert_eq!(credits(&capture(&[0, 1]), Ledgers::with_map(map)), [left(10), left(20)]);
 }
 
-fn series(capture: &[u8], interval_ps: Option<u64>, speed: Option<u64>) -> Report {
+fn series(capture: &[u8], interval_ps: Option<u64>, speed: Option<u64>) -> SeriesReport {
     let (mut reader, mut series) = (reader(capture), Series::new(interval_ps, Ledgers::new()));
     while let Some(record) = reader.next_record().unwrap() {
         series.add(&record).unwrap();

@@ -8,7 +8,7 @@ use super::sizes::{Sizes, seed};
 use super::words::{MEMORIES, Word, one_of};
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{Outputs, Place};
+use crate::outputs::{ClaimedOutput, Outputs};
 use crate::{interrupt, progress};
 use bench::Plan;
 use bench::ask::{self, Ask, Ended, MAX_TRANSFERS, RootCredits};
@@ -309,7 +309,7 @@ fn measure(plans: &[Plan]) -> Result<(Vec<Entry>, Option<Failure>), Failure> {
 }
 
 /// Claims the result files: JSON, then CSV.
-fn files(args: &Args) -> Result<Option<[Place; 2]>, Failure> {
+fn files(args: &Args) -> Result<Option<[ClaimedOutput; 2]>, Failure> {
     let Some(folder) = &args.output else { return Ok(None) };
     if folder == Path::new("-") {
         return Err(Failure::usage("-o -: expected a folder; --json prints the results"));
@@ -327,7 +327,7 @@ fn reads_profiles(args: &Args, outputs: &mut Outputs) {
     files.filter(|path| path.is_file()).for_each(|path| outputs.reads(path));
 }
 
-fn save([json_file, csv_file]: [Place; 2], results: &Results<'_>) -> Result<(), Failure> {
+fn save([json_file, csv_file]: [ClaimedOutput; 2], results: &Results<'_>) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(results).map_err(Failure::run)?;
     json_file.write(&format!("{text}\n"))?;
     csv_file.write(&sheet::write(results.tests)?)

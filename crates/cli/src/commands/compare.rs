@@ -4,12 +4,10 @@
 use super::report::{self, Head};
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{Outputs, Place};
-use bench::compare::{Comparison, Missing, MissingRow, Scored, Worst, compare_folders};
-use lab::profile::Basis;
-use plug::counted;
+use crate::outputs::{ClaimedOutput, Outputs};
+use bench::compare::tables::{bases, counts, experiments, families, lacks, missing, scores};
+use bench::compare::{Comparison, compare_folders};
 use std::path::{Path, PathBuf};
-use view::report::Table;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,9 +63,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Maximum number of missing rows in the list.
-const NAMED_ROWS: usize = 10;
-
 pub(super) fn run(args: Args) -> Result<(), Failure> {
     let page = page(&args)?;
     let compared = compare_folders(&args.reference, &args.other, args.skip.as_deref(), args.whole);
@@ -79,7 +74,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     if args.json { output::json(&comparison) } else { print(&comparison) }
 }
 
-fn page(args: &Args) -> Result<Option<Place>, Failure> {
+fn page(args: &Args) -> Result<Option<ClaimedOutput>, Failure> {
     let mut outputs = Outputs::new(args.force);
     let folders = [&args.reference, &args.other].into_iter().chain(&args.skip);
     folders.for_each(|folder| outputs.reads(folder));
@@ -114,51 +109,6 @@ fn head(args: &Args, label: &str, comparison: &Comparison) -> Head {
     Head { title: "Results compared".to_owned(), notes, tables }
 }
 
-/// Numbers of missing items as text; `None` if nothing is missing.
-fn counts(missing: &Missing) -> Option<String> {
-    let all = [
-        ("configuration", missing.configurations.len()),
-        ("experiment", missing.experiments.len()),
-        ("row", missing.rows.len()),
-    ];
-    let words = all.into_iter().filter(|(_, count)| *count > 0);
-    let text: Vec<String> = words.map(|(what, count)| counted(count, what)).collect();
-    (!text.is_empty()).then(|| text.join(", "))
-}
-
-/// Table of all results that only one set has, folded by default.
-fn missing(sets: &[(String, &Missing)]) -> Option<Table> {
-    let mut rows = Vec::new();
-    for (set, missing) in sets {
-        let mut row = |what: &str, name: String| rows.push(vec![set.clone(), what.to_owned(), name]);
-        missing.configurations.iter().for_each(|name| row("configuration", name.clone()));
-        missing.experiments.iter().for_each(|name| row("experiment", name.clone()));
-        missing.rows.iter().take(NAMED_ROWS).for_each(|missing| row("row", row_name(missing)));
-        let more = missing.rows.len().saturating_sub(NAMED_ROWS);
-        if more > 0 {
-            row("row", format!("{more} more; --json names all"));
-        }
-    }
-    let columns = columns("results, lack, name");
-    (!rows.is_empty()).then(|| Table {
-        title: "Results that only one set has".to_owned(),
-        columns,
-        rows,
-        folded: true,
-    })
-}
-
-fn row_name(row: &MissingRow) -> String {
-    format!("{}/{} {}", row.configuration, row.experiment, row.key)
-}
-
-/// One line per set with the basis of its results, if the set has one.
-fn bases([reference, other]: [&str; 2], comparison: &Comparison) -> Vec<String> {
-    let sets = [(reference, comparison.reference_basis), (other, comparison.other_basis)];
-    let line = |(set, basis): (&str, Option<Basis>)| Some(format!("Basis of {set}: {}.", basis?.name()));
-    sets.into_iter().filter_map(line).collect()
-}
-
 fn print(comparison: &Comparison) -> Result<(), Failure> {
     for table in [experiments(comparison), families(comparison), scores(comparison)] {
         let heads: Vec<&str> = table.columns.iter().map(String::as_str).collect();
@@ -173,109 +123,4 @@ fn print(comparison: &Comparison) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-fn columns(heads: &str) -> Vec<String> {
-    heads.split(", ").map(str::to_owned).collect()
-}
-
-fn percent(value: f64) -> String {
-    format!("{value:.2}")
-}
-
-/// Key of the worst row, its two values and its error in percent.
-fn worst_cells(worst: Option<&Worst>) -> [String; 4] {
-    let Some(worst) = worst else { return Default::default() };
-    let value = |v: f64| format!("{v:.2}");
-    let signed = format!("{:+.2}", worst.error_percent);
-    [worst.key.to_string(), value(worst.reference), value(worst.other), signed]
-}
-
-fn experiments(comparison: &Comparison) -> Table {
-    let row = |e: &bench::compare::ExperimentComparison| {
-        let [key, a, b, error] = worst_cells(e.worst.as_ref());
-        let name = bench::score::short_name(&e.configuration).to_owned();
-        let errors = [percent(e.mean_absolute_error_percent), format!("{:+.2}", e.mean_error_percent)];
-        let counts = [e.rows.to_string(), e.missing.to_string()];
-        let unit = e.quantity.unit().to_owned();
-        [name, e.experiment.clone()]
-            .into_iter()
-            .chain(counts)
-            .chain(errors)
-            .chain([error, a, b, unit, key])
-            .collect()
-    };
-    Table {
-        title: "By experiment".to_owned(),
-        columns: columns(
-            "configuration, experiment, rows, missing, error %, bias %, worst %, A, B, unit, worst row",
-        ),
-        rows: comparison.experiments.iter().map(row).collect(),
-        folded: false,
-    }
-}
-
-fn families(comparison: &Comparison) -> Table {
-    let row = |f: &bench::compare::FamilyComparison| {
-        let [key, a, b, error] = worst_cells(f.worst.as_ref());
-        let at = f.worst_at.clone().unwrap_or_default();
-        let counts = [f.experiments.to_string(), f.rows.to_string()];
-        let name = [f.family.to_owned()].into_iter();
-        name.chain(counts).chain([percent(f.mean_absolute_error_percent), error, a, b, at, key]).collect()
-    };
-    Table {
-        title: "By family".to_owned(),
-        columns: columns("family, files, rows, error %, worst %, A, B, worst in, worst row"),
-        rows: comparison.families.iter().map(row).collect(),
-        folded: false,
-    }
-}
-
-/// One row for each group and family, and for each shape.
-fn scores(comparison: &Comparison) -> Table {
-    let mut rows = Vec::new();
-    for group in &comparison.score {
-        let shapes =
-            [("knee", group.knee_percent), ("edge", group.edge_percent), ("rank", group.rank_percent)];
-        let shapes = shapes.into_iter().filter_map(|(name, value)| Some((name, "right", value?)));
-        let errors = group.mape_percent.iter().map(|(family, value)| (*family, "error", *value));
-        let tails = [("99.9th percentile", group.p999_percent), ("maximum", group.max_percent)];
-        let tails = tails.into_iter().filter_map(|(name, value)| Some((name, "error", value?)));
-        for (name, what, value) in errors.chain(shapes).chain(tails) {
-            rows.push(vec![group.group.to_owned(), name.to_owned(), what.to_owned(), percent(value)]);
-        }
-    }
-    Table {
-        title: format!("Score of B as a prediction of A: {}", scored(comparison.scored)),
-        columns: columns("group, of, what, %"),
-        rows,
-        folded: false,
-    }
-}
-
-/// Describes which rows the score covers.
-fn scored(scored: Scored) -> String {
-    let Scored { rows, reference_rows, missing_rows_count } = scored;
-    match (missing_rows_count, rows == reference_rows) {
-        (true, _) => format!("all {rows} rows of A; rows that B lacks count as errors of 100 %"),
-        (false, true) => format!("all {rows} rows of A"),
-        (false, false) => format!(
-            "{rows} of A's {reference_rows} rows that B has too; --whole counts the others as errors of 100 %"
-        ),
-    }
-}
-
-/// One line for each item that a set lacks and the other has.
-fn lacks(set: &str, missing: &Missing) -> Vec<String> {
-    let list = |what: &str, names: &[String]| {
-        (!names.is_empty())
-            .then(|| format!("{set} lacks {}: {}.", counted(names.len(), what), names.join(", ")))
-    };
-    let mut lines: Vec<String> = list("configuration", &missing.configurations).into_iter().collect();
-    lines.extend(list("experiment", &missing.experiments));
-    let named = missing.rows.iter().take(NAMED_ROWS);
-    lines.extend(named.map(|row| format!("{set} lacks the row {}", row_name(row))));
-    let more = missing.rows.len().saturating_sub(NAMED_ROWS);
-    lines.extend((more > 0).then(|| format!("{set} lacks {}; --json names all.", counted(more, "more row"))));
-    lines
 }

@@ -6,7 +6,7 @@ use crate::output;
 use crate::outputs::{Outputs, WorkFile};
 use crate::progress;
 use bench::compare::Comparison;
-use bench::fit::task::{self, Prepared, Report, Task, devices, provenance};
+use bench::fit::task::{self, FitReport, Prepared, Task, devices, provenance};
 use bench::fit::{self, Evidence, Fitted, Input};
 use bench::suite::Rule;
 use clap::builder::RangedU64ValueParser;
@@ -133,7 +133,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     if args.json {
         let path = args.output.display().to_string();
         let figures = (&fitted[..], warnings);
-        return output::json(&Report::new(path, &profile, &inputs, figures, residuals.as_ref()));
+        return output::json(&FitReport::new(path, &profile, &inputs, figures, residuals.as_ref()));
     }
     print(&fitted, residuals.as_ref())?;
     output::text(&format!("\nmeasured with: {}", devices(&inputs).join(", ")))?;

@@ -2,7 +2,7 @@
 //! `riser man`: prints the help of each command as a manual page, with `clap_mangen`.
 
 use crate::failure::Failure;
-use crate::outputs::{Outputs, Place};
+use crate::outputs::{ClaimedOutput, Outputs};
 use crate::{Cli, output};
 use clap::CommandFactory;
 use clap_mangen::Man;
@@ -44,7 +44,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         return Err(Failure::usage("-o -: expected a folder; without -o, one page goes to standard output"));
     }
     let mut outputs = Outputs::new(args.force);
-    let mut places: Vec<(Place, &clap::Command)> = Vec::new();
+    let mut places: Vec<(ClaimedOutput, &clap::Command)> = Vec::new();
     for command in all(&riser) {
         let file = folder.join(format!("{}.1", name(command)));
         places.push((outputs.claim("-o", &file)?, command));

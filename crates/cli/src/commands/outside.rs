@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Opens a lab that a program outside of riser joins: its settings, capture and record. Independent of the transport.
 
+use super::capture_file::CaptureFile;
 use super::labs::{self, LabText, Native, Set};
 use super::sizes::seed;
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{Output, Outputs, Place};
+use crate::outputs::{ClaimedOutput, Output, Outputs};
 use lab::{BuildOptions, LabFile};
 use plug::Models;
 use session::external::host::OUTSIDE;
 use session::external::{Clock, Driver, RecordSize, RecordedLab};
-use session::{CaptureHandle, CaptureOptions, Session};
-use std::fs::File;
+use session::{CaptureOptions, Session};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
@@ -69,7 +69,7 @@ pub(super) struct Opened {
 
 /// Files that record a run.
 pub(super) struct RecordFiles {
-    capture: Option<(Output, CaptureHandle<File>)>,
+    capture: Option<CaptureFile>,
     record: Option<Output>,
     record_limit_bytes: u64,
 }
@@ -120,7 +120,9 @@ impl Read<'_> {
         let session = Session::with(&self.file, options).map_err(Failure::run)?;
         output::warn(session.warnings());
         let mut driver = Driver::new(session, clock);
-        let [capture, record] = [capture.map(Place::open).transpose()?, record.map(Place::open).transpose()?];
+        let capture =
+            capture.map(|place| CaptureFile::open(place, driver.session_mut(), CaptureOptions::default()));
+        let (capture, record) = (capture.transpose()?, record.map(ClaimedOutput::open).transpose()?);
         let record_limit_bytes = record_limit_mib.unwrap_or(RECORD_LIMIT_MIB) << 20;
         let (file, name) = (self.file, self.text.name.display().to_string());
         if let Some(out) = &record {
@@ -130,11 +132,7 @@ impl Read<'_> {
             let out = BufWriter::new(out.writer().map_err(|e| out.failed(&e))?);
             driver.record(Box::new(out), &lab, record_limit_bytes);
         }
-        let capture = capture.map(|out| {
-            let capture = |file| driver.session_mut().capture(file, CaptureOptions::default());
-            out.writer().and_then(capture).map_err(|e| out.failed(&e)).map(|handle| (out, handle))
-        });
-        let kept = RecordFiles { capture: capture.transpose()?, record, record_limit_bytes };
+        let kept = RecordFiles { capture, record, record_limit_bytes };
         Ok(Opened { file, name, driver, kept })
     }
 }
@@ -147,10 +145,8 @@ impl RecordFiles {
         now: tlp::Time,
     ) -> Result<Option<RecordSize>, Failure> {
         let recorded = driver.finish(now);
-        driver.session_mut().fabric.take_tap();
-        if let Some((out, handle)) = self.capture.take() {
-            handle.finish().map_err(|e| out.failed(&e))?;
-            out.finish()?;
+        if let Some(capture) = self.capture.take() {
+            capture.finish(driver.session_mut())?;
         }
         let Some(out) = self.record.take() else { return Ok(None) };
         let size = recorded.map_err(|e| out.failed(&e))?;

@@ -2,10 +2,10 @@
 //! Writes result pages: passes figures of `riser-bench` to `riser-view`. Never computes a value itself.
 
 use crate::failure::Failure;
-use crate::outputs::Place;
+use crate::outputs::ClaimedOutput;
 use bench::figures::{self, Line, Plot, Quantity, Role};
 use bench::results::ResultSet;
-use view::report::{Axis, Bars, Figure, Report, Scale, Series, SeriesStyle, Table};
+use view::report::{Axis, Bars, Figure, PageContent, Scale, Series, SeriesStyle, Table};
 
 /// Texts and tables of a page, in addition to its figures.
 pub(crate) struct Head {
@@ -20,7 +20,7 @@ pub(crate) struct Head {
 /// Writes the page with the figures of the results `run`. If there is a `reference`, its results appear as points, with
 /// its name in the legends.
 pub(crate) fn write_html(
-    page: Place,
+    page: ClaimedOutput,
     head: Head,
     run: &ResultSet,
     reference: Option<(&str, &ResultSet)>,
@@ -29,7 +29,7 @@ pub(crate) fn write_html(
     // Figures without results of this run, such as closed forms, come last.
     figures.sort_by_key(|figure| !figure.shows_results());
     let figures = figures.into_iter().map(figure).collect();
-    let report = Report { title: head.title, notes: head.notes, tables: head.tables, figures };
+    let report = PageContent { title: head.title, notes: head.notes, tables: head.tables, figures };
     let mut out = page.open()?;
     report.write(&mut out).map_err(|e| out.failed(&e))?;
     out.finish()

@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::output;
-use capture::check::{Checker, Settings};
+use capture::check::{Checker, FunctionOverrides};
 use capture::{ByteOrder, FileFormat, ReadOptions, Reader, render};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
@@ -126,7 +126,7 @@ fn example(rule: &Rule) -> Result<String, Failure> {
     if rule.example.ends_with('.') {
         return Ok(format!(" {}", rule.example));
     }
-    let mut settings = Settings::default();
+    let mut settings = FunctionOverrides::default();
     let shown = |line: &str| match line.strip_prefix("# ") {
         Some(setting) => format!("\n    with --{}", setting.replace('=', " ")),
         None => format!("\n    {line}"),

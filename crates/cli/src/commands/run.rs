@@ -11,11 +11,11 @@ use super::words::{Word, one_of};
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use fabric::{Side, Stop};
-use lab::BuildOptions;
-use plug::{Models, RunContext};
-use session::Session;
+use plug::Models;
+use session::{RunOutcome, Session};
 use std::path::PathBuf;
 use taps::Taps;
+use worlds::designs;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -126,20 +126,8 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     }
     file.check_runs_alone().map_err(Failure::run)?;
     let interrupted = interrupt::flag()?;
-    let triggers = rtl::Triggers::default();
-    let build = || {
-        let (native, context) = (args.native.leave(), RunContext::with(triggers.clone()));
-        Session::with(&file, BuildOptions { native, context, ..BuildOptions::default() })
-            .map_err(Failure::run)
-    };
-    let mut session = build()?;
-    if triggers.are_wanted() {
-        // The first run finds the time of the trigger. The second run records waves around this time.
-        drive::drive(&mut session, &Taps::default(), &interrupted)?;
-        triggers.again();
-        drop(session);
-        session = build()?;
-    }
+    let search = |session: &mut Session| drive::drive(session, &Taps::default(), &interrupted).map(drop);
+    let mut session = designs::build_at_triggers(&file, args.native.leave(), search)?;
     output::warn(session.warnings());
     session.fabric.keep_accounts(!args.no_latencies);
     let mut taps = Taps::open(&args, &file, &mut session)?;
@@ -150,7 +138,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     let written = taps.finish(&mut session);
     let mut report = session.report(&name, &stop, spent);
     if stop == Stop::Paused {
-        report.outcome = "interrupted";
+        report.outcome = RunOutcome::Interrupted;
     }
     if args.json {
         output::json(&report)?

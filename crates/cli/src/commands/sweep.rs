@@ -3,7 +3,7 @@
 
 use super::labs::Native;
 use crate::failure::Failure;
-use crate::outputs::{Outputs, Place};
+use crate::outputs::{ClaimedOutput, Outputs};
 use crate::{interrupt, output, progress};
 use clap::builder::RangedU64ValueParser;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::thread::available_parallelism;
 use std::time::Instant;
 use sweep::pool::Workers;
-use sweep::{JournalError, Run, Start, Summary, Sweep, page, pool, results, worker};
+use sweep::{JournalError, RunningSweep, Start, Summary, Sweep, page, pool, results, worker};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -80,8 +80,8 @@ pub(crate) struct Args {
 
 /// Files that a sweep writes, in addition to its journal.
 struct Files {
-    parquet: Place,
-    page: Place,
+    parquet: ClaimedOutput,
+    page: ClaimedOutput,
     folder: PathBuf,
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn run(args: Args, models: &Models, itself: Vec<OsString>) -> Result<
         _ => Start::New,
     };
     let journal = files.folder.join(JOURNAL);
-    let mut run = Run::begin(&sweep, Some((&journal, start))).map_err(Failure::run)?;
+    let mut run = RunningSweep::begin(&sweep, Some((&journal, start))).map_err(Failure::run)?;
     let done = drive(&args, &mut run, itself)?;
     let cpu_seconds = session::cpu_seconds() + cpu_seconds_of_children();
     let summary = Summary::new(&run, &done, begun.elapsed(), cpu_seconds, &files.folder);
@@ -136,7 +136,7 @@ fn cpu_seconds_of_children() -> f64 {
     used.map_or(0.0, |used| (used.user_time() + used.system_time()).num_microseconds() as f64 / 1e6)
 }
 
-fn drive(args: &Args, run: &mut Run<'_>, itself: Vec<OsString>) -> Result<pool::Done, Failure> {
+fn drive(args: &Args, run: &mut RunningSweep<'_>, itself: Vec<OsString>) -> Result<pool::Done, Failure> {
     let count = args.workers.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
     if itself.is_empty() {
         return Err(Failure::Run("cannot start workers: the path of this program is unknown".into()));
@@ -193,7 +193,7 @@ fn claim(args: &Args, path: &Path, sweep: &Sweep) -> Result<Files, Failure> {
     Ok(Files { parquet: parquet.prepare()?, page: page.prepare()?, folder })
 }
 
-fn write(files: Files, run: &Run<'_>) -> Result<(), Failure> {
+fn write(files: Files, run: &RunningSweep<'_>) -> Result<(), Failure> {
     let columns = results::columns(run);
     let mut bytes = Vec::new();
     results::write_parquet(&columns, &mut bytes).map_err(|e| Failure::Run(format!("{PARQUET}: {e}")))?;

@@ -313,18 +313,47 @@ fn thread_locals_hold_no_run_state() {
     }
 }
 
+/// Files of `session` that run a fabric: the loop, the driver for outside worlds, and enumeration, which ends before devices run.
+const RUNS: [&str; 3] = ["session/src/run.rs", "session/src/external/driver.rs", "session/src/enumerated.rs"];
+
 /// Every run uses the run loop of `session`, so the crates above it do not need the limits of [`Fabric::run`](fabric::Fabric::run).
 #[test]
 fn only_session_has_a_run_loop() {
     let words = ["Limits {", "Limits::default", "fabric.run(", "fabric::Limits"];
-    for name in ["bench", "sweep", "worlds", "cli", "python"] {
+    for name in ["session", "bench", "sweep", "worlds", "cli", "python"] {
         let mut files = Vec::new();
         sources(&root().join("crates").join(name).join("src"), &mut files);
         assert!(!files.is_empty(), "{name}");
-        for file in files {
-            let text = read(&file);
+        for file in files.iter().filter(|file| RUNS.iter().all(|runs| !file.ends_with(runs))) {
+            let text = read(file);
             let found = words.iter().find(|word| text.contains(*word));
             assert_eq!(found, None, "{}: runs a fabric; use session::Session", file.display());
         }
+    }
+}
+
+/// The package of Python has the whole command, and uses nothing else of the crate.
+#[test]
+fn python_uses_only_the_command_of_cli() {
+    let mut files = Vec::new();
+    sources(&root().join("crates/python/src"), &mut files);
+    files.retain(|file| read(file).contains("riser_cli"));
+    assert!(matches!(&files[..], [file] if file.ends_with("python/src/command.rs")), "{files:?}");
+    assert_eq!(read(&files[0]).matches("riser_cli").count(), 1);
+}
+
+/// The generated reference groups models by the headings of its pages. All other code of `lab` gets their names from `plug::Models`.
+#[test]
+fn only_the_reference_of_lab_names_models() {
+    let names =
+        ["\"nettlp-adapter\"", "\"rtl\"", "\"rtl-", "\"native\"", "\"nvme\"", "\"traffic\"", "\"memory\""];
+    let mut files = Vec::new();
+    sources(&root().join("crates/lab/src"), &mut files);
+    assert!(files.len() > 10);
+    for file in files.iter().filter(|file| !file.ends_with("lab/src/reference.rs")) {
+        let text = read(file);
+        let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let found: Vec<&str> = code.filter(|line| names.iter().any(|name| line.contains(name))).collect();
+        assert_eq!(found, Vec::<&str>::new(), "{}: names a model", file.display());
     }
 }

@@ -3,7 +3,7 @@
 //! Loopback, 127.12.x.y.
 
 use crate::common::{self, riser, riser_ok};
-use nettlp::completer::{Image, Memory};
+use nettlp::completer::{CompleterMemory, Image};
 use serde_json::Value;
 use std::net::UdpSocket;
 use std::path::PathBuf;

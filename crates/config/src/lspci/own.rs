@@ -78,11 +78,11 @@ impl Word<'_> {
         let first = parts.next().unwrap_or_default().to_owned();
         parts.fold(first, |text, part| {
             let (field, rest) = part.split_once('}').unwrap_or((part, ""));
-            text + &self.said(field).unwrap_or_else(|| format!("{{{field}}}")) + rest
+            text + &self.value_of(field).unwrap_or_else(|| format!("{{{field}}}")) + rest
         })
     }
 
-    fn said(&self, field: &str) -> Option<String> {
+    fn value_of(&self, field: &str) -> Option<String> {
         let (name, form) = field.split_at(field.find(['+', ':', '^', '|']).unwrap_or(field.len()));
         let value = get(self.value, self.bits(name)?);
         let detail = form.get(1..).unwrap_or_default();

@@ -27,7 +27,7 @@ pub enum Request {
 
 /// The bytes of a BAR that a request accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct BarRange {
     pub(super) bar: BarIndex,
     pub(super) offset: u64,
     pub(super) span: Span,
@@ -146,7 +146,7 @@ impl Drop for Success {
 #[derive(Debug)]
 pub struct ReadRequest {
     pub(super) owed: Owed,
-    pub(super) place: Place,
+    pub(super) place: BarRange,
     pub(super) locked: bool,
 }
 
@@ -185,7 +185,7 @@ impl ReadRequest {
 /// completes successfully, unless [`fail`](Self::fail) was called. So a device need not distinguish these cases.
 #[derive(Debug)]
 pub struct WriteRequest {
-    pub(super) place: Place,
+    pub(super) place: BarRange,
     pub(super) data: Data,
     pub(super) owed: Success,
 }

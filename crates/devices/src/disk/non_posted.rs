@@ -10,7 +10,7 @@ use device::Ready;
 use endpoint::{CreditReturn, TlpPort};
 use link::{Channels, Notice};
 use std::collections::VecDeque;
-use tlp::{Asked, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Status, Tag, TcSet, Time, Tlp};
+use tlp::{Bdf, Body, Class, CompletedRequest, Data, MemoryOp, MemoryRequest, Status, Tag, TcSet, Time, Tlp};
 
 /// First tag of a write: 8-bit tags with the upper bit set.
 const FIRST_TAG: u16 = 128;
@@ -112,8 +112,8 @@ fn is_plain_write(tlp: &Tlp) -> bool {
 
 /// Returns the completion of a read of no bytes: one DW without meaning (`PCIe 5.0 §2.2.5`).
 fn answer(read: &Tlp) -> Option<Tlp> {
-    let asked = Asked::of(&read.repr)?;
-    let repr = Asked { attr: read.repr.attr, ..asked }.with_data(Bdf::default(), 0, 1);
+    let asked = CompletedRequest::of(&read.repr)?;
+    let repr = CompletedRequest { attr: read.repr.attr, ..asked }.with_data(Bdf::default(), 0, 1);
     Some(Tlp::new(repr, Data::Counted(1)))
 }
 
@@ -235,7 +235,7 @@ mod tests {
 
     /// Returns the completion of a deferrable write, without data (`PCIe 5.0 §2.2.9`: Byte Count 4, Lower Address 0).
     fn answer_to(write: &Tlp) -> Tlp {
-        let asked = Asked::of(&write.repr).unwrap();
+        let asked = CompletedRequest::of(&write.repr).unwrap();
         Tlp::new(asked.without_data(Bdf::default(), Status::Success), Data::NONE)
     }
 

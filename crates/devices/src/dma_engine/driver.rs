@@ -4,7 +4,8 @@
 
 use super::registers::{self as r, descriptor as d, engine as register};
 use super::{
-    BAR, Behind, Completion, DESCRIPTOR_BYTES, Direction, Interrupts, Report, RingOf, Settings, Stream,
+    BAR, Completion, DESCRIPTOR_BYTES, Direction, EngineReport, Interrupts, RingOf, Settings, Stream,
+    UserLogic,
 };
 use crate::group::Group;
 use config::register::{get, put};
@@ -29,7 +30,7 @@ pub async fn driver(
     cpu: Cpu,
     functions: Vec<FoundFunction>,
     load: Settings,
-    report: Shared<Report>,
+    report: Shared<EngineReport>,
 ) -> Result<(), DriverError> {
     load.check().map_err(|e| e.to_string())?;
     let load = Rc::new(load);
@@ -63,7 +64,7 @@ pub async fn drive_one(
     number: usize,
     function: FoundFunction,
     load: Settings,
-    report: Shared<Report>,
+    report: Shared<EngineReport>,
 ) -> Result<(), DriverError> {
     load.check().map_err(|e| e.to_string())?;
     let open = Function::open(&cpu, number, function, &Rc::new(load)).await;
@@ -123,7 +124,7 @@ impl Function {
         Ok(Function { number, function, engines })
     }
 
-    async fn run(self, report: Shared<Report>) -> Result<(), DriverError> {
+    async fn run(self, report: Shared<EngineReport>) -> Result<(), DriverError> {
         let Function { number, function, engines } = self;
         let Some(cpu) = engines.first().map(|engine| engine.cpu.clone()) else { return Ok(()) };
         let group = Group::default();
@@ -173,7 +174,7 @@ impl Engine {
         let direction = load.direction(engine);
         // In a loop-back, the data come from the engine with the same number in the other direction.
         let stream = match (load.logic, direction) {
-            (Behind::LoopBack, Direction::D2h) => engine - usize::from(load.h2d_engines),
+            (UserLogic::LoopBack, Direction::D2h) => engine - usize::from(load.h2d_engines),
             _ => engine,
         };
         let seed = (number as u64) << 48 | (stream as u64) << 40;
@@ -284,7 +285,7 @@ impl Engine {
         }
         let (transfer, count) = (self.posted, self.load.pieces());
         for (n, (at, bytes)) in (0..).zip(self.pieces(transfer)) {
-            if self.load.logic != Behind::Plain {
+            if self.load.logic != UserLogic::Plain {
                 // Clears the buffer, so that old data cannot be taken for new data.
                 let mut data = vec![0; bytes as usize];
                 if self.direction == Direction::H2d {
@@ -335,7 +336,7 @@ impl Engine {
     }
 
     fn check(&mut self, transfer: u32) -> Result<(), DriverError> {
-        if self.direction == Direction::H2d || self.load.logic == Behind::Plain {
+        if self.direction == Direction::H2d || self.load.logic == UserLogic::Plain {
             return Ok(());
         }
         for (at, bytes) in self.pieces(transfer) {

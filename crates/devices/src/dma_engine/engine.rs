@@ -2,7 +2,7 @@
 //! One engine: its ring, the results of descriptors, and reports to the host. Moves no data itself.
 
 use super::function::Function;
-use super::logic::Behind;
+use super::logic::LogicState;
 use super::registers::{self, ErrorCode, LogicKind, engine as register};
 use super::{DESCRIPTOR_BYTES, Direction, MAX_RING_ENTRIES};
 use crate::group::Group;
@@ -68,7 +68,7 @@ pub(super) struct Ended {
 }
 
 /// Starts the tasks that move the data of descriptors, as members of a group.
-pub(super) type Movers = fn(&Rc<Run>, &Group, Channel<Descriptor>);
+pub(super) type Movers = fn(&Rc<EngineRun>, &Group, Channel<Descriptor>);
 
 /// Settings that an engine takes from its registers at ENABLE.
 pub(super) struct Setup {
@@ -111,13 +111,13 @@ fn logic(control: u32) -> Option<LogicKind> {
 
 /// An engine from ENABLE on. `life` has the tasks that report ends in order until the engine is disabled; `work` has
 /// the tasks that an abort stops.
-pub(super) struct Run {
+pub(super) struct EngineRun {
     pub(super) function: Rc<Function>,
     pub(super) number: usize,
     pub(super) direction: Direction,
     movers: Movers,
     pub(super) setup: Setup,
-    pub(super) behind: RefCell<Behind>,
+    pub(super) behind: RefCell<LogicState>,
     /// Whether a piece of the current chain has failed.
     pub(super) chain_failed: Cell<bool>,
     ends: Channel<Ended>,
@@ -139,14 +139,14 @@ pub(super) struct Run {
     life: RefCell<Option<Group>>,
 }
 
-impl Run {
+impl EngineRun {
     /// Starts taking descriptors.
-    pub(super) fn start(function: &Rc<Function>, number: usize, movers: Movers) -> Rc<Run> {
+    pub(super) fn start(function: &Rc<Function>, number: usize, movers: Movers) -> Rc<EngineRun> {
         let direction = function.direction(number);
         let setup = Setup::read(function, number);
         let kind = logic(function.engine_u32(number, register::CONTROL)).unwrap_or(LogicKind::Plain);
         let behind = function.behind(number, kind, function.engine_u64(number, register::SEED));
-        let run = Rc::new(Run {
+        let run = Rc::new(EngineRun {
             function: Rc::clone(function),
             number,
             direction,
@@ -177,14 +177,14 @@ impl Run {
     }
 
     /// Starts a task that ends with this run.
-    fn spawn<F: Future<Output = ()> + 'static>(self: &Rc<Run>, task: impl FnOnce(Rc<Run>) -> F) {
+    fn spawn<F: Future<Output = ()> + 'static>(self: &Rc<EngineRun>, task: impl FnOnce(Rc<EngineRun>) -> F) {
         if let Some(life) = &*self.life.borrow() {
             self.function.io.spawn(life.member(task(Rc::clone(self))));
         }
     }
 
     /// Takes descriptors from number `first` on.
-    fn work_from(self: &Rc<Run>, first: u32) {
+    fn work_from(self: &Rc<EngineRun>, first: u32) {
         let group = Group::default();
         let descriptors = Channel::new(FETCHED_AHEAD);
         let (this, fetched) = (Rc::clone(self), descriptors.clone());
@@ -201,7 +201,7 @@ impl Run {
     }
 
     /// Ends all posted descriptors, done or not. With `goes_on`, descriptors posted later are accepted.
-    pub(super) fn abort(self: &Rc<Run>, goes_on: bool) {
+    pub(super) fn abort(self: &Rc<EngineRun>, goes_on: bool) {
         drop(self.work.take());
         if self.stands_still.get() {
             return;
@@ -292,7 +292,7 @@ impl Run {
 
     // ---- reports to the host ----
 
-    async fn tell_ends(self: Rc<Run>) {
+    async fn tell_ends(self: Rc<EngineRun>) {
         loop {
             let ended = self.ends.receive().await;
             // Fails only if the function may not write.
@@ -300,7 +300,7 @@ impl Run {
         }
     }
 
-    async fn tell(self: &Rc<Run>, ended: Ended) -> Result<(), device::DmaError> {
+    async fn tell(self: &Rc<EngineRun>, ended: Ended) -> Result<(), device::DmaError> {
         let Ended { code, moved, interrupts } = ended;
         let failed = code != ErrorCode::Ok;
         if (self.setup.write_status || failed) && code != ErrorCode::Fetch {
@@ -343,7 +343,7 @@ impl Run {
     }
 
     /// Raises an interrupt, or holds it back according to COALESCING.
-    async fn interrupt(self: &Rc<Run>) -> Result<(), device::DmaError> {
+    async fn interrupt(self: &Rc<EngineRun>) -> Result<(), device::DmaError> {
         let held = self.held.get() + 1;
         if held >= self.setup.coalesce_count {
             return self.interrupt_now().await;

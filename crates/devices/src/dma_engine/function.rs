@@ -2,11 +2,11 @@
 //! The function of engines: its registers, its turns among other functions, its interrupts. Independent of other functions, except for
 //! the shared turns.
 
-use super::logic::{Behind, Fifo, MakeLogic};
+use super::logic::{Fifo, LogicState, MakeLogic};
 use super::registers::{self as r, LogicKind, engine as register};
-use super::turns::{Place, Turns};
+use super::turns::{TurnPermit, Turns};
 use super::window::Window;
-use super::{DESCRIPTOR_BYTES, Direction, Interrupts, Report, RingReport, Settings, WindowOf};
+use super::{DESCRIPTOR_BYTES, Direction, EngineReport, Interrupts, RingReport, Settings, WindowOf};
 use config::register::put;
 use device::io::{ReadRequest, RegisterFile, WriteRequest};
 use device::{DmaError, Io};
@@ -27,7 +27,7 @@ pub(super) struct Common {
     pub(super) writes: Turns,
     /// Writable bits of BAR 0: for the physical function, and for a virtual one.
     pub(super) writable: [Vec<u8>; 2],
-    pub(super) report: Shared<Report>,
+    pub(super) report: Shared<EngineReport>,
     pub(super) measured: Option<Shared<Transfers>>,
     pub(super) logic: Option<MakeLogic>,
 }
@@ -204,11 +204,11 @@ impl Function {
         registers.set_u64(at + r::descriptor::MOVED, moved);
     }
 
-    pub(super) fn behind(&self, engine: usize, kind: LogicKind, seed: u64) -> Behind {
+    pub(super) fn behind(&self, engine: usize, kind: LogicKind, seed: u64) -> LogicState {
         let made = self.common.logic.as_ref().and_then(|make| make(self.number, engine as u16, kind, seed));
         match made {
-            Some(logic) => Behind::Logic(logic),
-            None => Behind::of(kind, seed, &self.fifos[self.pair(engine)]),
+            Some(logic) => LogicState::Logic(logic),
+            None => LogicState::of(kind, seed, &self.fifos[self.pair(engine)]),
         }
     }
 
@@ -222,7 +222,7 @@ impl Function {
         BUFFER_BYTES.max(u64::from(self.window.most()) * u64::from(self.read_bytes()))
     }
 
-    pub(super) async fn place_to_read(&self, engine: usize, bytes: u32) -> Place {
+    pub(super) async fn place_to_read(&self, engine: usize, bytes: u32) -> TurnPermit {
         self.window.turns.place(self.number, engine as u16, bytes).await
     }
 
@@ -239,7 +239,7 @@ impl Function {
         });
     }
 
-    pub(super) async fn place_to_write(&self, engine: usize, bytes: u32) -> Place {
+    pub(super) async fn place_to_write(&self, engine: usize, bytes: u32) -> TurnPermit {
         self.common.writes.place(self.number, engine as u16, bytes).await
     }
 

@@ -104,7 +104,7 @@ impl Fifo {
 pub type MakeLogic = Rc<dyn Fn(u16, u16, LogicKind, u64) -> Option<Box<dyn Logic>>>;
 
 /// User logic of an engine.
-pub(super) enum Behind {
+pub(super) enum LogicState {
     /// Accepts all data, and produces zeros.
     Plain,
     Logic(Box<dyn Logic>),
@@ -112,17 +112,17 @@ pub(super) enum Behind {
     Fifo(Rc<Fifo>),
 }
 
-impl Behind {
-    pub(super) fn of(kind: LogicKind, seed: u64, fifo: &Rc<Fifo>) -> Behind {
+impl LogicState {
+    pub(super) fn of(kind: LogicKind, seed: u64, fifo: &Rc<Fifo>) -> LogicState {
         match kind {
-            LogicKind::Integers => Behind::Logic(Box::new(Integers(Stream::new(seed)))),
-            LogicKind::Plain => Behind::Plain,
-            LogicKind::LoopBack => Behind::Fifo(Rc::clone(fifo)),
+            LogicKind::Integers => LogicState::Logic(Box::new(Integers(Stream::new(seed)))),
+            LogicKind::Plain => LogicState::Plain,
+            LogicKind::LoopBack => LogicState::Fifo(Rc::clone(fifo)),
         }
     }
 
     pub(super) fn skip(&mut self, bytes: u64) {
-        if let Behind::Logic(logic) = self {
+        if let LogicState::Logic(logic) = self {
             logic.skip(bytes);
         }
     }

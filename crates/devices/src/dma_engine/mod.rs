@@ -26,7 +26,7 @@ mod window;
 
 pub use driver::{drive_one, driver};
 pub use logic::{Logic, MakeLogic};
-pub use report::{FunctionReport, Report, RingReport};
+pub use report::{EngineReport, FunctionReport, RingReport};
 pub use stream::Stream;
 pub use window::WindowReport;
 
@@ -150,7 +150,7 @@ pub struct Settings {
     #[schemars(range(min = 1, max = 65_535))]
     pub coalesce_us: u16,
     /// Driver: user logic of the engines.
-    pub logic: Behind,
+    pub logic: UserLogic,
     /// Driver: directions of the data.
     pub directions: Directions,
     /// Driver: functions that move data.
@@ -211,7 +211,7 @@ impl Drive {
 /// User logic of the engines: see the data sheet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Behind {
+pub enum UserLogic {
     /// Words of 8 B that count up, generated and checked (ReConFig'15, §IV-E).
     Integers,
     /// Accepts all data, and produces zeros.
@@ -278,7 +278,7 @@ impl Default for Settings {
             completion: Completion::Interrupt,
             coalesce_count: 1,
             coalesce_us: 10,
-            logic: Behind::Integers,
+            logic: UserLogic::Integers,
             directions: Directions::Both,
             drive: Drive::All,
             measured: None,
@@ -360,7 +360,7 @@ impl Model for Settings {
             let message = "interrupts other than msi-x, expected only without virtual functions (vfs = 0)";
             return wrong("interrupts", message.to_owned());
         }
-        if self.logic == Behind::LoopBack
+        if self.logic == UserLogic::LoopBack
             && (self.h2d_engines != self.d2h_engines || self.directions != Directions::Both)
         {
             let message =
@@ -471,7 +471,7 @@ pub fn functions(
     pcie: PcieLayout,
     tags: u16,
     pool: &PayloadPool,
-    report: &Shared<Report>,
+    report: &Shared<EngineReport>,
     measured: Option<&Shared<Transfers>>,
     logic: Option<MakeLogic>,
 ) -> Result<Functions, Fault> {

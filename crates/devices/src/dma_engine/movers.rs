@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The tasks of an engine that move the data of descriptors.
 
-use super::engine::{Descriptor, Ended, Run};
-use super::logic::Behind;
+use super::engine::{Descriptor, Ended, EngineRun};
+use super::logic::LogicState;
 use super::registers::ErrorCode;
-use super::turns::Place;
+use super::turns::TurnPermit;
 use super::{Direction, WRITE_BYTES};
 use crate::group::Group;
 use device::Channel;
@@ -32,12 +32,12 @@ enum Step<T> {
 }
 
 /// An outstanding read with its place in the window, and the time since which it has it.
-type Begun = Step<(Reading, Place, Time)>;
+type Begun = Step<(Reading, TurnPermit, Time)>;
 /// Received data, or `None` if they could not be read.
 type Arrived = Step<Option<Data>>;
 
 /// Starts the tasks that move the data of `descriptors`.
-pub(super) fn spawn(run: &Rc<Run>, group: &Group, descriptors: Channel<Descriptor>) {
+pub(super) fn spawn(run: &Rc<EngineRun>, group: &Group, descriptors: Channel<Descriptor>) {
     let io = &run.function.io;
     let this = Rc::clone(run);
     if run.direction == Direction::D2h {
@@ -56,13 +56,13 @@ pub(super) fn spawn(run: &Rc<Run>, group: &Group, descriptors: Channel<Descripto
 }
 
 /// Returns the error of a descriptor that does not start: its own error, or the error of its chain.
-fn not_begun(run: &Run, descriptor: &Descriptor) -> Option<ErrorCode> {
+fn not_begun(run: &EngineRun, descriptor: &Descriptor) -> Option<ErrorCode> {
     let failed = run.chain_failed.get().then_some(ErrorCode::Aborted);
     // A descriptor that could not be fetched has no STATUS to write.
     descriptor.fault.filter(|fault| *fault == ErrorCode::Fetch).or(failed).or(descriptor.fault)
 }
 
-async fn end(run: &Run, descriptor: &Descriptor, code: ErrorCode, moved: u64) {
+async fn end(run: &EngineRun, descriptor: &Descriptor, code: ErrorCode, moved: u64) {
     run.chain_failed.set(descriptor.more && code != ErrorCode::Ok);
     run.end(Ended { code, moved, interrupts: descriptor.interrupts }).await;
 }
@@ -103,7 +103,7 @@ impl Room {
 }
 
 /// Reads the data of one descriptor after another, as window and room allow.
-async fn read_all(run: &Run, descriptors: &Channel<Descriptor>, begun: &Channel<Begun>, room: &Room) {
+async fn read_all(run: &EngineRun, descriptors: &Channel<Descriptor>, begun: &Channel<Begun>, room: &Room) {
     loop {
         let descriptor = descriptors.receive().await;
         room.take(LEAST_BYTES).await;
@@ -121,13 +121,13 @@ async fn read_all(run: &Run, descriptors: &Channel<Descriptor>, begun: &Channel<
     }
 }
 
-fn read(run: &Run, address: u64, len: u32) -> Reading {
-    let is_looked_at = !matches!(*run.behind.borrow(), Behind::Plain);
+fn read(run: &EngineRun, address: u64, len: u32) -> Reading {
+    let is_looked_at = !matches!(*run.behind.borrow(), LogicState::Plain);
     run.function.io.dma_read_data(address, len, is_looked_at, Default::default())
 }
 
 /// Puts data into the buffer in order, for any order of completions. Then frees their places in the window.
-async fn arrive_all(run: &Run, begun: &Channel<Begun>, arrived: &Channel<Arrived>) {
+async fn arrive_all(run: &EngineRun, begun: &Channel<Begun>, arrived: &Channel<Arrived>) {
     loop {
         let step = match begun.receive().await {
             Step::Begin(descriptor) => Step::Begin(descriptor),
@@ -146,7 +146,7 @@ async fn arrive_all(run: &Run, begun: &Channel<Begun>, arrived: &Channel<Arrived
 }
 
 /// Passes the data of one descriptor after another to the logic.
-async fn take_all(run: &Run, arrived: &Channel<Arrived>, room: &Room) {
+async fn take_all(run: &EngineRun, arrived: &Channel<Arrived>, room: &Room) {
     loop {
         let Step::Begin(descriptor) = arrived.receive().await else { continue };
         let skipped = not_begun(run, &descriptor);
@@ -174,14 +174,14 @@ async fn take_all(run: &Run, arrived: &Channel<Arrived>, room: &Room) {
 }
 
 /// Passes data to the logic; returns false if they are wrong.
-async fn take(run: &Run, data: &Data) -> bool {
+async fn take(run: &EngineRun, data: &Data) -> bool {
     run.moved(data.len() as u64);
     // Data that the logic does not use are read without bytes.
     let Some(bytes) = data.bytes() else { return true };
     let fifo = match &mut *run.behind.borrow_mut() {
-        Behind::Logic(logic) => return logic.take(bytes),
-        Behind::Fifo(fifo) => Rc::clone(fifo),
-        Behind::Plain => return true,
+        LogicState::Logic(logic) => return logic.take(bytes),
+        LogicState::Fifo(fifo) => Rc::clone(fifo),
+        LogicState::Plain => return true,
     };
     fifo.put(bytes).await;
     true
@@ -189,7 +189,7 @@ async fn take(run: &Run, data: &Data) -> bool {
 
 // ---- D2H ----
 
-async fn write_all(run: &Run, descriptors: &Channel<Descriptor>) {
+async fn write_all(run: &EngineRun, descriptors: &Channel<Descriptor>) {
     loop {
         let descriptor = descriptors.receive().await;
         let (code, moved) = match not_begun(run, &descriptor) {
@@ -203,12 +203,12 @@ async fn write_all(run: &Run, descriptors: &Channel<Descriptor>) {
     }
 }
 
-async fn write_one(run: &Run, descriptor: &Descriptor) -> (ErrorCode, u64) {
+async fn write_one(run: &EngineRun, descriptor: &Descriptor) -> (ErrorCode, u64) {
     let mut moved = 0;
     for (address, len) in write_pieces(descriptor.address, descriptor.bytes, run.function.io.mps().bytes()) {
         let fifo = match &*run.behind.borrow() {
-            Behind::Fifo(fifo) => Some(Rc::clone(fifo)),
-            Behind::Logic(_) | Behind::Plain => None,
+            LogicState::Fifo(fifo) => Some(Rc::clone(fifo)),
+            LogicState::Logic(_) | LogicState::Plain => None,
         };
         if let Some(fifo) = fifo {
             fifo.wait(len as usize).await;
@@ -219,9 +219,9 @@ async fn write_one(run: &Run, descriptor: &Descriptor) -> (ErrorCode, u64) {
         }
         let data =
             run.function.io.payloads().fill(len as usize, |bytes| match &mut *run.behind.borrow_mut() {
-                Behind::Logic(logic) => logic.give(bytes),
-                Behind::Fifo(fifo) => fifo.take(bytes),
-                Behind::Plain => bytes.fill(0),
+                LogicState::Logic(logic) => logic.give(bytes),
+                LogicState::Fifo(fifo) => fifo.take(bytes),
+                LogicState::Plain => bytes.fill(0),
             });
         let written = run.function.io.dma_write(address, data).await;
         drop(place);

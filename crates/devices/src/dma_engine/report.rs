@@ -48,7 +48,7 @@ impl FunctionReport {
 
 /// Counters of an engine: the physical function first, then the virtual ones.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Report {
+pub struct EngineReport {
     /// By function.
     pub functions: Vec<FunctionReport>,
     /// Result of the round-trip measurement for the shared window, if there is one.
@@ -59,7 +59,7 @@ pub struct Report {
     pub first_end: Option<Time>,
 }
 
-impl Report {
+impl EngineReport {
     /// Returns the time from the start of all drivers to the end of the function's, or to `now` if it still runs.
     pub fn elapsed(&self, function: usize, now: Time) -> Duration {
         self.since_start(self.functions.get(function).and_then(|f| f.end).unwrap_or(now))
@@ -91,7 +91,7 @@ impl Report {
     }
 }
 
-impl plug::Report for Report {
+impl plug::Report for EngineReport {
     /// Shows the total rate, the spread of the shares of virtual functions, and a row per function. A running driver counts
     /// up to now.
     fn shown(&self, now: Time) -> Shown {
@@ -126,7 +126,7 @@ impl plug::Report for Report {
     }
 }
 
-impl Report {
+impl EngineReport {
     /// Returns the difference between the largest and the smallest share of virtual functions, relative to the largest.
     fn spread(&self) -> Option<f64> {
         let shares = || self.functions.iter().skip(1).map(|f| self.shared_bytes(f));

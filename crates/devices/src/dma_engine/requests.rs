@@ -2,7 +2,7 @@
 //! Requests to one function: reads return registers. Writes start and stop engines, and ring their doorbells.
 
 use super::BAR;
-use super::engine::Run;
+use super::engine::EngineRun;
 use super::function::{Function, at, has};
 use super::movers;
 use super::registers::{self as r, engine as register};
@@ -13,7 +13,7 @@ use std::rc::Rc;
 struct Server {
     function: Rc<Function>,
     /// By engine, from ENABLE on.
-    runs: Vec<Option<Rc<Run>>>,
+    runs: Vec<Option<Rc<EngineRun>>>,
 }
 
 /// Serves requests. Engines are other tasks.
@@ -67,7 +67,7 @@ impl Server {
                     run.finish();
                 }
                 self.function.begin_anew(engine);
-                *run = Some(Run::start(&self.function, engine, movers::spawn));
+                *run = Some(EngineRun::start(&self.function, engine, movers::spawn));
             }
             (true, false, Some(run)) => run.abort(false),
             (true, true, Some(run)) if control & register::control::ABORT != 0 => run.abort(true),

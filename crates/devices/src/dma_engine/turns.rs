@@ -22,7 +22,7 @@ struct Waiting {
 }
 
 #[derive(Default)]
-struct State {
+struct TurnsState {
     free: usize,
     /// Sorted by priority, the next one last. The function with the least share so far is next; among equals, the
     /// lowest number.
@@ -34,7 +34,7 @@ struct State {
     weights: Vec<u8>,
 }
 
-impl State {
+impl TurnsState {
     /// Returns the next task, if there is a free place.
     fn turn(&self) -> Option<&Waiting> {
         self.waiting.last().filter(|_| self.free > 0)
@@ -85,11 +85,11 @@ impl State {
 
 /// Places, for which functions compete. Clones are handles to the same places.
 #[derive(Clone)]
-pub(super) struct Turns(Rc<RefCell<State>>);
+pub(super) struct Turns(Rc<RefCell<TurnsState>>);
 
 impl Turns {
     pub(super) fn new(places: u16) -> Turns {
-        Turns(Rc::new(RefCell::new(State { free: places.into(), ..State::default() })))
+        Turns(Rc::new(RefCell::new(TurnsState { free: places.into(), ..TurnsState::default() })))
     }
 
     /// Sets the weight of a function; zero counts as one.
@@ -106,7 +106,7 @@ impl Turns {
     }
 
     /// Waits until this function and engine are next, and returns a place for this number of bytes.
-    pub(super) async fn place(&self, function: u16, engine: u16, bytes: u32) -> Place {
+    pub(super) async fn place(&self, function: u16, engine: u16, bytes: u32) -> TurnPermit {
         let who = (function, engine);
         if let Some(place) = self.place_at_once(who, bytes) {
             return place;
@@ -127,16 +127,16 @@ impl Turns {
         })
         .await;
         drop(waits);
-        Place(self.clone())
+        TurnPermit(self.clone())
     }
 
     /// Takes a place if no task is waiting.
-    fn place_at_once(&self, who: (u16, u16), bytes: u32) -> Option<Place> {
+    fn place_at_once(&self, who: (u16, u16), bytes: u32) -> Option<TurnPermit> {
         let mut state = self.0.borrow_mut();
         let is_free = state.free > 0 && state.waiting.is_empty();
         is_free.then(|| {
             state.serve(who, bytes);
-            Place(self.clone())
+            TurnPermit(self.clone())
         })
     }
 
@@ -170,9 +170,9 @@ impl Drop for Waits<'_> {
 }
 
 /// A place, which is free again after a drop.
-pub(super) struct Place(Turns);
+pub(super) struct TurnPermit(Turns);
 
-impl Drop for Place {
+impl Drop for TurnPermit {
     fn drop(&mut self) {
         self.0.add(1);
     }

@@ -111,12 +111,12 @@ impl Endpoint {
         }
         let rings = write.bar().0 == 0 && touches(write.offset(), write.len(), r::COMMAND);
         if rings && self.u32(r::COMMAND) != 0 && !self.is_busy.replace(true) {
-            self.io.spawn(Rc::clone(self).obey());
+            self.io.spawn(Rc::clone(self).execute());
         }
     }
 
     /// Executes commands until no command is left.
-    async fn obey(self: Rc<Self>) {
+    async fn execute(self: Rc<Self>) {
         loop {
             let command = self.u32(r::COMMAND);
             self.set(r::COMMAND, 0);

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_ms(100);
 
 /// Number of passed tests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Report {
+pub struct EndpointTestReport {
     /// BARs.
     pub bars: u64,
     /// Vectors of MSI-X or MSI, whichever the host has enabled.
@@ -36,7 +36,7 @@ pub async fn driver(
     cpu: Cpu,
     function: FoundFunction,
     settings: Settings,
-    report: Shared<Report>,
+    report: Shared<EndpointTestReport>,
 ) -> Result<(), DriverError> {
     let test = Test { cpu, function, settings };
     test.run(&report).await.map_err(|e| e.at(function))
@@ -49,7 +49,7 @@ struct Test {
 }
 
 impl Test {
-    async fn run(&self, report: &Shared<Report>) -> Result<(), DriverError> {
+    async fn run(&self, report: &Shared<EndpointTestReport>) -> Result<(), DriverError> {
         for (bar, bytes) in (0..).zip(self.settings.bar_bytes).filter(|(_, bytes)| *bytes > 0) {
             // In BAR 0, only the magic can be tested: the rest are other registers and the MSI-X table.
             self.bar(bar, if bar == 0 { 4 } else { bytes })

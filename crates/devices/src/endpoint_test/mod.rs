@@ -32,7 +32,7 @@ mod driver;
 mod settings;
 
 pub use commands::Counters;
-pub use driver::{Report, driver};
+pub use driver::{EndpointTestReport, driver};
 pub use settings::Settings;
 
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsiLayout, MsixLayout, PcieLayout};

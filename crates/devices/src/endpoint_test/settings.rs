@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Settings of the endpoint and of its driver.
 
-use super::{Counters, DEVICE, REGISTERS, Report, VENDOR, driver, function, msix};
+use super::{Counters, DEVICE, EndpointTestReport, REGISTERS, VENDOR, driver, function, msix};
 use plug::{Fault, FunctionRegisters, Model, Plugged, Shared, Shown, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -117,13 +117,13 @@ impl Model for Settings {
 #[derive(Default)]
 struct Seen {
     counters: Shared<Counters>,
-    driver: Shared<Report>,
+    driver: Shared<EndpointTestReport>,
 }
 
 impl plug::Report for Seen {
     fn shown(&self, _: Time) -> Shown {
         let Counters { reads, writes, copies, failed, interrupts, refused } = *self.counters.get();
-        let Report { bars, vectors, transfers } = *self.driver.get();
+        let EndpointTestReport { bars, vectors, transfers } = *self.driver.get();
         Shown::new().with_counts([
             ("reads", reads),
             ("writes", writes),

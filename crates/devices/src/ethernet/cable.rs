@@ -190,7 +190,7 @@ impl Attachment for Cable {
     }
 
     /// Up to the limit, frames wait. Further frames are lost, as on an open wire.
-    fn nobody_fetches(&self) {}
+    fn discard_outputs(&self) {}
 }
 
 /// A frame from the wire, without FCS.

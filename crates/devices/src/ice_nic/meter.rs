@@ -7,7 +7,7 @@ use tlp::{Duration, Time};
 
 /// Use of time, from the first request to the last register access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Report {
+pub struct IceNicReport {
     /// Frames read from host memory.
     pub sent: u64,
     /// Frames written to host memory.
@@ -28,14 +28,14 @@ pub struct Report {
     pub failed: u64,
 }
 
-impl Report {
+impl IceNicReport {
     /// Returns the time in which neither path had anything outstanding: the NIC waited for control.
     pub fn waiting(&self) -> Duration {
         Duration::from_ps(self.elapsed.as_ps().saturating_sub(self.busy.as_ps()))
     }
 }
 
-impl plug::Report for Report {
+impl plug::Report for IceNicReport {
     fn shown(&self, _: Time) -> Shown {
         Shown::new()
             .with("sent_frames", self.sent)
@@ -59,9 +59,9 @@ pub(super) enum Path {
     Receive,
 }
 
-/// Fills a [`Report`].
+/// Fills an [`IceNicReport`].
 pub(super) struct Meter {
-    report: Shared<Report>,
+    report: Shared<IceNicReport>,
     started: Cell<Option<Time>>,
     /// Start of the current activity of each path.
     since: [Cell<Option<Time>>; 2],
@@ -69,8 +69,8 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn new(report: Shared<Report>) -> Meter {
-        report.change(|r| *r = Report::default());
+    pub(super) fn new(report: Shared<IceNicReport>) -> Meter {
+        report.change(|r| *r = IceNicReport::default());
         Meter { report, started: Cell::new(None), since: Default::default(), busy_since: Cell::new(None) }
     }
 

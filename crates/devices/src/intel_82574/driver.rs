@@ -59,14 +59,14 @@ pub async fn driver(
     settings: PingSettings,
     report: PingReport,
 ) -> Result<(), DriverError> {
-    let said = |e: DriverError| e.at(function);
-    let mut nic = Host::open(cpu, function, settings).await.map_err(said)?;
+    let at_function = |e: DriverError| e.at(function);
+    let mut nic = Host::open(cpu, function, settings).await.map_err(at_function)?;
     if settings.count == 0 {
         return Ok(());
     }
-    let peer = nic.resolve().await.map_err(said)?;
+    let peer = nic.resolve().await.map_err(at_function)?;
     for n in 0..settings.count {
-        let trip = nic.ping(peer, n as u16).await.map_err(|e| said(e.at(format_args!("ping {n}"))))?;
+        let trip = nic.ping(peer, n as u16).await.map_err(|e| at_function(e.at(format_args!("ping {n}"))))?;
         report.change(|r| r.round_trips.push(trip));
     }
     Ok(())
@@ -97,13 +97,13 @@ pub async fn loop_back(
     frames: LoopSettings,
     results: Shared<Transfers>,
 ) -> Result<(), DriverError> {
-    let said = |e: DriverError| e.at(function);
-    let mut nic = Host::open(cpu, function, settings).await.map_err(said)?;
+    let at_function = |e: DriverError| e.at(function);
+    let mut nic = Host::open(cpu, function, settings).await.map_err(at_function)?;
     nic.look = LOOK_CLOSELY;
     results.change(|r| r.start(nic.cpu.now()));
     for n in 0..frames.warm_up + frames.frames {
         let trip = nic.round_trip(&frames, n).await;
-        let trip = trip.map_err(|e| said(e.at(format_args!("frame {n}"))))?;
+        let trip = trip.map_err(|e| at_function(e.at(format_args!("frame {n}"))))?;
         results.change(|r| r.end(nic.cpu.now(), trip));
     }
     Ok(())

@@ -4,15 +4,15 @@
 use super::features;
 use super::pointer::prps;
 use super::queue::{CompletionQueue, SubmissionQueue};
-use super::run::Run;
+use super::run::ControllerRun;
 use super::settings::Block;
 use super::spec::{ALL_NAMESPACES, Command, Outcome, Status, admin};
 use super::{MAX_ENTRIES, identify, log};
 use std::rc::Rc;
 
-impl Run {
+impl ControllerRun {
     /// Carries out an admin command, except Asynchronous Event Request.
-    pub(super) async fn administer(self: &Rc<Run>, command: &Command) -> Outcome {
+    pub(super) async fn administer(self: &Rc<ControllerRun>, command: &Command) -> Outcome {
         if command.psdt() != 0 {
             return Err(Status::INVALID_FIELD);
         }
@@ -74,7 +74,7 @@ impl Run {
         }
     }
 
-    fn create_completions(self: &Rc<Run>, command: &Command) -> Outcome {
+    fn create_completions(self: &Rc<ControllerRun>, command: &Command) -> Outcome {
         let is_there = self.completions(command.dw(10) as u16).is_some();
         let (id, base, entries) = self.place(command, is_there)?;
         let vector = (command.dw(11) >> 16) as u16;
@@ -86,7 +86,7 @@ impl Run {
         Ok(0)
     }
 
-    fn create_submissions(self: &Rc<Run>, command: &Command) -> Outcome {
+    fn create_submissions(self: &Rc<ControllerRun>, command: &Command) -> Outcome {
         let is_there = self.submissions(command.dw(10) as u16).is_some();
         let completions = (command.dw(11) >> 16) as u16;
         if !self.has_place(completions) {

@@ -4,10 +4,10 @@
 
 use super::identify::VERSION;
 use super::media::{MediaPath, Namespace};
-use super::run::Run;
+use super::run::ControllerRun;
 use super::settings::Settings;
 use super::spec::{cc, csts};
-use super::{BAR, BAR_BYTES, MAX_ENTRIES, MAX_PAGE_SHIFT, Report, log, register};
+use super::{BAR, BAR_BYTES, MAX_ENTRIES, MAX_PAGE_SHIFT, NvmeReport, log, register};
 use config::register::get;
 use device::io::{RegisterFile, Request, WriteRequest};
 use device::{Io, ResetKind};
@@ -26,7 +26,7 @@ pub(super) struct Subsystem {
     pub(super) serial: u32,
     pub(super) namespaces: Vec<Namespace>,
     pub(super) way: MediaPath,
-    pub(super) report: Shared<Report>,
+    pub(super) report: Shared<NvmeReport>,
 }
 
 impl Subsystem {
@@ -43,7 +43,7 @@ pub(super) struct Controller {
     pub(super) subsystem: Rc<Subsystem>,
     pub(super) counts: Rc<RefCell<log::Counts>>,
     registers: RefCell<RegisterFile>,
-    run: RefCell<Option<Rc<Run>>>,
+    run: RefCell<Option<Rc<ControllerRun>>>,
 }
 
 /// Bits of the registers that software may write.
@@ -189,7 +189,7 @@ impl Controller {
         if !is_legal {
             return self.fail();
         }
-        let run = Run::start(Rc::clone(self), page, (asq, submissions), (acq, completions));
+        let run = ControllerRun::start(Rc::clone(self), page, (asq, submissions), (acq, completions));
         *self.run.borrow_mut() = Some(run);
         self.counts.borrow_mut().begin();
         self.set_status(csts::RDY);

@@ -4,7 +4,7 @@
 
 use super::admin_queues::Admin;
 use super::job::{Pair, Pass, Places};
-use super::report::{JobReport, Report, Stages};
+use super::report::{JobReport, NvmeReport, Stages};
 use super::settings::{Job, Kind, Settings};
 use host::Cpu;
 use host::DriverError;
@@ -22,16 +22,16 @@ pub(super) async fn driver(
     functions: Vec<FoundFunction>,
     settings: Settings,
     (namespace_bytes, seed): (u64, u64),
-    report: Shared<Report>,
+    report: Shared<NvmeReport>,
 ) -> Result<(), DriverError> {
     let (mut pairs, job) = (Vec::new(), settings.job);
     for (number, function) in (0..).zip(functions) {
         let function = Rc::new(function);
-        let said = |why| format!("{function}: {why}");
-        let mut admin = Admin::enable(&cpu, &function).await.map_err(said)?;
-        let block_bytes = admin.identify().await.map_err(said)?;
+        let at_function = |why| format!("{function}: {why}");
+        let mut admin = Admin::enable(&cpu, &function).await.map_err(at_function)?;
+        let block_bytes = admin.identify().await.map_err(at_function)?;
         for id in 1..=job.queues.min(settings.pairs_of(number)) {
-            pairs.push(Pair::open(&mut admin, id, job, block_bytes).await.map_err(said)?);
+            pairs.push(Pair::open(&mut admin, id, job, block_bytes).await.map_err(at_function)?);
         }
     }
     let share = Places { bytes: namespace_bytes, pairs: pairs.len() as u64, seed };

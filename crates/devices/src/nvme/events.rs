@@ -12,7 +12,7 @@ const TYPES: usize = 2;
 
 /// State of an event type.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum EventState {
     #[default]
     None,
     /// No request has taken the event.
@@ -23,7 +23,7 @@ enum State {
 
 pub(super) struct Events {
     waiting: Channel<u32>,
-    states: [Cell<State>; TYPES],
+    states: [Cell<EventState>; TYPES],
     /// Number of waiting requests.
     requests: Cell<usize>,
 }
@@ -53,15 +53,15 @@ impl Events {
         let _waits = Waits(&self.requests);
         let event = self.waiting.receive().await;
         if let Some(state) = self.states.get((event & 0b111) as usize) {
-            state.set(State::Told);
+            state.set(EventState::Told);
         }
         Ok(event)
     }
 
     /// Never blocks: the channel has at most one event of each type.
     async fn tell(&self, kind: usize, information: u32, page: u8) {
-        if self.states[kind].get() == State::None {
-            self.states[kind].set(State::Waits);
+        if self.states[kind].get() == EventState::None {
+            self.states[kind].set(EventState::Waits);
             self.waiting.send(kind as u32 | information << 8 | u32::from(page) << 16).await;
         }
     }
@@ -86,8 +86,8 @@ impl Events {
             log::HEALTH => &self.states[1],
             _ => return,
         };
-        if state.get() == State::Told {
-            state.set(State::None);
+        if state.get() == EventState::Told {
+            state.set(EventState::None);
         }
     }
 }

@@ -116,10 +116,10 @@ impl Pair {
         n: u64,
         places: Places,
     ) -> Result<(Pair, Pass), DriverError> {
-        let said = |error: DriverError| error.at(format_args!("queue pair {n}"));
+        let at_pair = |error: DriverError| error.at(format_args!("queue pair {n}"));
         let units = places.bytes / u64::from(self.job.command_bytes) / places.pairs;
         if units < u64::from(self.job.queue_depth) {
-            return Err(said(
+            return Err(at_pair(
                 format!(
                     "{units} places, expected at least one for each of {} commands in flight",
                     self.job.queue_depth
@@ -134,7 +134,7 @@ impl Pair {
             self.written.keys().copied().collect()
         };
         let span = units * places.pairs;
-        let pass = self.pass(kind, &order, |place| (place + places.pairs) % span).await.map_err(said)?;
+        let pass = self.pass(kind, &order, |place| (place + places.pairs) % span).await.map_err(at_pair)?;
         Ok((self, pass))
     }
 

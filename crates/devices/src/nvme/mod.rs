@@ -32,7 +32,7 @@ mod run;
 mod settings;
 mod spec;
 
-pub use report::{JobReport, Report, Stages};
+pub use report::{JobReport, NvmeReport, Stages};
 pub use settings::{Block, Job, Kind, Media, NamespaceSettings, Settings};
 
 use crate::{device_id, identity, registers_of};
@@ -141,7 +141,11 @@ pub struct Spot<'a> {
 ///
 /// # Errors
 /// A setting is invalid, or a file cannot be opened.
-pub fn functions(settings: &Settings, spot: &Spot<'_>, report: &Shared<Report>) -> Result<Functions, Fault> {
+pub fn functions(
+    settings: &Settings,
+    spot: &Spot<'_>,
+    report: &Shared<NvmeReport>,
+) -> Result<Functions, Fault> {
     settings.check()?;
     let subsystem = Rc::new(Subsystem {
         settings: settings.clone(),

@@ -3,9 +3,9 @@
 
 use super::media::Namespace;
 use super::pointer::{Piece, pieces};
-use super::run::Run;
+use super::run::ControllerRun;
 use super::spec::{ALL_NAMESPACES, Command, Outcome, Status, io};
-use super::{MAX_TRANSFER, Report};
+use super::{MAX_TRANSFER, NvmeReport};
 use device::io::join_array;
 use tlp::Time;
 
@@ -25,7 +25,7 @@ struct Blocks {
     bytes: u64,
 }
 
-impl Run {
+impl ControllerRun {
     /// Carries out an I/O command.
     pub(super) async fn transfer(&self, command: &Command) -> Outcome {
         let namespace = match command.nsid() {
@@ -90,7 +90,7 @@ impl Run {
         self.stored(readable, Status::UNRECOVERED_READ)
     }
 
-    fn report(&self, change: impl FnOnce(&mut Report)) {
+    fn report(&self, change: impl FnOnce(&mut NvmeReport)) {
         self.controller.subsystem.report.change(change);
     }
 

@@ -7,7 +7,7 @@ use tlp::{Duration, Time};
 
 /// Operations of the subsystem.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct NvmeReport {
     /// Successful reads.
     pub reads: u64,
     /// Bytes read.
@@ -108,7 +108,7 @@ impl JobReport {
     }
 }
 
-impl plug::Report for Report {
+impl plug::Report for NvmeReport {
     fn shown(&self, _: Time) -> Shown {
         let mut shown = Shown::new().with_counts([
             ("reads", self.reads),

@@ -37,7 +37,7 @@ struct Served<T> {
     _tasks: Group,
 }
 
-pub(super) struct Run {
+pub(super) struct ControllerRun {
     pub(super) controller: Rc<Controller>,
     /// Page size of host memory in bytes.
     pub(super) page: u32,
@@ -51,18 +51,18 @@ pub(super) struct Run {
     pub(super) events: Events,
 }
 
-impl Run {
+impl ControllerRun {
     pub(super) fn start(
         controller: Rc<Controller>,
         page: u32,
         (asq, submissions): (u64, u32),
         (acq, completions): (u64, u32),
-    ) -> Rc<Run> {
+    ) -> Rc<ControllerRun> {
         let queues = usize::from(controller.subsystem.settings.pairs_of(controller.number)) + 1;
         let subsystem = &controller.subsystem;
         let namespaces = subsystem.namespaces.len() as u32;
         let features = Features::new(subsystem.settings.volatile_write_cache, namespaces, queues as u16);
-        let run = Rc::new(Run {
+        let run = Rc::new(ControllerRun {
             controller,
             page,
             submissions: RefCell::new((0..queues).map(|_| None).collect()),
@@ -110,7 +110,7 @@ impl Run {
         self.completions.borrow().iter().skip(1).any(Option::is_some)
     }
 
-    pub(super) fn add_completions(self: &Rc<Run>, queue: Rc<CompletionQueue>) {
+    pub(super) fn add_completions(self: &Rc<ControllerRun>, queue: Rc<CompletionQueue>) {
         let (tasks, id) = (Group::default(), usize::from(queue.id));
         let (run, served) = (Rc::clone(self), Rc::clone(&queue));
         self.controller.io.spawn(tasks.member(async move {
@@ -127,7 +127,7 @@ impl Run {
         }
     }
 
-    pub(super) fn add_submissions(self: &Rc<Run>, queue: Rc<SubmissionQueue>) {
+    pub(super) fn add_submissions(self: &Rc<ControllerRun>, queue: Rc<SubmissionQueue>) {
         let (tasks, id) = (Group::default(), usize::from(queue.id));
         let (run, served) = (Rc::clone(self), Rc::clone(&queue));
         self.controller.io.spawn(tasks.member(async move { run.take_all(&served).await }));
@@ -171,7 +171,7 @@ impl Run {
     // ---- commands ----
 
     /// Fetches the commands of a queue as they arrive.
-    async fn take_all(self: &Rc<Run>, queue: &Rc<SubmissionQueue>) {
+    async fn take_all(self: &Rc<ControllerRun>, queue: &Rc<SubmissionQueue>) {
         while let Ok((commands, first)) = queue.fetch(&self.controller.io).await {
             let commands = commands.chunks_exact(SQE_BYTES as usize).filter_map(Command::parse);
             for (entry, command) in (first..).zip(commands) {
@@ -187,7 +187,7 @@ impl Run {
     }
 
     /// Starts another worker.
-    fn employ(self: &Rc<Run>) {
+    fn employ(self: &Rc<ControllerRun>) {
         let worker = Rc::new(Worker { at: Cell::new(None), abort: Queue::new(1) });
         self.workers.borrow_mut().push(Rc::clone(&worker));
         self.idle.set(self.idle.get() + 1);
@@ -204,7 +204,7 @@ impl Run {
         }
     }
 
-    async fn execute(self: &Rc<Run>, worker: &Worker, Taken { queue, command, rung }: &Taken) {
+    async fn execute(self: &Rc<ControllerRun>, worker: &Worker, Taken { queue, command, rung }: &Taken) {
         let io = &self.controller.io;
         let begin = io.now();
         let at = (queue.id, command.cid());
@@ -236,7 +236,7 @@ impl Run {
     }
 
     async fn carry_out(
-        self: &Rc<Run>,
+        self: &Rc<ControllerRun>,
         worker: &Worker,
         queue: &SubmissionQueue,
         command: &Command,

@@ -4,7 +4,7 @@
 //! but register accesses are.
 
 use super::settings::{Batches, Kind, Mode, RING_ENTRIES, Send, Settings};
-use super::{BAR, DESCRIPTOR_BYTES, FAULT_VECTOR, RX_VECTOR, Report, TX_VECTOR, Trip, register};
+use super::{BAR, DESCRIPTOR_BYTES, FAULT_VECTOR, PacketNicReport, RX_VECTOR, TX_VECTOR, Trip, register};
 use crate::queue::Queue;
 use host::DriverError;
 use host::cpu::{Cpu, Either, select};
@@ -28,10 +28,10 @@ pub async fn driver(
     cpu: Cpu,
     function: FoundFunction,
     settings: Settings,
-    report: Shared<Report>,
+    report: Shared<PacketNicReport>,
     results: Shared<Transfers>,
 ) -> Result<(), DriverError> {
-    let said = |e: DriverError| e.at(function);
+    let at_function = |e: DriverError| e.at(function);
     results.change(|results| results.start(cpu.now()));
     let work = async {
         match settings.mode {
@@ -40,8 +40,8 @@ pub async fn driver(
         }
     };
     match select(work, cpu.interrupt(function.vector(FAULT_VECTOR))).await {
-        Either::Left(result) => result.map_err(said),
-        Either::Right(()) => Err(said("a transfer failed".into())),
+        Either::Left(result) => result.map_err(at_function),
+        Either::Right(()) => Err(at_function("a transfer failed".into())),
     }
 }
 
@@ -237,7 +237,7 @@ async fn round_trips(
     cpu: &Cpu,
     function: &FoundFunction,
     settings: &Settings,
-    report: &Shared<Report>,
+    report: &Shared<PacketNicReport>,
     results: &Shared<Transfers>,
 ) -> Result<(), DriverError> {
     let rx = Side::open(cpu, function, settings, &RX).await?;

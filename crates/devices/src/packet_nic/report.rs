@@ -92,7 +92,7 @@ impl Trip {
 
 /// Measurements.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Report {
+pub struct PacketNicReport {
     /// Sent frames; done when they have left for the cable.
     pub tx: DirectionCounts,
     /// Received frames; done when the link has accepted them toward host memory.
@@ -109,7 +109,7 @@ pub struct Report {
     pub(super) frame_bytes: u32,
 }
 
-impl plug::Report for Report {
+impl plug::Report for PacketNicReport {
     /// Shows frames and rate of each active direction; during warm-up, those of the warm-up, marked by `_measured_frames` of 0.
     /// For round trips, shows the medians of the total and of PCI Express's part.
     fn shown(&self, _: Time) -> Shown {

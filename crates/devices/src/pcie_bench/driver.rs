@@ -2,7 +2,7 @@
 //! The driver of the benchmark device: allocates a window in host memory, prepares the caches, and starts the test.
 
 use super::CacheState;
-use super::settings::{BUFFER_BYTES, Settings};
+use super::settings::{BUFFER_BYTES, BenchSettings};
 use super::units::Units;
 use super::{BAR, DONE_VECTOR, ERROR, ERRORS, LAYOUT, WINDOW};
 use crate::control;
@@ -41,8 +41,8 @@ pub struct Window {
 
 impl Window {
     /// Returns the window of `settings`, in `memory`. `settings` must have been checked if `seen` is not 0.
-    pub fn of(settings: &Settings, memory: MemoryKind) -> Window {
-        let Settings { window_bytes: bytes, cache, seed, size_bytes, .. } = *settings;
+    pub fn of(settings: &BenchSettings, memory: MemoryKind) -> Window {
+        let BenchSettings { window_bytes: bytes, cache, seed, size_bytes, .. } = *settings;
         let offsets: Vec<u64> = if settings.seen == 0 { Vec::new() } else { Units::seen(settings).collect() };
         // The last of them directly precedes transfer 0, so reads and writes alternate backwards from there.
         let before = (1..=offsets.len() as u64).rev();
@@ -75,9 +75,9 @@ impl Window {
 /// # Errors
 /// Why there is no window, or why the test failed.
 pub async fn driver(cpu: Cpu, function: FoundFunction, window: Window) -> Result<(), DriverError> {
-    let said = |e: HostError| DriverError::from(e).at(function);
+    let at_function = |e: HostError| DriverError::from(e).at(function);
     let address = window.address.map_or_else(|| window.alloc(&cpu, &function), Ok)?;
-    cpu.write_u64(function.address(BAR, WINDOW)?, address).await.map_err(said)?;
+    cpu.write_u64(function.address(BAR, WINDOW)?, address).await.map_err(at_function)?;
     if window.address.is_none() {
         prepare(&cpu, &function, &window, address).await;
         show_transfers(&cpu, &function, window, address).await;
@@ -85,7 +85,7 @@ pub async fn driver(cpu: Cpu, function: FoundFunction, window: Window) -> Result
     match control::run(&cpu, &function, LAYOUT, DONE_VECTOR).await? {
         control::DONE => Ok(()),
         control::FAILED => {
-            let code = cpu.read_u32(function.address(BAR, ERROR)?).await.map_err(said)?;
+            let code = cpu.read_u32(function.address(BAR, ERROR)?).await.map_err(at_function)?;
             let error = (code as usize).checked_sub(1).and_then(|at| ERRORS.get(at));
             Err(format!(
                 "{function}: a transfer failed: {}",
@@ -143,7 +143,8 @@ mod tests {
         ];
         for (units, seen, expected) in rows {
             let (test, pattern) = (Test::BwRdWr, Pattern::Sequential);
-            let settings = Settings { test, pattern, seen, window_bytes: units * 64, ..Settings::default() };
+            let settings =
+                BenchSettings { test, pattern, seen, window_bytes: units * 64, ..BenchSettings::default() };
             let expected: Vec<(u64, bool)> =
                 expected.iter().map(|&(unit, writes)| (unit * 64, writes)).collect();
             assert_eq!(Window::of(&settings, MemoryKind::High).seen, expected, "{units} units, {seen} seen");

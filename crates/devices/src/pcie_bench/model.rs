@@ -2,7 +2,7 @@
 //! The benchmark device as a model for labs, and its report.
 
 use super::card::{CARDS, card, card_basis};
-use super::{CacheState, CardPath, Pattern, Settings, Test, Window, driver, function};
+use super::{BenchSettings, CacheState, CardPath, Pattern, Test, Window, driver, function};
 use crate::{device_id, registers_of};
 use plug::file::Folder;
 use plug::transfers::{Offer, Workload};
@@ -62,7 +62,7 @@ pub struct Bench {
 
 impl Default for Bench {
     fn default() -> Bench {
-        let of_card = Settings::default();
+        let of_card = BenchSettings::default();
         Bench {
             test: of_card.test,
             profile: "ideal".into(),
@@ -166,12 +166,12 @@ impl Bench {
     /// Returns the window, if it is known before the model is plugged in.
     fn window(&self) -> Window {
         let Bench { window_bytes, cache, .. } = *self;
-        Window::of(&Settings { window_bytes, cache, ..Settings::default() }, self.memory)
+        Window::of(&BenchSettings { window_bytes, cache, ..BenchSettings::default() }, self.memory)
     }
 
-    fn settings(&self, site: &Site<'_>) -> Result<Settings, Fault> {
+    fn settings(&self, site: &Site<'_>) -> Result<BenchSettings, Fault> {
         let card = card(&self.profile, site.folder).map_err(|message| Fault::at("profile", message))?;
-        Ok(Settings {
+        Ok(BenchSettings {
             test: self.test,
             size_bytes: self.size_bytes,
             window_bytes: self.window_bytes,

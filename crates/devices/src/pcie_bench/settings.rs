@@ -22,7 +22,7 @@ pub const MAX_TABLE: u64 = 1 << 20;
 
 /// Settings of the device.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct BenchSettings {
     /// The test.
     pub test: Test,
     /// Size of a transfer in bytes, 1 to 4096.
@@ -63,10 +63,10 @@ pub struct Settings {
     pub seed: u64,
 }
 
-impl Default for Settings {
+impl Default for BenchSettings {
     /// Random 64 B reads in a window of 8 KiB, 32 in flight, on a card without costs.
-    fn default() -> Settings {
-        Settings {
+    fn default() -> BenchSettings {
+        BenchSettings {
             test: Test::BwRd,
             size_bytes: 64,
             window_bytes: 8192,
@@ -143,7 +143,7 @@ pub enum SettingsError {
     Config(#[from] config::BuildError),
 }
 
-impl Settings {
+impl BenchSettings {
     /// Returns the distance between units: offset plus size, rounded up to a cache line (SIGCOMM'18, §4).
     pub const fn unit_bytes(&self) -> u64 {
         (self.size_bytes as u64 + self.host_offset_bytes as u64).next_multiple_of(64)

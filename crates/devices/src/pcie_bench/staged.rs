@@ -2,7 +2,7 @@
 //! A card whose transfers go through stages that take time: see [`CardCosts`]. There is no allocation per transfer.
 
 use super::costs::{CardCosts, FrameTime};
-use super::settings::{CardPath, Settings};
+use super::settings::{BenchSettings, CardPath};
 use super::slots::Slots;
 use super::{Card, Phase, Test};
 use device::io::{DmaOptions, DmaReadFuture};
@@ -60,7 +60,7 @@ pub(super) struct Stages {
 
 impl Stages {
     /// Creates the stages of a card with checked `settings`; all are free.
-    pub(super) fn new(settings: &Settings, window: u64) -> Stages {
+    pub(super) fn new(settings: &BenchSettings, window: u64) -> Stages {
         let (size, mps) = (settings.size_bytes, settings.max_payload_bytes);
         let read = settings.costs.read.within(settings.max_read_request_bytes);
         let costs = CardCosts { read, ..settings.costs };

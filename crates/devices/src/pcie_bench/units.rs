@@ -6,7 +6,7 @@
 //! table of at most [`MAX_TABLE`] entries, which is used repeatedly, like in the paper's card.
 
 use super::Pattern;
-use super::settings::{MAX_TABLE, Settings};
+use super::settings::{BenchSettings, MAX_TABLE};
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256StarStar;
 
@@ -50,7 +50,7 @@ impl Layout {
 
 impl Units {
     /// Creates the units of checked `settings`.
-    pub fn new(settings: &Settings) -> Units {
+    pub fn new(settings: &BenchSettings) -> Units {
         let layout = Layout::new(settings.unit_bytes(), settings.window_bytes);
         let host_offset = u64::from(settings.host_offset_bytes);
         let (table, count) = match settings.pattern {
@@ -69,10 +69,10 @@ impl Units {
 
     /// Returns the offsets of the transfers that the caches have seen, in order. Sequential: the units before the first
     /// transfer. Random: other units than in the run.
-    pub fn seen(settings: &Settings) -> impl Iterator<Item = u64> {
+    pub fn seen(settings: &BenchSettings) -> impl Iterator<Item = u64> {
         let transfers = settings.seen.min(MAX_TABLE);
         let seed = settings.seed ^ SEEN_SEED;
-        let mut units = Units::new(&Settings { transfers, warm_up: 0, seed, ..settings.clone() });
+        let mut units = Units::new(&BenchSettings { transfers, warm_up: 0, seed, ..settings.clone() });
         let count = match settings.pattern {
             // Further passes have the same effect. If reads and writes alternate and the number of units is odd, a unit is
             // read in one pass and written in the next.
@@ -125,8 +125,13 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    fn settings(size_bytes: u32, host_offset_bytes: u32, window_bytes: u64, pattern: Pattern) -> Settings {
-        Settings { size_bytes, host_offset_bytes, window_bytes, pattern, ..Settings::default() }
+    fn settings(
+        size_bytes: u32,
+        host_offset_bytes: u32,
+        window_bytes: u64,
+        pattern: Pattern,
+    ) -> BenchSettings {
+        BenchSettings { size_bytes, host_offset_bytes, window_bytes, pattern, ..BenchSettings::default() }
     }
 
     /// Size, offset, window, number of units, and the first offsets of a sequential run.
@@ -151,7 +156,7 @@ mod tests {
     #[test]
     fn units_depend_only_on_the_seed() {
         let of = |seed| {
-            let mut units = Units::new(&Settings { seed, ..settings(64, 0, 1 << 20, Pattern::Random) });
+            let mut units = Units::new(&BenchSettings { seed, ..settings(64, 0, 1 << 20, Pattern::Random) });
             (0..1000).map(|_| units.next_offset()).collect::<Vec<u64>>()
         };
         assert_eq!(of(7), of(7));
@@ -161,7 +166,7 @@ mod tests {
     #[test]
     fn random_units_are_uniform_with_replacement() {
         let mut units =
-            Units::new(&Settings { transfers: 64_000, ..settings(64, 0, 64 * 64, Pattern::Random) });
+            Units::new(&BenchSettings { transfers: 64_000, ..settings(64, 0, 64 * 64, Pattern::Random) });
         let mut seen = BTreeMap::new();
         for _ in 0..64_000 {
             *seen.entry(units.next_offset()).or_insert(0u32) += 1;
@@ -174,7 +179,7 @@ mod tests {
 
     #[test]
     fn address_sequence_repeats_after_table() {
-        let few = Settings {
+        let few = BenchSettings {
             transfers: 10,
             warm_up: 5,
             outstanding: 3,
@@ -183,14 +188,14 @@ mod tests {
         let mut units = Units::new(&few);
         let offsets: Vec<u64> = (0..36).map(|_| units.next_offset()).collect();
         assert_eq!(offsets[..18], offsets[18..]);
-        let many = Units::new(&Settings { transfers: u64::MAX, ..few });
+        let many = Units::new(&BenchSettings { transfers: u64::MAX, ..few });
         assert_eq!(many.table.len() as u64, MAX_TABLE);
     }
 
     #[test]
     fn units_of_earlier_transfers_precede_the_first_unit() {
         let of = |seen, pattern| {
-            let settings = Settings { seen, ..settings(64, 0, 512, pattern) };
+            let settings = BenchSettings { seen, ..settings(64, 0, 512, pattern) };
             Units::seen(&settings).collect::<Vec<u64>>()
         };
         assert_eq!(of(3, Pattern::Sequential), [320, 384, 448]);
@@ -213,7 +218,7 @@ mod tests {
         ) {
             prop_assume!(size + offset <= 4096);
             let pattern = if random { Pattern::Random } else { Pattern::Sequential };
-            let mut s = Settings { seed, ..settings(size, offset, 0, pattern) };
+            let mut s = BenchSettings { seed, ..settings(size, offset, 0, pattern) };
             s.window_bytes = s.unit_bytes() + extra;
             s.check().unwrap();
             let mut units = Units::new(&s);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A replay as a model for labs: its capture, its window in host memory, and its figures next to the recorded ones.
 
-use super::{Dependencies, Pace, Plan, Replay, Report, Service, Settings};
+use super::{Dependencies, Pace, Plan, Replay, ReplayReport, ReplaySettings, Service};
 use capture::Reader;
 use endpoint::TlpPort;
-use plug::{Fault, FunctionId, MemoryKind, Model, Plugged, RawEnd, Shared, Shown, Site, gbps, ns};
+use plug::{
+    Fault, FunctionId, MemoryKind, Model, Plugged, RawEnd, Shared, Shown, Site, gbps, nearest_rank, ns,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
@@ -62,9 +64,9 @@ impl Model for Playback {
 }
 
 impl Playback {
-    fn settings(&self, site: &Site<'_>) -> Result<Settings, Fault> {
+    fn settings(&self, site: &Site<'_>) -> Result<ReplaySettings, Fault> {
         let window_base = self.memory.alloc(site.memory, self.window_bytes, 4096);
-        Ok(Settings {
+        Ok(ReplaySettings {
             id: site.id,
             done_vector: Some(site.done_vector),
             requester: self.requester.map(|id| id.0),
@@ -76,7 +78,7 @@ impl Playback {
     }
 }
 
-impl plug::Report for Report {
+impl plug::Report for ReplayReport {
     /// Shows counts, then the service of the requests: in the recording, and in this run.
     fn shown(&self, _: Time) -> Shown {
         let mut shown = Shown::new()
@@ -104,13 +106,8 @@ impl Service {
         }
         let mut sorted = self.latencies.clone();
         sorted.sort_unstable();
-        let Some(last) = sorted.len().checked_sub(1) else { return };
-        // Nearest rank, as in `riser bench`.
-        let rank =
-            |per_mille: usize| sorted[(sorted.len() * per_mille).div_ceil(1000).clamp(1, last + 1) - 1];
-        for (what, value) in
-            [("min", sorted[0]), ("median", rank(500)), ("p99", rank(990)), ("max", sorted[last])]
-        {
+        for (what, per_mille) in [("min", 0), ("median", 500), ("p99", 990), ("max", 1_000)] {
+            let Some(value) = nearest_rank(&sorted, per_mille) else { return };
             put(&format!("latency_ns_{what}"), ns(value));
         }
     }

@@ -2,7 +2,7 @@
 //! The plan of a replay: the requests of devices in a capture, the conditions for sending each, and the recorded
 //! service of each. This module reads captures, and sends no TLPs.
 
-use super::settings::Settings;
+use super::settings::ReplaySettings;
 use capture::{Kind, Origin, Reader, Record, Timestamp, TlpRecord, Tracker};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -90,7 +90,7 @@ impl Plan {
     /// If there are no requests or too many, or a write exceeds the link's limit.
     pub fn read<R: Read>(
         reader: &mut Reader<R>,
-        settings: &Settings,
+        settings: &ReplaySettings,
         mps_bytes: u32,
     ) -> Result<Plan, PlanError> {
         let mut builder = Builder::new(*settings, mps_bytes);
@@ -115,7 +115,7 @@ impl Plan {
 }
 
 struct Builder {
-    settings: Settings,
+    settings: ReplaySettings,
     mps_bytes: u32,
     tracker: Tracker,
     plan: Plan,
@@ -127,7 +127,7 @@ struct Builder {
 }
 
 impl Builder {
-    fn new(settings: Settings, mps_bytes: u32) -> Builder {
+    fn new(settings: ReplaySettings, mps_bytes: u32) -> Builder {
         let (tracker, plan, open) = (Tracker::new(), Plan::default(), BTreeMap::new());
         Builder { settings, mps_bytes, tracker, plan, open, seen: BTreeSet::new(), first: None }
     }
@@ -219,7 +219,7 @@ fn since(start: Timestamp, end: Timestamp) -> Duration {
 
 /// Folds the address of a request into the window. Offsets within a page stay, and thus crossings of 4 KiB and
 /// completion boundaries.
-fn folded(mut repr: Repr, settings: &Settings) -> Repr {
+fn folded(mut repr: Repr, settings: &ReplaySettings) -> Repr {
     let fold = |address: u64| settings.window_base + (address & (settings.window_bytes - 1));
     match &mut repr.body {
         Body::Memory(m) => {

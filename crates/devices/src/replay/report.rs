@@ -15,7 +15,7 @@ pub struct Service {
 
 /// Report of a replay.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct ReplayReport {
     /// Requests to replay.
     pub requests: u64,
     /// Requests sent.
@@ -42,13 +42,13 @@ pub struct Report {
     pub replayed: Service,
 }
 
-impl Report {
+impl ReplayReport {
     /// Returns the initial report. Allocates all memory for latencies.
-    pub(super) fn of(plan: &Plan) -> Report {
+    pub(super) fn of(plan: &Plan) -> ReplayReport {
         let recorded = Service { latencies: plan.recorded.latencies.clone(), elapsed: plan.recorded.elapsed };
         let replayed = Service { latencies: Vec::with_capacity(plan.len()), elapsed: Duration::ZERO };
         let (requests, repeats) = (plan.len() as u64, plan.recorded.repeats);
-        Report { requests, repeats, recorded, replayed, ..Report::default() }
+        ReplayReport { requests, repeats, recorded, replayed, ..ReplayReport::default() }
     }
 
     pub(super) fn sent(&mut self, tlp: &Tlp, open: usize) {

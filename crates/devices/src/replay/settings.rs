@@ -30,7 +30,7 @@ pub enum Dependencies {
 
 /// Settings of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct ReplaySettings {
     /// Requester ID of the interrupt at the end.
     pub id: Bdf,
     /// Vector of that interrupt; `None` for no interrupt.

@@ -59,18 +59,21 @@ pub async fn driver(
     settings: PingSettings,
     report: PingReport,
 ) -> Result<(), DriverError> {
-    let said = |e: DriverError| e.at(function);
+    let at_function = |e: DriverError| e.at(function);
     if settings.bytes > MAX_PING_BYTES {
-        return Err(said(
+        return Err(at_function(
             format!("pings of {} bytes, expected 0 to {MAX_PING_BYTES}", settings.bytes).into(),
         ));
     }
-    let mut nic = Nic::open(cpu, function, settings).await.map_err(said)?;
-    let peer =
-        nic.resolve().await.map_err(|e| said(e.at(format_args!("ARP request for {}", settings.peer))))?;
+    let mut nic = Nic::open(cpu, function, settings).await.map_err(at_function)?;
+    let peer = nic
+        .resolve()
+        .await
+        .map_err(|e| at_function(e.at(format_args!("ARP request for {}", settings.peer))))?;
     report.change(|r| r.peer_mac = Some(peer.mac));
     for n in 0..settings.count {
-        let round_trip = nic.ping(peer, n as u16).await.map_err(|e| said(e.at(format_args!("ping {n}"))))?;
+        let round_trip =
+            nic.ping(peer, n as u16).await.map_err(|e| at_function(e.at(format_args!("ping {n}"))))?;
         report.change(|r| r.round_trips.push(round_trip));
     }
     Ok(())

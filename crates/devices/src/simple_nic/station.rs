@@ -27,11 +27,11 @@ pub const RX_BUFFERS: std::ops::RangeInclusive<u32> = 1..=64;
 /// Maximum number of frames that wait to be sent. Further ones are lost and counted.
 const MAX_QUEUED: usize = 64;
 /// Maximum time until the interrupt of a frame. After that, the next frame is sent in the same buffer.
-const TX_PATIENCE: Duration = Duration::from_ms(100);
+const TX_TIMEOUT: Duration = Duration::from_ms(100);
 /// Time after which a NIC without an interrupt is set up again: it may have started later than reported.
 const OPEN_AGAIN: Duration = Duration::from_ms(500);
 /// Interval at which the station checks its descriptors without an interrupt, which may be lost.
-const LOOK: Duration = Duration::from_ms(10);
+const POLL_INTERVAL: Duration = Duration::from_ms(10);
 /// ICMP identifier of its pings.
 const IDENT: u16 = 0x5249;
 /// Maximum number of echo requests that wait for a reply. Beyond this number, the oldest is dropped.
@@ -98,21 +98,21 @@ pub async fn station(
     arrivals: impl Fn() -> u32,
     report: StationReport,
 ) -> Result<(), DriverError> {
-    let said = |e: DriverError| e.at(function);
+    let at_function = |e: DriverError| e.at(function);
     if settings.ping_bytes > MAX_PING_BYTES {
         let bytes = settings.ping_bytes;
-        return Err(said(format!("pings of {bytes} bytes, expected 0 to {MAX_PING_BYTES}").into()));
+        return Err(at_function(format!("pings of {bytes} bytes, expected 0 to {MAX_PING_BYTES}").into()));
     }
     if !RX_BUFFERS.contains(&settings.rx_buffers) {
         let (buffers, least, most) = (settings.rx_buffers, RX_BUFFERS.start(), RX_BUFFERS.end());
-        return Err(said(format!("{buffers} receive buffers, expected {least} to {most}").into()));
+        return Err(at_function(format!("{buffers} receive buffers, expected {least} to {most}").into()));
     }
-    let mut host = Host::new(cpu, function, settings, report).map_err(said)?;
+    let mut host = Host::new(cpu, function, settings, report).map_err(at_function)?;
     loop {
-        let life = arrivals();
-        host.open().await.map_err(said)?;
-        while arrivals() == life && !host.is_unheard() {
-            host.turn().await.map_err(said)?;
+        let generation = arrivals();
+        host.open().await.map_err(at_function)?;
+        while arrivals() == generation && !host.setup_timed_out() {
+            host.step().await.map_err(at_function)?;
         }
     }
 }
@@ -126,7 +126,7 @@ struct Host {
     /// Time at which the frame in flight is given up.
     sending: Option<Time>,
     /// Time until which the NIC must interrupt to prove that it works. `None` after that interrupt.
-    unheard: Option<Time>,
+    setup_deadline: Option<Time>,
     peer: Option<Station>,
     next_ping: Time,
     sent_pings: u32,
@@ -149,7 +149,7 @@ impl Host {
             tx_index: 0,
             queue: VecDeque::new(),
             sending: None,
-            unheard: None,
+            setup_deadline: None,
             peer: None,
             next_ping,
             sent_pings: 0,
@@ -165,12 +165,12 @@ impl Host {
     async fn open(&mut self) -> Result<(), DriverError> {
         self.report.change(|c| c.opened += 1);
         (self.tx_index, self.sending, self.peer) = (0, None, None);
-        self.unheard = Some(self.now() + OPEN_AGAIN);
+        self.setup_deadline = Some(self.now() + OPEN_AGAIN);
         self.queue.clear();
         self.rings.write(register::ENABLED, 0).await?;
         self.rings.enable().await?;
-        let nobody = Station { mac: [0; 6], ip: self.settings.local.ip };
-        self.queue_frame(Arp { kind: Kind::Request, from: self.settings.local, to: nobody }.emit());
+        let target = Station { mac: [0; 6], ip: self.settings.local.ip };
+        self.queue_frame(Arp { kind: Kind::Request, from: self.settings.local, to: target }.emit());
         // Clear descriptors of an earlier setup.
         for index in 0..self.settings.rx_buffers {
             self.rings.describe_rx(index, 0, 0)?;
@@ -180,8 +180,8 @@ impl Host {
 
     /// Handles an interrupt of the NIC: posts all buffers if they are not posted yet. Length zero means that no frame
     /// has arrived.
-    async fn heard(&mut self) -> Result<(), DriverError> {
-        if self.unheard.take().is_some() {
+    async fn handle_interrupt(&mut self) -> Result<(), DriverError> {
+        if self.setup_deadline.take().is_some() {
             for index in 0..self.settings.rx_buffers {
                 self.rings.post(index, 0).await?;
             }
@@ -190,16 +190,16 @@ impl Host {
     }
 
     /// Waits for an event and handles it.
-    async fn turn(&mut self) -> Result<(), DriverError> {
+    async fn step(&mut self) -> Result<(), DriverError> {
         let Rings { cpu, function, .. } = &self.rings;
         let interrupt = |vector| cpu.interrupt(function.vector(vector));
         let (rx, tx) = (interrupt(RX_VECTOR), interrupt(TX_VECTOR));
         let wake = cpu.sleep_until(self.wake_at());
         match select(select(rx, tx), wake).await {
-            Either::Left(Either::Left(())) => self.heard().await?,
+            Either::Left(Either::Left(())) => self.handle_interrupt().await?,
             Either::Left(Either::Right(())) => {
                 self.sending = None;
-                self.heard().await?;
+                self.handle_interrupt().await?;
             }
             Either::Right(()) => {}
         }
@@ -211,8 +211,8 @@ impl Host {
     }
 
     /// Returns whether the NIC has not interrupted in time, so that it may have missed the setup.
-    fn is_unheard(&self) -> bool {
-        self.unheard.is_some_and(|until| self.now() >= until)
+    fn setup_timed_out(&self) -> bool {
+        self.setup_deadline.is_some_and(|until| self.now() >= until)
     }
 
     fn wake_at(&self) -> Time {
@@ -220,7 +220,7 @@ impl Host {
         let ping = if self.sent_pings < self.settings.pings { self.next_ping } else { Time::MAX };
         let sent = self.sending.unwrap_or(Time::MAX);
         // Never in the past, or time would not advance.
-        (now + LOOK).min(ping.max(now)).min(sent.max(now))
+        (now + POLL_INTERVAL).min(ping.max(now)).min(sent.max(now))
     }
 
     /// Handles a frame in buffer `index`, if one has arrived, and posts the buffer again.
@@ -320,7 +320,7 @@ impl Host {
         }
         let Some(frame) = self.queue.pop_front() else { return Ok(()) };
         let (at, next) = (self.tx_index, (self.tx_index + 1) % RING_ENTRIES);
-        (self.tx_index, self.sending) = (next, Some(now + TX_PATIENCE));
+        (self.tx_index, self.sending) = (next, Some(now + TX_TIMEOUT));
         self.report.change(|c| c.tx_frames += 1);
         self.rings.send(&frame, &[at, next], next).await
     }

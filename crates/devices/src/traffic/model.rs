@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A traffic generator as a model for labs, and its report.
 
-use super::{Flow, FlowKind, Report, Settings, Traffic};
+use super::{Flow, FlowKind, Traffic, TrafficReport, TrafficSettings};
 use endpoint::TlpPort;
 use plug::{Fault, MemoryKind, Model, Plugged, RawEnd, Shared, Shown, Site, gbps, ns};
 use schemars::JsonSchema;
@@ -101,7 +101,7 @@ impl Model for Flows {
         let flow = |(n, flow): (usize, &FlowSettings)| flow.at(n, site);
         let flows = self.flow.iter().enumerate().map(flow).collect::<Result<_, _>>()?;
         let delay = Duration::from_ps(self.start_ps);
-        let settings = Settings { id: site.id, flows, delay, done_vector: Some(site.done_vector) };
+        let settings = TrafficSettings { id: site.id, flows, delay, done_vector: Some(site.done_vector) };
         let report = Shared::default();
         let (pool, told) = (site.payloads.clone(), report.clone());
         let make = move || Traffic::new(&settings, &pool, &told);
@@ -184,7 +184,7 @@ impl FlowSettings {
     }
 }
 
-impl plug::Report for Report {
+impl plug::Report for TrafficReport {
     /// Shows for each flow: requests sent, data rate up to its own end, rate and share while all flows ran, and for reads and
     /// atomics the latencies. A running flow counts up to now.
     fn shown(&self, now: Time) -> Shown {

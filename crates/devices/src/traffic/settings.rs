@@ -54,7 +54,7 @@ pub struct Flow {
 
 /// Settings of a traffic generator.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct TrafficSettings {
     /// Its Requester ID.
     pub id: Bdf,
     /// Its flows.
@@ -136,7 +136,7 @@ impl Flow {
     }
 }
 
-impl Settings {
+impl TrafficSettings {
     /// Checks the settings.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Transfers of flows: counts, times and latencies, exact. Allocates memory only at its creation.
 
-use super::settings::Settings;
+use super::settings::TrafficSettings;
+use plug::nearest_rank;
 use tlp::{Duration, Time};
 
 /// Maximum number of latencies of a flow to keep for percentiles. Mean, minimum and maximum cover all.
@@ -65,9 +66,8 @@ impl Latencies {
     pub fn percentiles<const N: usize>(&self, per_mille: [u32; N]) -> Option<[Duration; N]> {
         let mut sorted = self.kept.clone();
         sorted.sort_unstable();
-        let last = sorted.len().checked_sub(1)?;
-        let rank = |p: u32| (sorted.len() * p as usize).div_ceil(1000).saturating_sub(1).min(last);
-        Some(per_mille.map(|p| Duration::from_ps(sorted[rank(p)])))
+        (!sorted.is_empty())
+            .then(|| per_mille.map(|p| Duration::from_ps(nearest_rank(&sorted, p).unwrap_or_default())))
     }
 }
 
@@ -92,7 +92,7 @@ pub struct FlowReport {
 
 /// Transfers of all flows of a device.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct TrafficReport {
     /// Start of the flows, when the link came up.
     pub start: Time,
     /// Time of the end of the first flow.
@@ -105,15 +105,19 @@ pub struct Report {
     pub requests: u64,
 }
 
-impl Report {
-    pub(super) fn new(settings: &Settings) -> Report {
+impl TrafficReport {
+    pub(super) fn new(settings: &TrafficSettings) -> TrafficReport {
         let flow = |f: &super::Flow| FlowReport {
             name: f.name.clone(),
             latencies: Latencies::with_room(if f.tags() > 0 { f.count } else { 0 }),
             ..FlowReport::default()
         };
         let requests = settings.flows.iter().map(|f| f.count).sum();
-        Report { flows: settings.flows.iter().map(flow).collect(), requests, ..Report::default() }
+        TrafficReport {
+            flows: settings.flows.iter().map(flow).collect(),
+            requests,
+            ..TrafficReport::default()
+        }
     }
 
     /// Returns the time from the start to the end of the first flow, or to `now` if all still run.

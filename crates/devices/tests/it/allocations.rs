@@ -11,7 +11,7 @@ use tlp::{Duration, PayloadPool};
 /// Allocations of a run of `transfers`. The host here has no log.
 fn allocations(test: Test, transfers: u64, carry: bool, costs: CardCosts) -> u64 {
     let size_bytes = if costs.is_free() { 64 } else { 1024 };
-    let settings = Settings { test, transfers, carry, costs, size_bytes, ..Settings::default() };
+    let settings = BenchSettings { test, transfers, carry, costs, size_bytes, ..BenchSettings::default() };
     let window = Window::of(&settings, plug::MemoryKind::Low);
     let results = plug::Shared::default();
     let bench = function(settings, PcieLayout::default(), &PayloadPool::new(), &results).unwrap();

@@ -97,7 +97,7 @@ fn simple_nic_sends_pings_through_its_endpoint() {
 fn benchmark_runs_through_its_endpoint() {
     for test in pcie_bench::Test::DMA {
         for carry in [false, true] {
-            let settings = pcie_bench::Settings { test, carry, size_bytes: 1024, ..Default::default() };
+            let settings = pcie_bench::BenchSettings { test, carry, size_bytes: 1024, ..Default::default() };
             let window = pcie_bench::Window::of(&settings, plug::MemoryKind::Low);
             let results = plug::Shared::default();
             let pool = PayloadPool::new();

@@ -6,7 +6,7 @@ use config::PcieLayout;
 use device::{BarIndex, CompletionError, Device, Input, Output, Request, RequestOp, ResetKind, Token};
 use host::AsyncProgram;
 use proptest::prelude::*;
-use riser_devices::memory::{Memory, Settings, driver, function};
+use riser_devices::memory::{MemoryDevice, Settings, driver, function};
 use tlp::{Class, Data, PayloadPool, Span, Time};
 
 const SIZE: u64 = 8192;
@@ -15,7 +15,7 @@ fn request(token: u32, op: RequestOp) -> Input {
     Input::Request(Request::new(Token(token), op))
 }
 
-fn read(memory: &mut Memory, span: Span) -> Result<Vec<u8>, CompletionError> {
+fn read(memory: &mut MemoryDevice, span: Span) -> Result<Vec<u8>, CompletionError> {
     let op = RequestOp::Read { bar: BarIndex(0), offset: span.first_byte(), span, locked: false };
     memory.handle(Time::ZERO, request(1, op));
     assert_eq!((memory.poll_taken(), memory.poll_taken()), (Some(Token(1)), None));
@@ -27,7 +27,7 @@ fn read(memory: &mut Memory, span: Span) -> Result<Vec<u8>, CompletionError> {
     result.map(|data| data.bytes().expect("with bytes").to_vec())
 }
 
-fn write(memory: &mut Memory, span: Span, bytes: &[u8]) {
+fn write(memory: &mut MemoryDevice, span: Span, bytes: &[u8]) {
     let data = Data::Carried(PayloadPool::new().copy(bytes));
     let op = RequestOp::Write { bar: BarIndex(0), offset: span.first_byte(), span, data };
     memory.handle(Time::ZERO, request(0, op));
@@ -50,7 +50,7 @@ proptest! {
     /// Reads return exactly the enabled bytes of all previous writes.
     #[test]
     fn memory_behaves_as_an_array(operations in prop::collection::vec((spans(), any::<Option<u8>>()), 1..40)) {
-        let mut memory = Memory::new(SIZE);
+        let mut memory = MemoryDevice::new(SIZE);
         let mut array = vec![0u8; SIZE as usize];
         for (span, fill) in operations {
             let (first, len) = (span.first_byte(), span.byte_count());
@@ -76,7 +76,7 @@ proptest! {
 
 #[test]
 fn contents_survive_all_resets_except_power_on() {
-    let mut memory = Memory::new(SIZE);
+    let mut memory = MemoryDevice::new(SIZE);
     let span = Span::covering(5, 3).unwrap();
     write(&mut memory, span, &[1, 2, 3]);
     for kind in [ResetKind::FunctionLevel, ResetKind::Hot] {
@@ -90,13 +90,13 @@ fn contents_survive_all_resets_except_power_on() {
 /// Without space for answers, no more than 64 reads are taken, but all writes are. A reset drops the answers.
 #[test]
 fn reads_wait_for_space_but_writes_do_not() {
-    let mut memory = Memory::new(SIZE);
+    let mut memory = MemoryDevice::new(SIZE);
     let span = Span::covering(0, 4).unwrap();
     for token in 0..100 {
         let op = RequestOp::Read { bar: BarIndex(0), offset: 0, span, locked: false };
         memory.handle(Time::ZERO, request(token, op));
     }
-    let taken = |memory: &mut Memory| std::iter::from_fn(|| memory.poll_taken()).count();
+    let taken = |memory: &mut MemoryDevice| std::iter::from_fn(|| memory.poll_taken()).count();
     assert_eq!(taken(&mut memory), 64);
     let data = Data::Carried(PayloadPool::new().copy(&[7; 4]));
     memory.handle(Time::ZERO, request(100, RequestOp::Write { bar: BarIndex(0), offset: 0, span, data }));
@@ -130,7 +130,7 @@ fn driver_tests_the_bar() {
 }
 
 /// A memory that loses a bit.
-struct Leaky(Memory);
+struct Leaky(MemoryDevice);
 
 impl Device for Leaky {
     fn handle(&mut self, now: Time, input: Input) {
@@ -158,7 +158,7 @@ impl Device for Leaky {
 #[test]
 fn driver_names_the_wrong_byte() {
     let mut host = Loopback::new(function(Settings::default(), PcieLayout::default()).unwrap());
-    host.device = Box::new(Leaky(Memory::new(65536)));
+    host.device = Box::new(Leaky(MemoryDevice::new(65536)));
     let mut program =
         AsyncProgram::new(host.memory.clone(), |cpu| driver(cpu, found(0, 65536), BarIndex(0), 4096));
     let error = host.run(&mut program).unwrap_err();

@@ -12,7 +12,7 @@ use tlp::{Duration, PayloadPool};
 
 struct Lab {
     host: Loopback,
-    report: Shared<Report>,
+    report: Shared<PacketNicReport>,
     settings: Settings,
 }
 

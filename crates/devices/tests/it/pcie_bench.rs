@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use tlp::{Duration, PayloadPool};
 
 /// Runs a benchmark, and returns the measurements and transactions.
-fn run(settings: &Settings) -> (Result<(), String>, Transfers, Loopback) {
+fn run(settings: &BenchSettings) -> (Result<(), String>, Transfers, Loopback) {
     run_on(settings, |_| {})
 }
 
 fn run_on(
-    settings: &Settings,
+    settings: &BenchSettings,
     prepare: impl FnOnce(&mut Loopback),
 ) -> (Result<(), String>, Transfers, Loopback) {
     let results = plug::Shared::default();
@@ -30,8 +30,8 @@ fn run_on(
     (outcome, results.take(), host)
 }
 
-fn settings(test: Test) -> Settings {
-    Settings { test, transfers: 200, warm_up: 10, outstanding: 8, ..Settings::default() }
+fn settings(test: Test) -> BenchSettings {
+    BenchSettings { test, transfers: 200, warm_up: 10, outstanding: 8, ..BenchSettings::default() }
 }
 
 fn reads(host: &Loopback) -> Vec<u64> {
@@ -60,7 +60,7 @@ fn lat_rd_times_one_read_at_a_time() {
 
 #[test]
 fn lat_wrrd_reads_where_it_wrote() {
-    let (outcome, results, host) = run(&Settings { carry: true, ..settings(Test::LatWrRd) });
+    let (outcome, results, host) = run(&BenchSettings { carry: true, ..settings(Test::LatWrRd) });
     assert_eq!(outcome, Ok(()));
     assert_eq!((results.bytes_read, results.bytes_written), (12_800, 12_800));
     assert_eq!(results.latencies_ps.len(), 200);
@@ -76,7 +76,7 @@ fn lat_wrrd_reads_where_it_wrote() {
 #[test]
 fn bw_rd_keeps_the_set_number_of_reads_in_flight() {
     for outstanding in [1, 8, 32] {
-        let (outcome, results, host) = run(&Settings { outstanding, ..settings(Test::BwRd) });
+        let (outcome, results, host) = run(&BenchSettings { outstanding, ..settings(Test::BwRd) });
         assert_eq!(outcome, Ok(()));
         assert_eq!(host.most_reads, usize::from(outstanding));
         assert!(results.latencies_ps.is_empty());
@@ -86,17 +86,17 @@ fn bw_rd_keeps_the_set_number_of_reads_in_flight() {
         assert!((210..210 + 2 * u64::from(outstanding)).contains(&issued), "{issued}");
         assert_eq!(results.ended, issued);
     }
-    let one = run(&Settings { outstanding: 1, ..settings(Test::BwRd) }).1;
+    let one = run(&BenchSettings { outstanding: 1, ..settings(Test::BwRd) }).1;
     assert_eq!(one.elapsed(), Duration::from_us(100), "200 times 500 ns");
 }
 
 #[test]
 fn bw_wr_only_writes_and_bw_rdwr_alternates() {
-    let (outcome, results, host) = run(&Settings { carry: true, ..settings(Test::BwWr) });
+    let (outcome, results, host) = run(&BenchSettings { carry: true, ..settings(Test::BwWr) });
     assert_eq!((outcome, results.bytes_read, results.bytes_written), (Ok(()), 0, 12_800));
     assert_eq!(reads(&host).len(), 0);
 
-    let both = Settings { transfers: 2_000, ..settings(Test::BwRdWr) };
+    let both = BenchSettings { transfers: 2_000, ..settings(Test::BwRdWr) };
     let (outcome, results, host) = run(&both);
     assert_eq!(outcome, Ok(()));
     assert_eq!(results.bytes_read + results.bytes_written, 2_000 * 64);
@@ -106,7 +106,8 @@ fn bw_wr_only_writes_and_bw_rdwr_alternates() {
 
 #[test]
 fn transfers_stay_in_the_window_at_their_offset() {
-    let odd = Settings { host_offset_bytes: 5, size_bytes: 100, window_bytes: 8192, ..settings(Test::BwRd) };
+    let odd =
+        BenchSettings { host_offset_bytes: 5, size_bytes: 100, window_bytes: 8192, ..settings(Test::BwRd) };
     let (_, _, host) = run(&odd);
     // The window is the first allocation from high memory, with 32 units of 128 B per 4 KiB.
     let mut seen = BTreeMap::new();
@@ -116,21 +117,21 @@ fn transfers_stay_in_the_window_at_their_offset() {
         *seen.entry(offset).or_insert(0) += 1;
     }
     assert!(seen.len() > 40 && seen.len() <= 64, "random: {} of 64 units in 210 draws", seen.len());
-    let sequential = Settings { pattern: Pattern::Sequential, ..odd };
+    let sequential = BenchSettings { pattern: Pattern::Sequential, ..odd };
     let expected: Vec<u64> = (0..64).map(|n| (4 << 30) + n * 128 + 5).collect();
     assert_eq!(reads(&run(&sequential).2)[..64], expected);
 }
 
 #[test]
 fn same_seed_gives_same_run() {
-    let run = |seed| run(&Settings { seed, ..settings(Test::BwRdWr) }).2.log;
+    let run = |seed| run(&BenchSettings { seed, ..settings(Test::BwRdWr) }).2.log;
     assert_eq!(run(3), run(3));
     assert_ne!(run(3), run(4));
 }
 
 #[test]
 fn run_without_warm_up_is_measured_from_the_start() {
-    let (_, results, _) = run(&Settings { warm_up: 0, ..settings(Test::LatRd) });
+    let (_, results, _) = run(&BenchSettings { warm_up: 0, ..settings(Test::LatRd) });
     assert_eq!((results.transfers, results.ended), (200, 200));
     assert_eq!(results.elapsed(), Duration::from_us(100));
 }
@@ -156,7 +157,7 @@ fn card_costs_are_added_to_latency() {
         (CardCosts { command_word: ns(1), ..CardCosts::default() }, CardPath::Command, 508, 508),
     ];
     for (costs, path, alone, behind) in rows {
-        let timed = |test| run(&Settings { costs, path, ..settings(test) }).1.latencies_ps;
+        let timed = |test| run(&BenchSettings { costs, path, ..settings(test) }).1.latencies_ps;
         assert_eq!(timed(Test::LatRd), vec![alone * 1_000; 200], "{costs:?}");
         assert_eq!(timed(Test::LatWrRd), vec![behind * 1_000; 200], "{costs:?}");
     }
@@ -175,7 +176,7 @@ fn stages_limit_the_bandwidth() {
         (CardCosts { dma_done: ns(100), read: ReadCosts { slots: 4, ..none.read }, ..none }, Test::BwRd, 150),
     ];
     for (costs, test, between) in rows {
-        let (_, results, host) = run(&Settings { costs, outstanding: 32, ..settings(test) });
+        let (_, results, host) = run(&BenchSettings { costs, outstanding: 32, ..settings(test) });
         assert_eq!(results.elapsed(), ns(between) * 200, "{costs:?}");
         assert!(costs.read.slots == 0 || host.most_reads == 4, "{}", host.most_reads);
     }
@@ -190,7 +191,7 @@ fn ragged_reads_wait_for_room_in_the_buffer() {
     let costs = CardCosts { read, ..CardCosts::default() };
     for (device_offset_bytes, between, most) in [(0, None, 32), (1, Some(280), 2)] {
         let (outcome, results, host) =
-            run(&Settings { costs, device_offset_bytes, outstanding: 32, ..settings(Test::BwRd) });
+            run(&BenchSettings { costs, device_offset_bytes, outstanding: 32, ..settings(Test::BwRd) });
         assert_eq!((outcome, host.most_reads), (Ok(()), most));
         if let Some(between) = between {
             assert_eq!(results.elapsed(), ns(between) * 200);
@@ -210,7 +211,7 @@ fn commands_pause_between_chunks_and_for_written_bytes() {
     };
     let elapsed = |test, path| {
         let pattern = Pattern::Sequential;
-        run(&Settings { costs, path, pattern, ..settings(test) }).1.elapsed()
+        run(&BenchSettings { costs, path, pattern, ..settings(test) }).1.elapsed()
     };
     let reads = elapsed(Test::LatRd, CardPath::Command);
     assert_eq!(reads, elapsed(Test::LatRd, CardPath::Dma), "one chunk");
@@ -224,7 +225,8 @@ fn commands_pause_between_chunks_and_for_written_bytes() {
 fn long_reads_are_split_and_share_slots() {
     let read = ReadCosts { slots: 6, request_bytes: 512, ..ReadCosts::default() };
     let costs = CardCosts { read, ..CardCosts::default() };
-    let long = Settings { costs, size_bytes: 2048, outstanding: 88, carry: true, ..settings(Test::BwRd) };
+    let long =
+        BenchSettings { costs, size_bytes: 2048, outstanding: 88, carry: true, ..settings(Test::BwRd) };
     let (outcome, results, host) = run(&long);
     assert_eq!((outcome, results.bytes_read), (Ok(()), 200 * 2048));
     assert_eq!(results.elapsed(), Duration::from_ns(500) * 200, "one after the other");
@@ -246,7 +248,7 @@ fn requests_end_at_multiples_of_max_read_request_size() {
     for (request_bytes, max_read_request_bytes, expected) in rows {
         let read = ReadCosts { slots: 20, request_bytes, ..ReadCosts::default() };
         let costs = CardCosts { read, ..CardCosts::default() };
-        let one = Settings {
+        let one = BenchSettings {
             costs,
             max_read_request_bytes,
             size_bytes: 2048,
@@ -273,8 +275,9 @@ fn requests_end_at_multiples_of_max_read_request_size() {
 fn writes_are_split_by_the_cards_rules() {
     let write = WriteCosts { boundary_bytes: 128, full_bytes: 256, ..WriteCosts::default() };
     let costs = CardCosts { dma_done: Duration::from_ns(1), write, ..CardCosts::default() };
-    let odd = Settings { costs, size_bytes: 300, host_offset_bytes: 1, carry: true, ..settings(Test::BwWr) };
-    let sequential = Settings { pattern: Pattern::Sequential, outstanding: 1, ..odd };
+    let odd =
+        BenchSettings { costs, size_bytes: 300, host_offset_bytes: 1, carry: true, ..settings(Test::BwWr) };
+    let sequential = BenchSettings { pattern: Pattern::Sequential, outstanding: 1, ..odd };
     let (_, _, host) = run(&sequential);
     let cut: Vec<(u64, usize)> = host
         .log
@@ -295,7 +298,7 @@ fn latencies_are_measured_with_the_cards_clock() {
         loop_spread: Duration::from_ns(20),
         ..CardCosts::default()
     };
-    let (_, results, _) = run(&Settings { costs, transfers: 4_000, ..settings(Test::LatRd) });
+    let (_, results, _) = run(&BenchSettings { costs, transfers: 4_000, ..settings(Test::LatRd) });
     let legal = [493_333, 506_667];
     assert!(results.latencies_ps.iter().all(|ps| legal.contains(ps)));
     let mean = results.latencies_ps.iter().sum::<u64>() / 4_000;
@@ -314,11 +317,11 @@ fn driver_prepares_the_caches() {
         (CacheState::DeviceWarm, vec![ThrashByHost, WriteByDevice { requester, address, bytes, passes: 2 }]),
     ];
     for (cache, prepared) in rows {
-        let (outcome, _, host) = run(&Settings { cache, ..settings(Test::BwRd) });
+        let (outcome, _, host) = run(&BenchSettings { cache, ..settings(Test::BwRd) });
         assert_eq!((outcome, host.prepared), (Ok(()), prepared));
     }
     let (outcome, _, host) =
-        run_on(&Settings { cache: CacheState::DeviceThrash, ..settings(Test::BwRd) }, |host| {
+        run_on(&BenchSettings { cache: CacheState::DeviceThrash, ..settings(Test::BwRd) }, |host| {
             host.memory = host::HostMemory::new(16 << 20, 64 << 20).unwrap();
         });
     let thrash = ThrashByDevice { requester, address, bytes: 64 << 20, seed: 1 };
@@ -334,7 +337,7 @@ fn a_failed_transfer_ends_the_test() {
         assert_eq!((results.failure, results.phase, results.transfers), (Some(error), Phase::Done, 0));
         assert!(reads(&host).len() <= 8, "the workers stop");
     }
-    let beyond = Settings { window_bytes: 1 << 30, ..settings(Test::BwRd) };
+    let beyond = BenchSettings { window_bytes: 1 << 30, ..settings(Test::BwRd) };
     assert!(
         run(&beyond).0.unwrap_err().starts_with("function 01:00.0 [7269:0000], window: 1073741824 bytes")
     );
@@ -378,36 +381,36 @@ fn registers_accept_halves_and_ignore_second_start() {
 /// Refused settings and their errors.
 #[test]
 fn rejects_invalid_settings() {
-    let ok = Settings::default;
+    let ok = BenchSettings::default;
     let rows = [
         (
-            Settings { size_bytes: 0, ..ok() },
+            BenchSettings { size_bytes: 0, ..ok() },
             "transfers of 0 bytes at host offset 0, expected sizes from 1 and offsets 0 to 63, together at most 4096",
         ),
         (
-            Settings { size_bytes: 4096, host_offset_bytes: 1, ..ok() },
+            BenchSettings { size_bytes: 4096, host_offset_bytes: 1, ..ok() },
             "transfers of 4096 bytes at host offset 1, expected sizes from 1 and offsets 0 to 63, together at most 4096",
         ),
         (
-            Settings { host_offset_bytes: 64, ..ok() },
+            BenchSettings { host_offset_bytes: 64, ..ok() },
             "transfers of 64 bytes at host offset 64, expected sizes from 1 and offsets 0 to 63, together at most 4096",
         ),
         (
-            Settings { window_bytes: 127, size_bytes: 65, ..ok() },
+            BenchSettings { window_bytes: 127, size_bytes: 65, ..ok() },
             "window of 127 bytes, expected 128 (one unit) to 274877906944",
         ),
-        (Settings { outstanding: 0, ..ok() }, "0 transfers in flight, expected 1 to 1024"),
+        (BenchSettings { outstanding: 0, ..ok() }, "0 transfers in flight, expected 1 to 1024"),
         (
-            Settings { transfers: 0, ..ok() },
+            BenchSettings { transfers: 0, ..ok() },
             "0 transfers, expected 1 to 16777216 in a latency test, 1 or more in a bandwidth test",
         ),
         (
-            Settings { transfers: 1 << 25, test: Test::LatRd, ..ok() },
+            BenchSettings { transfers: 1 << 25, test: Test::LatRd, ..ok() },
             "33554432 transfers, expected 1 to 16777216 in a latency test, 1 or more in a bandwidth test",
         ),
-        (Settings { device_offset_bytes: 64, ..ok() }, "device offset of 64 bytes, expected 0 to 63"),
+        (BenchSettings { device_offset_bytes: 64, ..ok() }, "device offset of 64 bytes, expected 0 to 63"),
         (
-            Settings { path: CardPath::Command, size_bytes: 129, ..ok() },
+            BenchSettings { path: CardPath::Command, size_bytes: 129, ..ok() },
             "transfers of 129 bytes by the command interface, expected 1 to 128",
         ),
     ];

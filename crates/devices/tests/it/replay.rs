@@ -4,7 +4,7 @@
 use capture::{Direction, Origin, Reader, Writer, open};
 use endpoint::TlpPort;
 use plug::Shared;
-use riser_devices::replay::{Dependencies, Pace, Plan, PlanError, Replay, Report, Settings};
+use riser_devices::replay::{Dependencies, Pace, Plan, PlanError, Replay, ReplayReport, ReplaySettings};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 use std::path::PathBuf;
@@ -16,8 +16,8 @@ use tlp::{
 const DEVICE: Bdf = Bdf::from_bits(0x1900);
 const WINDOW: u64 = 1 << 20;
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> ReplaySettings {
+    ReplaySettings {
         id: Bdf::from_bits(0x0100),
         done_vector: None,
         requester: None,
@@ -56,7 +56,7 @@ fn answer(request: &Tlp, left: u32, len: u32) -> Tlp {
 /// A host that takes everything, and completes each read in two parts, after `latency` and after 1.5 times that.
 struct Host {
     replay: Replay,
-    report: Shared<Report>,
+    report: Shared<ReplayReport>,
     latency: Duration,
     coming: BTreeMap<(Time, u64), Tlp>,
     sent: Vec<(Time, Tlp)>,
@@ -64,13 +64,13 @@ struct Host {
 }
 
 impl Host {
-    fn new(plan: Plan, settings: Settings, latency: Duration) -> Host {
+    fn new(plan: Plan, settings: ReplaySettings, latency: Duration) -> Host {
         let report = Shared::default();
         let replay = Replay::new(plan, settings, &PayloadPool::new(), &report);
         Host { replay, report, latency, coming: BTreeMap::new(), sent: Vec::new(), busy: BTreeSet::new() }
     }
 
-    fn run(mut self) -> (Vec<(Time, Tlp)>, Shared<Report>) {
+    fn run(mut self) -> (Vec<(Time, Tlp)>, Shared<ReplayReport>) {
         let mut now = Time::ZERO;
         for _ in 0..1_000_000 {
             self.take(now);
@@ -157,7 +157,7 @@ fn a_request_waits_for_its_dependencies() {
         (Pace::Fabric, Dependencies::Completions, [0], [0, 0, 150]),
     ];
     for (pace, dependencies, writes, reads) in rows {
-        let settings = Settings { pace, dependencies, ..settings() };
+        let settings = ReplaySettings { pace, dependencies, ..settings() };
         let plan = Plan::read(&mut small(), &settings, 256).unwrap();
         let (sent, report) = Host::new(plan, settings, Duration::from_ns(100)).run();
         let of = |class| sent.iter().filter(move |(_, t)| t.class() == class).map(|(at, _)| ns(*at));
@@ -182,7 +182,7 @@ fn request_waits_for_earlier_completions() {
         (50, Upstream, request(MemoryOp::Write, 0, 0x3000, 32)),
     ];
     for (dependencies, at) in [(Dependencies::Tags, 0), (Dependencies::Completions, 300)] {
-        let settings = Settings { dependencies, ..settings() };
+        let settings = ReplaySettings { dependencies, ..settings() };
         let plan = Plan::read(&mut capture_of(&tlps), &settings, 256).unwrap();
         let (sent, _) = Host::new(plan, settings, Duration::from_ns(200)).run();
         let write = sent.iter().find(|(_, tlp)| tlp.class() == Class::Posted).unwrap();
@@ -200,7 +200,7 @@ fn folding_changes_only_addresses() {
 
 #[test]
 fn unplayable_captures_are_refused() {
-    let of = |requester| Settings { requester: Some(Bdf::from_bits(requester)), ..settings() };
+    let of = |requester| ReplaySettings { requester: Some(Bdf::from_bits(requester)), ..settings() };
     let error = Plan::read(&mut small(), &of(0x0100), 256).unwrap_err();
     assert_eq!(error.to_string(), "no request of a device 01:00.0; requesters in the capture: 19:00.0");
     let long = [(0, Direction::Upstream, request(MemoryOp::Write, 0, 0x3000, 256))];
@@ -217,7 +217,7 @@ fn unplayable_captures_are_refused() {
 /// The host gets the end once, after the last answer.
 #[test]
 fn end_is_reported_once() {
-    let settings = Settings { done_vector: Some(0x8001), ..settings() };
+    let settings = ReplaySettings { done_vector: Some(0x8001), ..settings() };
     let plan = Plan::read(&mut small(), &settings, 256).unwrap();
     let (sent, _) = Host::new(plan, settings, Duration::from_ns(100)).run();
     let (at, last) = sent.last().unwrap();

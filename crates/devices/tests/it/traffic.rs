@@ -22,11 +22,11 @@ fn flow(name: &str, kind: FlowKind, size_bytes: u32, tc: u8) -> Flow {
     }
 }
 
-fn settings(flows: Vec<Flow>) -> Settings {
-    Settings { id: Bdf::from_bits(0x0100), flows, delay: Duration::ZERO, done_vector: Some(0x8001) }
+fn settings(flows: Vec<Flow>) -> TrafficSettings {
+    TrafficSettings { id: Bdf::from_bits(0x0100), flows, delay: Duration::ZERO, done_vector: Some(0x8001) }
 }
 
-fn traffic(flows: Vec<Flow>) -> (Traffic, Shared<Report>) {
+fn traffic(flows: Vec<Flow>) -> (Traffic, Shared<TrafficReport>) {
     let report = Shared::default();
     (Traffic::new(&settings(flows), &PayloadPool::new(), &report).unwrap(), report)
 }

@@ -7,9 +7,9 @@ use super::outbox::{MAX_PARKED, Outbox};
 use super::reads::{Done, ReadEngine};
 use crate::front::answers::Answer;
 use crate::front::errors::LoggedTlp;
-use crate::front::settings::Settings;
+use crate::front::settings::FunctionSettings;
 use crate::front::tag_pool::TagPool;
-use crate::front::{Behind, Function, MAX_REFUSED_PER_POLL, Shared, earlier, memory_write};
+use crate::front::{Function, FunctionBackend, MAX_REFUSED_PER_POLL, Shared, earlier, memory_write};
 use device::seam::{
     Device, DmaAtomic, DmaError, DmaOptions, DmaRead, DmaWrite, Input, Output, Ready, ResetKind,
 };
@@ -64,7 +64,7 @@ pub(crate) struct Work {
     pub(super) answers: Outbox<Answering>,
 }
 
-impl Behind for Work {
+impl FunctionBackend for Work {
     type Device = Box<dyn Device>;
 
     fn new(device: Option<Box<dyn Device>>) -> Work {
@@ -114,9 +114,9 @@ impl Behind for Work {
         self.posted.accept(stamp, tlp.repr.tc, Posted::Tlp(tlp), false);
     }
 
-    fn follow(&mut self, settings: &Settings) {
+    fn follow(&mut self, settings: &FunctionSettings) {
         settings.give_tags(&mut self.reads.tags);
-        let Settings { mps, mrrs, bus_master, .. } = *settings;
+        let FunctionSettings { mps, mrrs, bus_master, .. } = *settings;
         if self.told.replace((mps, mrrs)) != Some((mps, mrrs)) {
             self.device.set_sizes(mps, mrrs);
         }
@@ -181,7 +181,7 @@ impl Function<Work> {
     /// Returns whether a read of the device may be taken, for all that is known without the pool. A function that may not
     /// send takes it, and refuses it.
     fn may_have_tag(&self) -> bool {
-        let Settings { bus_master, pooled, .. } = self.settings;
+        let FunctionSettings { bus_master, pooled, .. } = self.settings;
         !bus_master || pooled || self.behind.reads.tags.has_free()
     }
 

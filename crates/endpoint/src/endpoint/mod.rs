@@ -48,7 +48,7 @@ use crate::channels_of;
 use crate::front::claim::Claim;
 use crate::front::configure::config_value;
 use crate::front::findings::Finding;
-use crate::front::settings::Place;
+use crate::front::settings::BarOffset;
 use crate::front::{Front, Function, earlier};
 use crate::port::{CreditReturn, PortStatus, TlpPort};
 use config::ConfigSpace;
@@ -235,7 +235,7 @@ impl Endpoint {
     fn request(&mut self, now: Time, tlp: &Tlp) {
         match self.front.claim(now, tlp) {
             Claim::Nothing => {}
-            Claim::Bar(Place { index, bar, offset }) => self.hand_on(now, index, tlp, bar, offset),
+            Claim::Bar(BarOffset { index, bar, offset }) => self.hand_on(now, index, tlp, bar, offset),
             Claim::Register(index) | Claim::Message(index) => self.hand_on(now, index, tlp, BarIndex(0), 0),
         }
     }

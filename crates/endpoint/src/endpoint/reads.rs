@@ -10,7 +10,7 @@ use super::assembly::Assembly;
 use super::outbox::{MAX_PARKED, Outbox};
 use super::tags::{Part, Sent};
 use crate::front::findings::{Finding, judge};
-use crate::front::settings::Settings;
+use crate::front::settings::FunctionSettings;
 use device::seam::{DmaAtomic, DmaError, DmaId, DmaOptions, DmaRead};
 use tlp::split::request_piece;
 use tlp::{
@@ -98,7 +98,7 @@ impl ReadEngine {
     }
 
     /// Begins to split a read, either after earlier entries or immediately.
-    pub(crate) fn begin(&mut self, read: DmaRead, settings: &Settings, stamp: u64, at_once: bool) {
+    pub(crate) fn begin(&mut self, read: DmaRead, settings: &FunctionSettings, stamp: u64, at_once: bool) {
         let tc = read.options.tc;
         let cursor = self.cursor(read, settings);
         self.outbox.accept(stamp, tc, NonPosted::Read(cursor), at_once);
@@ -112,7 +112,7 @@ impl ReadEngine {
         now: Time,
         requester: Bdf,
         read: DmaRead,
-        settings: &Settings,
+        settings: &FunctionSettings,
         stamp: u64,
     ) -> Option<Tlp> {
         let mut cursor = self.cursor(read, settings);
@@ -127,7 +127,7 @@ impl ReadEngine {
     }
 
     #[inline(always)]
-    fn cursor(&mut self, read: DmaRead, settings: &Settings) -> Cursor {
+    fn cursor(&mut self, read: DmaRead, settings: &FunctionSettings) -> Cursor {
         let DmaRead { id, address, len, carry, mut options, .. } = read;
         options.attr &= settings.attributes;
         Cursor { dma: self.allocate(id, len, carry), address, remaining: len, offset: 0, options, carry }
@@ -138,7 +138,7 @@ impl ReadEngine {
         &mut self,
         mut atomic: DmaAtomic,
         operand: OperandSize,
-        settings: &Settings,
+        settings: &FunctionSettings,
         stamp: u64,
         at_once: bool,
     ) {
@@ -148,7 +148,12 @@ impl ReadEngine {
     }
 
     /// Returns the next TLP of the selected entry if there is a tag for it.
-    pub(crate) fn next_request(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
+    pub(crate) fn next_request(
+        &mut self,
+        now: Time,
+        requester: Bdf,
+        settings: &FunctionSettings,
+    ) -> Option<Tlp> {
         match self.outbox.current()? {
             NonPosted::Read(_) => self.next_read(now, requester, settings),
             NonPosted::Atomic(..) => self.next_atomic(now, requester, settings),
@@ -156,7 +161,7 @@ impl ReadEngine {
     }
 
     /// Returns the request of an AtomicOp. Its completion has Lower Address zero (`PCIe 5.0 §2.2.9`).
-    fn next_atomic(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
+    fn next_atomic(&mut self, now: Time, requester: Bdf, settings: &FunctionSettings) -> Option<Tlp> {
         if !self.tags.has_free() {
             return None;
         }
@@ -195,7 +200,7 @@ impl ReadEngine {
         index
     }
 
-    fn next_read(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
+    fn next_read(&mut self, now: Time, requester: Bdf, settings: &FunctionSettings) -> Option<Tlp> {
         let NonPosted::Read(cursor) = self.outbox.current()? else { return None };
         let (span, tag) = cursor.ask(&mut self.tags, &mut self.dmas, now, settings)?;
         let (options, carry) = (cursor.options.clone(), cursor.carry);
@@ -210,7 +215,7 @@ impl ReadEngine {
         &mut self,
         completion: &Completion,
         tlp: &Tlp,
-        settings: &Settings,
+        settings: &FunctionSettings,
         quarantine_until: Time,
         pool: &PayloadPool,
     ) -> (Finding, Option<Done>) {
@@ -391,7 +396,7 @@ impl ReadEngine {
 impl Cursor {
     /// Returns the span of the next request, and the bytes by which the read advances.
     #[inline(always)]
-    fn span(&self, settings: &Settings) -> Option<(Span, u32)> {
+    fn span(&self, settings: &FunctionSettings) -> Option<(Span, u32)> {
         if self.remaining == 0 {
             return Some((Span::zero_length(self.address), 0));
         }
@@ -411,7 +416,7 @@ impl Cursor {
         tags: &mut TaggedRequests<Part>,
         dmas: &mut [Dma],
         now: Time,
-        settings: &Settings,
+        settings: &FunctionSettings,
     ) -> Option<(Span, Tag)> {
         let (span, piece) = self.span(settings)?;
         let deadline = settings.completion_timeout.map_or(Time::MAX, |t| now + t);

@@ -48,21 +48,21 @@ pub struct Joined<L> {
     /// One TLP per class whose channel has no room.
     held: [Option<Tlp>; 3],
     /// TLPs whose credits the device holds, by class and Traffic Class: from before the link last went down, and since.
-    holds: [Held; 2],
+    holds: [HeldCounts; 2],
 }
 
 /// Number of TLPs by class and Traffic Class.
-type Held = [[u32; 8]; 3];
+type HeldCounts = [[u32; 8]; 3];
 
 /// The number of TLPs like one of `class` and `tc`.
-fn held(holds: &mut Held, class: Class, tc: TrafficClass) -> &mut u32 {
+fn held(holds: &mut HeldCounts, class: Class, tc: TrafficClass) -> &mut u32 {
     &mut holds[class.index()][usize::from(tc.bits())]
 }
 
 impl<L: DataLink> Joined<L> {
     /// Joins `device` to `link`.
     pub fn new(link: L, device: Box<dyn TlpPort>) -> Joined<L> {
-        Joined { link, device, held: [const { None }; 3], holds: [Held::default(); 2] }
+        Joined { link, device, held: [const { None }; 3], holds: [HeldCounts::default(); 2] }
     }
 
     /// The data link layer.

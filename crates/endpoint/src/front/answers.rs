@@ -4,7 +4,7 @@
 
 use super::errors::Refused;
 use super::requests::{Completer, Question, Reply};
-use super::{Behind, Function, Shared};
+use super::{Function, FunctionBackend, Shared};
 use config::Uncorrectable;
 use device::seam::CompletionError;
 use tlp::{Data, Mps, Rcb, Status, Time, Tlp, TrafficClass};
@@ -45,7 +45,7 @@ pub(crate) fn without_data(completer: Completer, question: &Question, status: St
     Tlp { account: question.account, ..Tlp::new(repr, Data::NONE) }
 }
 
-impl<B: Behind> Function<B> {
+impl<B: FunctionBackend> Function<B> {
     /// Returns a completion without data, and logs the reason.
     pub(crate) fn refusal(
         &mut self,

@@ -5,8 +5,8 @@
 use super::answers::{Answer, without_data};
 use super::errors::{LoggedTlp, Refused};
 use super::requests::{MAX_UNDER_WAY, Question, Reply};
-use super::settings::Place;
-use super::{Behind, Front};
+use super::settings::BarOffset;
+use super::{Front, FunctionBackend};
 use crate::port::CreditReturn;
 use config::Uncorrectable;
 use device::seam::{CompletionError, Token};
@@ -25,14 +25,14 @@ pub(crate) enum Claim {
     /// No target: the request was answered, refused or dropped.
     Nothing,
     /// A BAR.
-    Bar(Place),
+    Bar(BarOffset),
     /// A register that the device of this function implements.
     Register(usize),
     /// A message that this function takes.
     Message(usize),
 }
 
-impl<B: Behind> Front<B> {
+impl<B: FunctionBackend> Front<B> {
     /// Returns whether a TLP is processed further: it is not malformed, its ECRC is not wrong, and its prefixes are supported.
     pub(crate) fn admits(&mut self, tlp: &Tlp) -> bool {
         if !self.shared.own.virtual_errors.is_empty() {
@@ -142,7 +142,7 @@ impl<B: Behind> Front<B> {
     }
 
     /// Returns the function whose memory BAR holds all of `span`, the BAR, and the offset in it.
-    pub(super) fn decode(&self, span: Span) -> Option<Place> {
+    pub(super) fn decode(&self, span: Span) -> Option<BarOffset> {
         let (first, len) = (span.first_byte(), u64::from(span.byte_count()));
         match &self.functions[..] {
             [lone] => lone.settings.decode(first, len),
@@ -151,7 +151,7 @@ impl<B: Behind> Front<B> {
     }
 
     /// Like [`decode`](Self::decode), for I/O BARs.
-    pub(super) fn decode_io(&self, span: Span) -> Option<Place> {
+    pub(super) fn decode_io(&self, span: Span) -> Option<BarOffset> {
         let (first, len) = (span.first_byte(), u64::from(span.byte_count()));
         match &self.functions[..] {
             [lone] => lone.settings.decode_io(first, len),
@@ -201,12 +201,12 @@ impl<B: Behind> Front<B> {
 
     // ---- MSI-X structures ----
 
-    pub(super) fn msix_holds(&self, at: Place, span: Span) -> bool {
+    pub(super) fn msix_holds(&self, at: BarOffset, span: Span) -> bool {
         let msix = self.functions[at.index].msix.as_ref();
         msix.is_some_and(|m| m.holds(at.bar.0, at.offset, u64::from(span.byte_count())))
     }
 
-    fn msix_read(&mut self, at: Place, credit: CreditReturn, question: Question) {
+    fn msix_read(&mut self, at: BarOffset, credit: CreditReturn, question: Question) {
         let function = &self.functions[at.index];
         let Some(msix) = &function.msix else { return };
         let data = msix.read(at.bar.0, at.offset, question.span.byte_count(), &self.shared.pool);
@@ -221,7 +221,7 @@ impl<B: Behind> Front<B> {
     }
 
     /// Writes the MSI-X table. Data that is only counted has no effect.
-    fn msix_write(&mut self, at: Place, credit: CreditReturn, span: Span, data: &Data) {
+    fn msix_write(&mut self, at: BarOffset, credit: CreditReturn, span: Span, data: &Data) {
         self.shared.requests.give_back(credit);
         let (Some(msix), Some(bytes)) = (&mut self.functions[at.index].msix, data.bytes()) else { return };
         for (i, &byte) in (0..).zip(bytes) {

@@ -6,7 +6,7 @@ use super::answers::{Answer, without_data};
 use super::claim::Claim;
 use super::requests::Completer;
 use super::requests::Question;
-use super::{Behind, Front};
+use super::{Front, FunctionBackend};
 use crate::port::CreditReturn;
 use config::register::byte_mask;
 use config::{Effects, PowerState};
@@ -15,7 +15,7 @@ use tlp::rules::Head;
 use tlp::rules::reasons::request_type;
 use tlp::{Access, Attributes, Bdf, ConfigKind, ConfigRequest, Data, RuleId, Status, Time, Tlp, Violation};
 
-impl<B: Behind> Front<B> {
+impl<B: FunctionBackend> Front<B> {
     pub(super) fn config_request(&mut self, now: Time, tlp: &Tlp, request: &ConfigRequest) -> Claim {
         let question = Question::of_config(tlp, request);
         let credit = CreditReturn::of(tlp);

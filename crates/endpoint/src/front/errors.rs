@@ -3,7 +3,7 @@
 //! module does not detect errors; the code that examines a TLP and the port of the link do.
 
 use super::requests::{Question, Reply};
-use super::{Behind, Front, Function, Shared};
+use super::{Front, Function, FunctionBackend, Shared};
 use config::{DetectedError, ErrorMessage, ErrorReport, Uncorrectable};
 use link::header_log;
 use tlp::rules::{Head, Reason};
@@ -116,7 +116,7 @@ impl Question {
     }
 }
 
-impl<B: Behind> Function<B> {
+impl<B: FunctionBackend> Function<B> {
     /// Logs an error and queues its message; `advisory` in the cases of `PCIe 5.0 §6.2.3.2.4`. An error of a virtual
     /// function waits for the endpoint's next step, which reads the registers of its physical function.
     #[cold]
@@ -153,7 +153,7 @@ impl LoggedTlp {
     }
 }
 
-impl<B: Behind> Front<B> {
+impl<B: FunctionBackend> Front<B> {
     /// Logs an error that belongs to no function in all physical functions. One message is sent for each severity, by
     /// the first function whose registers enable it (`PCIe 5.0 §6.2.4`).
     #[cold]

@@ -3,8 +3,8 @@
 //! and logs. This module does not depend on the use of the data.
 
 use super::errors::LoggedTlp;
-use super::settings::Settings;
-use super::{Behind, Front};
+use super::settings::FunctionSettings;
+use super::{Front, FunctionBackend};
 use crate::port::CreditReturn;
 use config::Uncorrectable;
 use config::header::status;
@@ -52,7 +52,7 @@ pub(crate) fn judge<T>(
     expected: impl Fn(&T) -> Expected,
     completion: &Completion,
     tlp: &Tlp,
-    settings: &Settings,
+    settings: &FunctionSettings,
 ) -> Finding {
     match tags.get(completion.tag) {
         None | Some((TagState::Free, _)) => Finding::Unexpected,
@@ -105,7 +105,7 @@ fn misfit(completion: &Completion, tlp: &Tlp, awaited: Awaited, placed: Result<u
     }
 }
 
-impl<B: Behind> Front<B> {
+impl<B: FunctionBackend> Front<B> {
     /// Returns the function whose request a completion answers, and frees the credits of the completion.
     pub(crate) fn completed(&mut self, tlp: &Tlp, completion: &Completion) -> Option<usize> {
         self.shared.requests.give_back(CreditReturn::of(tlp));

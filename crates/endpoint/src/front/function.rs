@@ -3,8 +3,8 @@
 
 use super::msix::Msix;
 use super::requests::Completer;
-use super::settings::Settings;
-use super::{Behind, Shared};
+use super::settings::FunctionSettings;
+use super::{FunctionBackend, Shared};
 use config::{ConfigSpace, ResetScope};
 use device::seam::ResetKind;
 use tlp::{Bdf, Duration, Time, TrafficClass};
@@ -21,19 +21,19 @@ pub(crate) struct Function<B> {
     pub(super) intx: bool,
     pub(super) asserts_intx: bool,
     pub(crate) config: ConfigSpace,
-    pub(crate) settings: Settings,
+    pub(crate) settings: FunctionSettings,
     pub(crate) msix: Option<Msix>,
     pub(crate) behind: B,
 }
 
-impl<B: Behind> Function<B> {
+impl<B: FunctionBackend> Function<B> {
     pub(super) fn new(
         number: u16,
         config: ConfigSpace,
         device: Option<B::Device>,
         shared: &Shared,
     ) -> Function<B> {
-        let settings = Settings::read(&config, &shared.limits);
+        let settings = FunctionSettings::read(&config, &shared.limits);
         let msix = config.msix_layout().filter(|_| !shared.limits.msix_in_device).map(Msix::new);
         let mut behind = B::new(device);
         behind.set_vectors(config.interrupt_vectors());
@@ -53,13 +53,13 @@ impl<B: Behind> Function<B> {
 
     /// Reads the settings from the registers again; a virtual function keeps its inherited settings.
     pub(super) fn refresh(&mut self, shared: &Shared) {
-        let own = Settings::read(&self.config, &shared.limits);
+        let own = FunctionSettings::read(&self.config, &shared.limits);
         let settings = if self.is_physical() { own } else { own.beneath(&self.settings) };
         self.apply(settings);
     }
 
     /// Applies these settings.
-    pub(super) fn apply(&mut self, settings: Settings) {
+    pub(super) fn apply(&mut self, settings: FunctionSettings) {
         self.settings = settings;
         self.behind.follow(&self.settings);
     }

@@ -4,7 +4,7 @@
 
 use super::msix::{Msix, Raised};
 use super::settings::unmasked;
-use super::{Behind, Function, Shared};
+use super::{Function, FunctionBackend, Shared};
 use config::MsiConfig;
 use device::seam::{DmaOptions, OutMessage};
 use tlp::message::{PM_PME, plain};
@@ -13,7 +13,7 @@ use tlp::{
     Tlp, TrafficClass,
 };
 
-impl<B: Behind> Function<B> {
+impl<B: FunctionBackend> Function<B> {
     pub(crate) fn interrupt(&mut self, shared: &mut Shared, vector: u16) -> Option<Tlp> {
         if !self.settings.bus_master {
             let address = self.settings.msi.map(|msi| msi.address);

@@ -5,7 +5,7 @@
 //! Functions with the same Interrupt Pin share it: it is asserted while any of them asserts it. Messages report levels.
 //! If a pin changes and changes back before its message can be sent, no message is sent.
 
-use super::{Behind, Front, Function, Shared};
+use super::{Front, Function, FunctionBackend, Shared};
 use tlp::message::{ASSERT_INTA, DEASSERT_INTA, plain};
 use tlp::{Bdf, MessageRouting, TcSet, Time, Tlp, TrafficClass};
 
@@ -46,7 +46,7 @@ impl Pins {
     }
 }
 
-impl<B: Behind> Function<B> {
+impl<B: FunctionBackend> Function<B> {
     /// Sets the level of the device's interrupt.
     pub(crate) fn set_intx(&mut self, now: Time, shared: &mut Shared, asserted: bool) {
         self.intx = asserted;
@@ -77,7 +77,7 @@ impl<B: Behind> Function<B> {
     }
 }
 
-impl<B: Behind> Front<B> {
+impl<B: FunctionBackend> Front<B> {
     /// Returns the next message of a pin. Its function number is reserved (`PCIe 5.0 §2.2.8.1`).
     pub(crate) fn next_intx(&mut self, room: TcSet) -> Option<Tlp> {
         let tc = TrafficClass::default();

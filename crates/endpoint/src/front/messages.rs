@@ -3,7 +3,7 @@
 //! handle the codes that they declare. This module does not send messages; it queues them.
 
 use super::claim::{Claim, Drop};
-use super::{Behind, Front};
+use super::{Front, FunctionBackend};
 use crate::port::CreditReturn;
 use tlp::message::{
     MessageCodes, PM_ACTIVE_STATE_NAK, PME_TURN_OFF, SET_SLOT_POWER_LIMIT, UNLOCK, is_ignored,
@@ -15,12 +15,12 @@ use tlp::{Bdf, Data, Message, MessageRouting, RuleId, Tlp, Violation};
 enum Taker {
     Function(usize),
     /// No function, and this is not an error.
-    Nobody,
+    None,
     /// No function takes the message. This is an error of the given function, or of no single function.
     Refused(Option<usize>),
 }
 
-impl<B: Behind> Front<B> {
+impl<B: FunctionBackend> Front<B> {
     pub(super) fn message(&mut self, tlp: &Tlp, message: &Message) -> Claim {
         let dw = usize::from(message.length_dw.unwrap_or(0));
         if tlp.data.len() != dw * 4 {
@@ -31,7 +31,7 @@ impl<B: Behind> Front<B> {
         }
         let index = match self.taker(message) {
             Taker::Function(index) => index,
-            Taker::Nobody => {
+            Taker::None => {
                 self.shared.counters.messages_ignored += 1;
                 self.shared.requests.give_back(CreditReturn::of(tlp));
                 return Claim::Nothing;
@@ -65,7 +65,7 @@ impl<B: Behind> Front<B> {
         };
         match index.filter(takes) {
             Some(index) => Taker::Function(index),
-            None if is_ignored(message.code) => Taker::Nobody,
+            None if is_ignored(message.code) => Taker::None,
             None => Taker::Refused(index),
         }
     }
@@ -75,7 +75,7 @@ impl<B: Behind> Front<B> {
         match self.taker(message) {
             Taker::Function(index) => Some(index),
             Taker::Refused(index) => index,
-            Taker::Nobody => None,
+            Taker::None => None,
         }
     }
 

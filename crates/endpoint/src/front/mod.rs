@@ -2,7 +2,7 @@
 //! The front of a slot's functions does the work of a vendor's hard block before it passes TLPs to a design. It answers
 //! configuration requests, decodes BARs and IDs, and refuses TLPs that no function takes. It logs and reports errors,
 //! tracks credits and unanswered requests, and turns interrupts into messages and writes. For each function it drives a
-//! [`Behind`]: a device that sees transactions ([`endpoint`](crate::endpoint)) or a design that sees TLPs
+//! [`FunctionBackend`]: a device that sees transactions ([`endpoint`](crate::endpoint)) or a design that sees TLPs
 //! ([`hard_block`](crate::hard_block)). The front does not distinguish the two.
 //!
 //! - [`claim`]: the target of an arriving TLP, and the treatment that the specification demands if there is none.
@@ -47,7 +47,7 @@ use device::seam::{Ready, ResetKind};
 use own::Own;
 use requests::Requests;
 use routing::Routes;
-use settings::Settings;
+use settings::FunctionSettings;
 use sriov::VfSet;
 use std::collections::BTreeMap;
 use tag_pool::TagPool;
@@ -69,7 +69,7 @@ pub(crate) const MAX_STALE_PER_POLL: u32 = 64;
 const ARI: u16 = 0x000e;
 
 /// The device or design that the front drives for one function.
-pub(crate) trait Behind {
+pub(crate) trait FunctionBackend {
     /// The type of the device or design.
     type Device;
 
@@ -103,7 +103,7 @@ pub(crate) trait Behind {
     fn park(&mut self, stamp: u64, tlp: Tlp);
 
     /// Applies the settings of its function.
-    fn follow(&mut self, settings: &Settings);
+    fn follow(&mut self, settings: &FunctionSettings);
 
     /// Returns its released tags to the pool.
     fn return_tags(&mut self, pool: &mut TagPool);
@@ -228,7 +228,7 @@ pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
 }
 
 /// The functions of a slot, and their shared state.
-pub(crate) struct Front<B: Behind> {
+pub(crate) struct Front<B: FunctionBackend> {
     /// The physical functions, then the virtual ones made so far.
     pub(crate) functions: Vec<Function<B>>,
     /// The number of physical functions.
@@ -245,7 +245,7 @@ pub(crate) struct Front<B: Behind> {
     pub(crate) changed: Vec<usize>,
 }
 
-impl<B: Behind> Front<B> {
+impl<B: FunctionBackend> Front<B> {
     /// Makes a front in its state after a fundamental reset.
     ///
     /// # Errors

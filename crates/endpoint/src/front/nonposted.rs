@@ -4,11 +4,11 @@
 
 use super::claim::{Claim, Drop};
 use super::requests::Question;
-use super::{Behind, Front};
+use super::{Front, FunctionBackend};
 use tlp::rules::reasons::{request_type, unclaimed, wrong_length};
 use tlp::{Access, AtomicRequest, IoRequest, MemoryRequest, Tlp};
 
-impl<B: Behind> Front<B> {
+impl<B: FunctionBackend> Front<B> {
     /// Claims a DMWr (ECN "Deferrable Memory Write"). Answers UR if the function does not accept deferrable writes of
     /// this length.
     pub(super) fn deferrable_write(&mut self, tlp: &Tlp, request: &MemoryRequest) -> Claim {

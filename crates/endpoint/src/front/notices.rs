@@ -2,14 +2,14 @@
 //! Notices of the link's port: errors of the layers below, which the functions log, and link down or up (`PCIe 5.0
 //! §6.2`, §2.9). This module does not define errors.
 
-use super::{Behind, Front};
+use super::{Front, FunctionBackend};
 use crate::port::detected_error;
 use config::ErrorReport;
 use device::seam::ResetKind;
 use link::Notice;
 use tlp::{Rate, Time, Width};
 
-impl<B: Behind> Front<B> {
+impl<B: FunctionBackend> Front<B> {
     #[cold]
     pub(crate) fn notice(&mut self, now: Time, notice: Notice) {
         match notice {

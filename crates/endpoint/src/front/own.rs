@@ -4,7 +4,7 @@
 //! A2a and D2a). This module does not decide which TLPs are sent.
 
 use super::intx::Pins;
-use super::{Behind, Front, Shared};
+use super::{Front, FunctionBackend, Shared};
 use config::{ErrorMessage, ErrorReport};
 use device::seam::Ready;
 use std::collections::VecDeque;
@@ -88,7 +88,7 @@ impl Shared {
     }
 }
 
-impl<B: Behind> Front<B> {
+impl<B: FunctionBackend> Front<B> {
     /// Returns whether the front's TLPs go before those of the functions in this poll. The message of an interrupt pin
     /// always goes first, because later TLPs of the device may not pass it.
     pub(crate) fn goes_first(&mut self, class: Class) -> bool {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Refused TLPs: the only code that counts them, with the rule that each breaks. Never logs an error.
 
-use super::{Behind, Counters, Front, Function, Shared};
+use super::{Counters, Front, Function, FunctionBackend, Shared};
 use device::seam::CompletionError;
 use tlp::rules::reasons::{aborted, unsupported};
 use tlp::rules::{Head, Reason, Refusal};
@@ -24,7 +24,7 @@ impl Shared {
     }
 }
 
-impl<B: Behind> Function<B> {
+impl<B: FunctionBackend> Function<B> {
     /// Counts a request that the function may not issue because Bus Master Enable is clear or it is not in D0.
     /// `request` is its first TLP.
     #[cold]
@@ -51,7 +51,7 @@ impl<B: Behind> Function<B> {
     }
 }
 
-impl<B: Behind> Front<B> {
+impl<B: FunctionBackend> Front<B> {
     /// Returns the reasons for refused TLPs. Places are numbers of functions. A slot with one function has no places.
     pub(crate) fn refusals(&self) -> Vec<Refusal> {
         let place = |refusal: &Refusal| refusal.place.filter(|_| self.functions.len() > 1);

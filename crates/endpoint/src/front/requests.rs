@@ -10,8 +10,8 @@
 use crate::port::CreditReturn;
 use device::seam::Token;
 use tlp::{
-    Access, Account, Asked, AtomicOp, AtomicRequest, Attributes, Awaited, Bdf, Body, Class, ConfigRequest,
-    IoRequest, MemoryOp, MemoryRequest, Span, Tag, Tlp, TrafficClass,
+    Access, Account, AtomicOp, AtomicRequest, Attributes, Awaited, Bdf, Body, Class, CompletedRequest,
+    ConfigRequest, IoRequest, MemoryOp, MemoryRequest, Span, Tag, Tlp, TrafficClass,
 };
 
 /// Tokens: an index in bits 15:0, a generation in 31:16, which distinguishes a token from earlier ones of the same index.
@@ -126,13 +126,13 @@ impl Question {
 
     /// Returns the fields of its completions: Lower Address and Byte Count are set for memory reads. They are 0 and the
     /// operand's size for AtomicOps, 0 and 4 for all others (`PCIe 5.0 §2.2.9`).
-    pub(crate) fn asked(&self, completer: Completer) -> Asked {
+    pub(crate) fn asked(&self, completer: Completer) -> CompletedRequest {
         let (first_byte, byte_count) = match self.reply {
             Reply::Bytes | Reply::Locked => (self.span.first_byte(), self.span.byte_count()),
             Reply::Value(_) => (0, self.span.byte_count()),
             Reply::Dw | Reply::Register(_) | Reply::Nothing | Reply::NothingOrRetry => (0, 4),
         };
-        Asked {
+        CompletedRequest {
             requester: self.requester,
             tag: self.tag,
             tc: self.tc,

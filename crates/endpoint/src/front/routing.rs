@@ -6,9 +6,9 @@
 //! sorted tables with one entry for each BAR, not for each virtual function.
 
 use super::requests::Question;
-use super::settings::Place;
+use super::settings::BarOffset;
 use super::sriov::VfState;
-use super::{Behind, Front, Function};
+use super::{Front, Function, FunctionBackend};
 use config::BarKind;
 use device::seam::BarIndex;
 use tlp::{Bdf, Body, ConfigKind, ConfigRequest, Tlp};
@@ -37,12 +37,12 @@ pub(crate) struct Routes {
 
 impl Routes {
     /// Returns the function and BAR that hold all `len` bytes from `address` on, and the offset in the BAR.
-    pub(crate) fn memory(&self, address: u64, len: u64) -> Option<Place> {
+    pub(crate) fn memory(&self, address: u64, len: u64) -> Option<BarOffset> {
         find(&self.memory, address, len)
     }
 
     /// Like [`memory`](Self::memory), in I/O space.
-    pub(crate) fn io(&self, address: u64, len: u64) -> Option<Place> {
+    pub(crate) fn io(&self, address: u64, len: u64) -> Option<BarOffset> {
         find(&self.io, address, len)
     }
 
@@ -70,7 +70,7 @@ impl Routes {
         self.virtual_functions.sort_unstable();
     }
 
-    fn add_function(&mut self, index: u16, function: &Function<impl Behind>) {
+    fn add_function(&mut self, index: u16, function: &Function<impl FunctionBackend>) {
         for (bar, window) in (0..).zip(function.settings.enabled_windows()) {
             let Some(window) = window else { continue };
             let windows = if window.kind == BarKind::Io { &mut self.io } else { &mut self.memory };
@@ -95,7 +95,7 @@ fn parts(first: u64, part: u64, count: u16, function: u16, bar: u8) -> Option<Wi
     Some(Window { first, last, reach: 0, function, part, bar })
 }
 
-fn find(windows: &[Window], address: u64, len: u64) -> Option<Place> {
+fn find(windows: &[Window], address: u64, len: u64) -> Option<BarOffset> {
     let mut before = windows.partition_point(|w| w.first <= address);
     while let Some(window) = before.checked_sub(1).and_then(|at| windows.get(at)) {
         if address > window.reach {
@@ -105,14 +105,14 @@ fn find(windows: &[Window], address: u64, len: u64) -> Option<Place> {
         if address <= window.last && len <= window.part - offset {
             let n = (address - window.first) / window.part;
             let index = usize::from(window.function) + n as usize;
-            return Some(Place { index, bar: BarIndex(window.bar), offset });
+            return Some(BarOffset { index, bar: BarIndex(window.bar), offset });
         }
         before -= 1;
     }
     None
 }
 
-impl<B: Behind> Front<B> {
+impl<B: FunctionBackend> Front<B> {
     /// Rebuilds the tables. To be called if a window, or the IDs of virtual functions, may have changed. A front of one function
     /// needs no tables.
     pub(crate) fn refresh_routes(&mut self) {
@@ -167,7 +167,7 @@ impl<B: Behind> Front<B> {
     /// Returns the function to which a TLP is addressed, if any.
     #[cold]
     pub(crate) fn addressee(&self, tlp: &Tlp) -> Option<usize> {
-        let claimed = |decoded: Option<Place>| Some(decoded?.index);
+        let claimed = |decoded: Option<BarOffset>| Some(decoded?.index);
         match &tlp.repr.body {
             Body::Memory(m) => claimed(self.decode(m.span)),
             Body::Atomic(a) => claimed(self.decode(Question::of_atomic(tlp, a).span)),

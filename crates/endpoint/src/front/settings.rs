@@ -10,7 +10,7 @@ use tlp::{Attributes, Duration, Mps, Mrrs, RuleId, TaggedRequests, Violation};
 
 /// A place in a BAR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct BarOffset {
     /// The function.
     pub(crate) index: usize,
     /// BAR number.
@@ -21,7 +21,7 @@ pub(crate) struct Place {
 
 /// The settings of one function, read from its configuration space after each write that changes it.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct FunctionSettings {
     pub(crate) bus_master: bool,
     pub(crate) mps: Mps,
     pub(crate) mrrs: Mrrs,
@@ -65,11 +65,11 @@ pub(crate) struct Settings {
     io_windows: [Option<BarWindow>; 6],
 }
 
-impl Settings {
-    pub(crate) fn read(config: &ConfigSpace, limits: &EndpointLimits) -> Settings {
+impl FunctionSettings {
+    pub(crate) fn read(config: &ConfigSpace, limits: &EndpointLimits) -> FunctionSettings {
         let in_d0 = in_d0(config);
         let (msi, msix) = (config.msi(), config.msix());
-        Settings {
+        FunctionSettings {
             bus_master: in_d0 && config.bus_master_enable(),
             mps: config.mps(),
             mrrs: config.mrrs(),
@@ -102,20 +102,20 @@ impl Settings {
     /// Returns these settings of a virtual function, combined with the settings that it inherits from its physical
     /// function. A virtual function has its own interrupts, Bus Master Enable and power state. Its windows are parts of
     /// the common windows (`PCIe 5.0 §9.3.5`).
-    pub(crate) fn inherited(self, physical: &Settings, ten_bit_tag: bool) -> Settings {
+    pub(crate) fn inherited(self, physical: &FunctionSettings, ten_bit_tag: bool) -> FunctionSettings {
         let tags = if ten_bit_tag { physical.tags } else { physical.short_tags };
-        Settings { tags, ..self.beneath(physical) }
+        FunctionSettings { tags, ..self.beneath(physical) }
     }
 
     /// Returns these settings of a virtual function, combined with the settings that `above` determines. `above` is its
     /// physical function. Before a reset, `above` has its own settings, because a reset changes none of the inherited
     /// ones.
-    pub(super) fn beneath(self, above: &Settings) -> Settings {
+    pub(super) fn beneath(self, above: &FunctionSettings) -> FunctionSettings {
         let (bus_master, in_d0) = (self.bus_master && above.in_d0, self.in_d0);
-        let Settings { msi, msix, may_unmask, .. } = self;
+        let FunctionSettings { msi, msix, may_unmask, .. } = self;
         let (interrupt_pin, intx_allowed) = (0, false);
         let (windows, io_windows) = ([None; 6], [None; 6]);
-        Settings {
+        FunctionSettings {
             bus_master,
             msi,
             msix,
@@ -160,20 +160,20 @@ impl Settings {
     }
 
     /// Returns the place of the BAR that holds all `len` bytes from `address` on, for the only function.
-    pub(crate) fn decode(&self, address: u64, len: u64) -> Option<Place> {
+    pub(crate) fn decode(&self, address: u64, len: u64) -> Option<BarOffset> {
         find(&self.windows, address, len)
     }
 
     /// Like [`decode`](Self::decode), in I/O space.
-    pub(crate) fn decode_io(&self, address: u64, len: u64) -> Option<Place> {
+    pub(crate) fn decode_io(&self, address: u64, len: u64) -> Option<BarOffset> {
         find(&self.io_windows, address, len)
     }
 }
 
-fn find(windows: &[Option<BarWindow>; 6], address: u64, len: u64) -> Option<Place> {
+fn find(windows: &[Option<BarWindow>; 6], address: u64, len: u64) -> Option<BarOffset> {
     let place = |(bar, window): (u8, &Option<BarWindow>)| {
         let offset = window.as_ref()?.offset_of(address, len)?;
-        Some(Place { index: 0, bar: BarIndex(bar), offset })
+        Some(BarOffset { index: 0, bar: BarIndex(bar), offset })
     };
     (0..).zip(windows).find_map(place)
 }

@@ -5,8 +5,8 @@
 //! A virtual function that is no longer enabled remains as a shell, which drops late completions of its reads. Its tags
 //! stay unused for a time, in case it is enabled again.
 
-use super::settings::Settings;
-use super::{Behind, EndpointError, Front, Function};
+use super::settings::FunctionSettings;
+use super::{EndpointError, Front, Function, FunctionBackend};
 use config::ext::sriov;
 use config::{ConfigSpace, PowerState, VfBarWindow, VfNumbering};
 use device::seam::ResetKind;
@@ -73,7 +73,7 @@ fn state(config: &ConfigSpace, total: u16) -> Option<VfState> {
     })
 }
 
-impl<B: Behind> Front<B> {
+impl<B: FunctionBackend> Front<B> {
     /// Adds virtual functions to function `physical`, whose configuration space must have the SR-IOV capability. They
     /// appear when software sets VF Enable.
     ///
@@ -185,7 +185,7 @@ impl<B: Behind> Front<B> {
         let (physicals, virtuals) = self.functions.split_at_mut(self.physical);
         let Some(function) = virtuals.get_mut(usize::from(first + n) - self.physical) else { return };
         function.distance = state.distance(physical, n);
-        let own = Settings::read(&function.config, &self.shared.limits);
+        let own = FunctionSettings::read(&function.config, &self.shared.limits);
         function.apply(own.inherited(&physicals[usize::from(physical)].settings, state.ten_bit_tag));
         self.changed.push(usize::from(first + n));
     }

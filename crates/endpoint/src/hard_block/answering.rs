@@ -10,7 +10,7 @@ use crate::front::{Function, Shared};
 use device::seam::{CompletionError, Token};
 use std::collections::BTreeMap;
 use tlp::rules::reasons::{beyond_mps, wrong_length};
-use tlp::{Asked, Bdf, Body, Completion, Repr, RuleId, Status, Tag, Time, Tlp, Violation};
+use tlp::{Bdf, Body, CompletedRequest, Completion, Repr, RuleId, Status, Tag, Time, Tlp, Violation};
 
 /// A request that is not fully answered.
 struct Open {
@@ -92,7 +92,13 @@ impl Answering {
 }
 
 /// Returns the number of bytes that a completion answers; zero if it has no data.
-fn fit(c: &Completion, tlp: &Tlp, question: &Question, asked: &Asked, sent: u32) -> Result<u32, RefusedTlp> {
+fn fit(
+    c: &Completion,
+    tlp: &Tlp,
+    question: &Question,
+    asked: &CompletedRequest,
+    sent: u32,
+) -> Result<u32, RefusedTlp> {
     let broken = |why| Err(RefusedTlp::Completion(why));
     match c.status {
         Status::Success if question.reply.has_data() => {

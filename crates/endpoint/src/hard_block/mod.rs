@@ -21,7 +21,7 @@ pub use design::{DesignInput, DesignOutput, DesignRequest, RefusedTlp, Target, T
 use crate::front::claim::Claim;
 use crate::front::errors::LoggedTlp;
 use crate::front::findings::{Finding, judge};
-use crate::front::settings::Place;
+use crate::front::settings::BarOffset;
 use crate::front::{
     Counters, EndpointError, EndpointLimits, Front, MAX_REFUSED_PER_POLL, MAX_STALE_PER_POLL, earlier,
 };
@@ -105,7 +105,7 @@ impl<D: TlpDesign> HardBlock<D> {
     fn request(&mut self, now: Time, tlp: &Tlp) {
         match self.front.claim(now, tlp) {
             Claim::Nothing => {}
-            Claim::Bar(Place { index, bar, offset }) => {
+            Claim::Bar(BarOffset { index, bar, offset }) => {
                 self.hand_on(now, index, Target::Bar { bar, offset }, tlp);
             }
             Claim::Register(index) => self.hand_on(now, index, Target::Register, tlp),
@@ -243,7 +243,7 @@ impl<D: TlpDesign> HardBlock<D> {
     /// Sends a TLP of the design, or returns it with the reason.
     fn send(&mut self, now: Time, class: Class, function: u16, mut tlp: Tlp, relayed: bool) -> Option<Tlp> {
         let checked = match &tlp.repr.body {
-            _ if tlp.is_malformed() => self.check_form(function, &tlp),
+            _ if tlp.is_malformed() => self.check_form(function, &tlp).map(|()| true),
             Body::Completion(_) if class == Class::Completion && !relayed => {
                 let Front { functions, shared, .. } = &mut self.front;
                 self.answering.complete(now, functions, shared, &mut tlp)

@@ -2,13 +2,13 @@
 //! The state that a hard block keeps for each function: the requests that the design has issued, by tag. Never calls the design.
 
 use crate::front::findings::Expected;
-use crate::front::settings::Settings;
+use crate::front::settings::FunctionSettings;
 use crate::front::tag_pool::TagPool;
-use crate::front::{Behind, Shared};
+use crate::front::{FunctionBackend, Shared};
 use device::seam::ResetKind;
 use std::collections::VecDeque;
 use tlp::message::MessageCodes;
-use tlp::{Asked, Awaited, Bdf, Repr, Tag, TagState, TaggedRequests, Time, Tlp, TrafficClass};
+use tlp::{Awaited, Bdf, CompletedRequest, Repr, Tag, TagState, TaggedRequests, Time, Tlp, TrafficClass};
 
 /// Maximum number of tracked requests whose tag was already in use. Completions of further such requests are
 /// unexpected.
@@ -55,7 +55,7 @@ impl Requester {
         };
         let Some((tag, issued)) = free else { return false };
         request.set_transaction(id, tag);
-        let awaited = Asked::of(request).map(|asked| asked.bytes).unwrap_or_default();
+        let awaited = CompletedRequest::of(request).map(|asked| asked.bytes).unwrap_or_default();
         *issued = Issued { awaited, sent: Some(*request), known_as };
         true
     }
@@ -98,7 +98,7 @@ impl Requester {
     }
 }
 
-impl Behind for Requester {
+impl FunctionBackend for Requester {
     /// The Message Codes that a function takes.
     type Device = MessageCodes;
 
@@ -143,7 +143,7 @@ impl Behind for Requester {
         self.parked.push_back(tlp);
     }
 
-    fn follow(&mut self, settings: &Settings) {
+    fn follow(&mut self, settings: &FunctionSettings) {
         settings.give_tags(&mut self.tags);
     }
 

@@ -12,11 +12,11 @@ pub(super) fn check(tlp: &Tlp, mps: Mps) -> Result<(), RefusedTlp> {
 }
 
 impl<D: TlpDesign> HardBlock<D> {
-    /// Checks bytes, and returns the rule of their form that they break.
-    pub(super) fn check_form(&self, function: u16, tlp: &Tlp) -> Result<bool, RefusedTlp> {
+    /// Checks the form of a TLP of `function` like its receiver.
+    pub(super) fn check_form(&self, function: u16, tlp: &Tlp) -> Result<(), RefusedTlp> {
         let at = self.front.functions.get(usize::from(function));
         let at = at.ok_or(RefusedTlp::NoFunction(function))?;
-        check(tlp, at.settings.mps).map(|()| true)
+        check(tlp, at.settings.mps)
     }
 
     /// Sends a TLP unchanged except for the ID of its function, and tracks a request. Returns the TLP if the function
@@ -48,7 +48,7 @@ impl<D: TlpDesign> HardBlock<D> {
             return Err(RefusedTlp::Gated(settings.not_bus_master()));
         }
         let (id, (_, tag)) = (at.id(shared), tlp.repr.transaction());
-        let as_known = tlp.repr;
+        let as_parsed = tlp.repr;
         if tlp.is_malformed() {
             tlp.sign_malformed(id, tag, &shared.pool);
         } else {
@@ -63,7 +63,7 @@ impl<D: TlpDesign> HardBlock<D> {
             return Ok(());
         }
         let deadline = settings.completion_timeout.map_or(Time::MAX, |timeout| now + timeout);
-        let (tags, mut followed) = (settings.tags, Repr { attr: tlp.repr.attr, ..as_known });
+        let (tags, mut followed) = (settings.tags, Repr { attr: tlp.repr.attr, ..as_parsed });
         let lent = shared.tags.as_mut().and_then(|pool| pool.lend(&mut at.behind.tags, tags, Some(tag)));
         let is_followed = at.behind.issue(id, Some(tag), deadline, &mut followed)
             || (shared.tags.is_none() && at.behind.issue_again(id, deadline, &mut followed));

@@ -3,13 +3,13 @@
 
 use tlp::message::{SET_SLOT_POWER_LIMIT, plain};
 use tlp::{
-    Asked, Bdf, Body, Data, MemoryOp, MemoryRequest, MessageRouting, PayloadPool, Repr, Span, Status, Tag,
-    Tlp,
+    Bdf, Body, CompletedRequest, Data, MemoryOp, MemoryRequest, MessageRouting, PayloadPool, Repr, Span,
+    Status, Tag, Tlp,
 };
 
 /// The completion of `request` without data; `None` if no completion answers it.
 pub(crate) fn completion(request: &Tlp, completer: Bdf, status: Status) -> Option<Tlp> {
-    let repr = Asked::of(&request.repr)?.without_data(completer, status);
+    let repr = CompletedRequest::of(&request.repr)?.without_data(completer, status);
     Some(Tlp { account: request.account, ..Tlp::new(repr, Data::NONE) })
 }
 

@@ -7,7 +7,7 @@ use config::{DetectedError, ErrorMessage, ErrorReport, Side, Uncorrectable};
 use tlp::message::{LTR, PM_ACTIVE_STATE_NAK, SET_SLOT_POWER_LIMIT, plain};
 use tlp::{Bdf, Body, Message, MessageRouting, Status, Tlp};
 
-/// The fate of a TLP to a link that is down.
+/// How the bridge handles a TLP for a link that is down.
 #[must_use]
 pub(crate) struct DeadEnd {
     /// Completion Status, if it needs a completion.
@@ -70,7 +70,7 @@ impl Bridge {
     /// Whether the bridge itself consumes a message of this code that came in on `side`. From above these are the power
     /// limit of its slot, and PM_Active_State_Nak, because no port requests L1. From below it is LTR if enabled (`PCIe
     /// 5.0 §6.18`), which has no effect. OBFF and PTM are not supported.
-    pub(crate) fn takes_message(&self, side: Side, code: u8) -> bool {
+    pub(crate) fn consumes_message(&self, side: Side, code: u8) -> bool {
         match side {
             Side::Primary => matches!(code, SET_SLOT_POWER_LIMIT | PM_ACTIVE_STATE_NAK),
             Side::Secondary => code == LTR && self.space.ltr_enable(),

@@ -28,7 +28,7 @@ pub enum Action {
 bitflags! {
     /// Reasons why a link is held down.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub(crate) struct Held: u8 {
+    pub(crate) struct DownReasons: u8 {
         /// Secondary Bus Reset of the port.
         const RESET = 1 << 0;
         /// A reset from above, in a switch: Secondary Bus Reset of its upstream port, or the upstream link is down
@@ -44,15 +44,15 @@ bitflags! {
 }
 
 /// Reasons that share an action, with the actions when the first of them is set and when the last is cleared.
-const ROWS: [(Held, Action, Action); 3] = [
-    (Held::RESET.union(Held::RESET_ABOVE), Action::HoldReset, Action::ReleaseReset),
-    (Held::DISABLE.union(Held::CONTAINED), Action::Disable, Action::Enable),
-    (Held::POWER, Action::PowerOff, Action::PowerOn),
+const ROWS: [(DownReasons, Action, Action); 3] = [
+    (DownReasons::RESET.union(DownReasons::RESET_ABOVE), Action::HoldReset, Action::ReleaseReset),
+    (DownReasons::DISABLE.union(DownReasons::CONTAINED), Action::Disable, Action::Enable),
+    (DownReasons::POWER, Action::PowerOff, Action::PowerOn),
 ];
 
-impl Held {
+impl DownReasons {
     /// Holds the link down because of `why`, or releases it; returns the actions for the link.
-    pub(crate) fn keep(&mut self, why: Held, on: bool) -> impl Iterator<Item = Action> + use<> {
+    pub(crate) fn keep(&mut self, why: DownReasons, on: bool) -> impl Iterator<Item = Action> + use<> {
         let before = *self;
         self.set(why, on);
         let after = *self;

@@ -20,7 +20,7 @@ mod routes;
 
 pub(crate) use errors::DeadEnd;
 pub use held::Action;
-pub(crate) use held::Held;
+pub(crate) use held::DownReasons;
 pub use owner::BridgeOwner;
 use routes::REROUTE;
 pub(crate) use routes::{PeerToPeer, Routes};

@@ -4,8 +4,8 @@
 use super::designs::{Design, DesignedSwitch, RootDesign};
 use super::frames::FrameEnd;
 use super::hosts::{HostSide, Hosts};
-use super::links::{Held, Recovery};
-use super::{Fabric, RunTotals, Slot, SwitchState};
+use super::links::{LinkDown, Recovery};
+use super::{Fabric, FabricSlot, RunTotals, SwitchState};
 use crate::fault::{FaultRule, Faults};
 use crate::host_slot::HostSlot;
 use crate::ledger::Ledger;
@@ -360,9 +360,9 @@ impl Tree {
     }
 
     /// The slots of the ports of switch `n`, which is not riser's. Ports without a link have none.
-    fn slots_of_switch(&self, n: usize, ends: Vec<Box<dyn TlpPort>>) -> Vec<Slot> {
+    fn slots_of_switch(&self, n: usize, ends: Vec<Box<dyn TlpPort>>) -> Vec<FabricSlot> {
         let ports = self.switch_ports(n).into_iter().zip(ends);
-        ports.filter_map(|(index, end)| Some(Slot::new(index?, end))).collect()
+        ports.filter_map(|(index, end)| Some(FabricSlot::new(index?, end))).collect()
     }
 
     fn root_ports(&self, host: usize) -> Vec<usize> {
@@ -398,7 +398,7 @@ impl Fabric {
         let (mut links, mut slots, mut switches) = (Vec::new(), Vec::new(), Vec::new());
         for (n, SlotConfig { link, device, .. }) in config.slots.into_iter().enumerate() {
             links.push(link);
-            slots.push(Slot::new(PortId::new(LinkId(n as u32), Side::Device).index(), device));
+            slots.push(FabricSlot::new(PortId::new(LinkId(n as u32), Side::Device).index(), device));
         }
         let mut switch_designs = Vec::new();
         for (n, SwitchSlot { link, switch, .. }) in config.switches.into_iter().enumerate() {
@@ -417,7 +417,7 @@ impl Fabric {
         {
             bus.connect(config.hosts[host.index()].memory.clone());
             designs.push(Design::new(host, slots.len(), link, bus));
-            slots.push(Slot::new(PortId::new(link, Side::Root).index(), frames));
+            slots.push(FabricSlot::new(PortId::new(link, Side::Root).index(), frames));
         }
         let mut designed_switches = Vec::new();
         for (number, ends) in switch_designs {
@@ -447,7 +447,7 @@ impl Fabric {
             queue: SortedQueue::default(),
             ports,
             switches,
-            held: vec![Held::default(); links.len()],
+            held: vec![LinkDown::default(); links.len()],
             frame_ends,
             slots,
             devices,
@@ -513,7 +513,7 @@ fn check_credits(tree: &Tree, config: &FabricConfig) -> Result<(), TopologyError
 }
 
 /// A data link layer that is not riser's works only with credits.
-fn check_frames(tree: &Tree, links: &[LinkConfig], slots: &[Slot]) -> Result<(), TopologyError> {
+fn check_frames(tree: &Tree, links: &[LinkConfig], slots: &[FabricSlot]) -> Result<(), TopologyError> {
     let has_credits = |n: usize| links[n].root.flow_control == FlowControlMode::Credits;
     // Ports are numbered by their links, two each.
     let mut own = slots.iter().filter(|slot| slot.has_frames).map(|slot| slot.port / 2);
@@ -521,13 +521,13 @@ fn check_frames(tree: &Tree, links: &[LinkConfig], slots: &[Slot]) -> Result<(),
     wrong.map_or(Ok(()), |n| Err(TopologyError::FramesWithoutCredits(tree.name(n))))
 }
 
-impl Slot {
-    fn new(port: usize, mut device: Box<dyn TlpPort>) -> Slot {
+impl FabricSlot {
+    fn new(port: usize, mut device: Box<dyn TlpPort>) -> FabricSlot {
         let has_frames = device.frames().is_some();
         let clock = device.clock();
         let (is_clocked, shows_credits) = (clock.is_some(), clock.is_some_and(|clock| clock.shows_credits()));
         let held = [const { None }; 3];
-        Slot {
+        FabricSlot {
             port,
             device,
             is_clocked,
@@ -561,7 +561,7 @@ fn root_port(link: &LinkConfig, rcb: Rcb, space: Option<ConfigSpace>) -> RootPor
 fn ports(
     tree: &Tree,
     links: &[LinkConfig],
-    slots: &[Slot],
+    slots: &[FabricSlot],
     faults: &[FaultRule],
     seed: u64,
 ) -> Vec<PortState> {
@@ -582,7 +582,7 @@ fn ports(
 }
 
 /// The slots with their own data link layers.
-fn frame_ends(slots: &[Slot], ports: &[PortState]) -> Vec<FrameEnd> {
+fn frame_ends(slots: &[FabricSlot], ports: &[PortState]) -> Vec<FrameEnd> {
     let own = slots.iter().filter(|slot| slot.has_frames);
     own.map(|slot| FrameEnd::new(ports[slot.port].id)).collect()
 }

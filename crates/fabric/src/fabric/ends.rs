@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The end of a run. If the run cannot continue, reports the reason for which each part waits.
 
-use super::{Fabric, Slot};
+use super::{Fabric, FabricSlot};
 use crate::host_slot::HostSlot;
 use crate::progress::{DRAIN_LIMIT, LULL, Limits, MAX_EVENTS_PER_INSTANT, STALL_LIMIT, Stop};
 use crate::topology::PortId;
@@ -35,7 +35,7 @@ impl Fabric {
 
     /// True if a device or program will act by itself.
     pub(super) fn has_timers(&self) -> bool {
-        self.slots.iter().any(Slot::is_to_act)
+        self.slots.iter().any(FabricSlot::is_to_act)
             || self.host_started && self.programs().any(|(_, program)| program.wakes_at().is_some())
     }
 

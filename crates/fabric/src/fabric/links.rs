@@ -32,7 +32,7 @@ const SEQUENCE_NUMBERS: u16 = 1 << 12;
 bitflags! {
     /// Reasons why a link is down.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub(super) struct Held: u8 {
+    pub(super) struct LinkDown: u8 {
         /// The link is cut.
         const CUT = 1 << 0;
         /// The slot is empty.
@@ -99,14 +99,14 @@ impl Fabric {
     pub fn reset_host(&mut self, host: HostId) -> Result<(), NoHost> {
         self.root_of(host)?;
         if let Some((link, slot)) = self.design_link(host) {
-            self.hold(link, Held::RESET, true, false);
+            self.hold(link, LinkDown::RESET, true, false);
             self.power_on(link);
             self.slots[slot].device.power_on(self.now);
-            self.hold(link, Held::RESET, false, false);
+            self.hold(link, LinkDown::RESET, false, false);
         }
         for n in 0..self.hosts[host].root_ports.len() {
             let link = self.ports[self.hosts[host].root_ports[n]].id.link();
-            self.hold(link, Held::RESET, true, false);
+            self.hold(link, LinkDown::RESET, true, false);
             self.power_on(link);
             self.hosts[host].root.reset_port(n, self.now);
             self.apply_root_effects(host);
@@ -114,7 +114,7 @@ impl Fabric {
             if self.is_empty_slot(link) {
                 self.tell_slot(link, SlotEvent::Presence { present: false });
             }
-            self.hold(link, Held::RESET, false, false);
+            self.hold(link, LinkDown::RESET, false, false);
         }
         Ok(())
     }
@@ -126,19 +126,19 @@ impl Fabric {
                 self.recoveries[link.0 as usize].best = (rate, width);
                 self.retrain(link);
             }
-            LinkChange::Cut => self.hold(link, Held::CUT, true, true),
-            LinkChange::Restore => self.hold(link, Held::CUT, false, false),
+            LinkChange::Cut => self.hold(link, LinkDown::CUT, true, true),
+            LinkChange::Restore => self.hold(link, LinkDown::CUT, false, false),
             // Removal from an empty slot and insertion into an occupied slot have no effect.
             LinkChange::Remove if self.is_empty_slot(link) => {}
             LinkChange::Insert if !self.is_empty_slot(link) => {}
             LinkChange::Remove => {
                 self.tell_slot(link, SlotEvent::Presence { present: false });
-                self.hold(link, Held::EMPTY, true, true);
+                self.hold(link, LinkDown::EMPTY, true, true);
             }
             LinkChange::Insert => {
                 self.power_on(link);
                 self.tell_slot(link, SlotEvent::Presence { present: true });
-                self.hold(link, Held::EMPTY, false, false);
+                self.hold(link, LinkDown::EMPTY, false, false);
             }
             LinkChange::PressAttention => self.tell_slot(link, SlotEvent::AttentionButton),
         }
@@ -246,7 +246,7 @@ impl Fabric {
 
     /// True if the slot of `link` is empty.
     fn is_empty_slot(&self, link: LinkId) -> bool {
-        self.held[link.0 as usize].contains(Held::EMPTY)
+        self.held[link.0 as usize].contains(LinkDown::EMPTY)
     }
 
     /// Whether the host waits for `link` before it starts: not if its slot is empty, nor if it stays down for longer
@@ -256,8 +256,8 @@ impl Fabric {
         let is_soon = |e: &LinkEvent| (self.now..=Time::ZERO + START_PATIENCE).contains(&e.at);
         let comes = |e: &LinkEvent| e.link == link && matches!(e.change, LinkChange::Restore) && is_soon(e);
         held.is_empty()
-            || held == Held::CUT && self.link_events.iter().any(comes)
-            || held == Held::RESET && self.is_settling(link)
+            || held == LinkDown::CUT && self.link_events.iter().any(comes)
+            || held == LinkDown::RESET && self.is_settling(link)
     }
 
     /// Whether `link` may still be in flow-control initialization although both its ports are active: a carrier is active as
@@ -285,7 +285,7 @@ impl Fabric {
 
     /// Holds `link` down for the reason `why`, or releases it.
     #[cold]
-    pub(super) fn hold(&mut self, link: LinkId, why: Held, on: bool, surprise: bool) {
+    pub(super) fn hold(&mut self, link: LinkId, why: LinkDown, on: bool, surprise: bool) {
         let held = &mut self.held[link.0 as usize];
         let before = *held;
         held.set(why, on);
@@ -434,14 +434,14 @@ impl Fabric {
     fn apply_action(&mut self, index: usize, action: Action) {
         let link = self.ports[index].id.link();
         match action {
-            Action::HoldReset => self.hold(link, Held::RESET, true, false),
-            Action::ReleaseReset => self.hold(link, Held::RESET, false, false),
-            Action::Disable => self.hold(link, Held::DISABLED, true, false),
-            Action::Enable => self.hold(link, Held::DISABLED, false, false),
-            Action::PowerOff => self.hold(link, Held::UNPOWERED, true, false),
+            Action::HoldReset => self.hold(link, LinkDown::RESET, true, false),
+            Action::ReleaseReset => self.hold(link, LinkDown::RESET, false, false),
+            Action::Disable => self.hold(link, LinkDown::DISABLED, true, false),
+            Action::Enable => self.hold(link, LinkDown::DISABLED, false, false),
+            Action::PowerOff => self.hold(link, LinkDown::UNPOWERED, true, false),
             Action::PowerOn => {
                 self.power_on(link);
-                self.hold(link, Held::UNPOWERED, false, false);
+                self.hold(link, LinkDown::UNPOWERED, false, false);
             }
             Action::Retrain => self.retrain(link),
             Action::Channels => self.follow_channels(index),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The owners of ports: root ports, devices in slots and ports of switches supply TLPs and return credits.
 
-use super::Slot;
+use super::FabricSlot;
 use crate::ledger::Ledger;
 use crate::root::RootComplex;
 use crate::stages::Stage;
@@ -123,7 +123,7 @@ impl PortOwner for RootPortOwner<'_> {
 /// The device in slot `number`. The fabric polls its readiness whenever it may have changed, because the device may
 /// continue after a TLP was accepted or refused.
 pub(super) struct SlotOwner<'a> {
-    slot: &'a mut Slot,
+    slot: &'a mut FabricSlot,
     number: usize,
     ready: Ready,
     /// Whether accounts of its writes are opened only if they leave the fast path.
@@ -134,7 +134,7 @@ pub(super) struct SlotOwner<'a> {
 
 impl<'a> SlotOwner<'a> {
     #[inline(always)]
-    pub(super) fn of(slot: &'a mut Slot, number: usize, port: &Port) -> SlotOwner<'a> {
+    pub(super) fn of(slot: &'a mut FabricSlot, number: usize, port: &Port) -> SlotOwner<'a> {
         let (ready, defers_accounts) = (slot.device.ready(), slot.is_below_root && port.rare().is_empty());
         SlotOwner { slot, number, ready, defers_accounts, timeout: None }
     }

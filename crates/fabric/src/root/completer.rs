@@ -11,8 +11,9 @@ use crate::stages::Stage;
 use config::{Side, Uncorrectable};
 use tlp::rules::reasons::{poisoned, request_type, unclaimed};
 use tlp::{
-    Account, Asked, AtomicOp, AtomicRequest, Attributes, Awaited, Bdf, Body, Data, Duration, MemoryOp,
-    MemoryRequest, Mps, OperandSize, Repr, RuleId, Span, Status, TcSet, Time, Tlp, TrafficClass, Violation,
+    Account, AtomicOp, AtomicRequest, Attributes, Awaited, Bdf, Body, CompletedRequest, Data, Duration,
+    MemoryOp, MemoryRequest, Mps, OperandSize, Repr, RuleId, Span, Status, TcSet, Time, Tlp, TrafficClass,
+    Violation,
 };
 
 /// Interval between polls of memory that is elsewhere.
@@ -23,7 +24,7 @@ const ASK_AGAIN: Duration = Duration::from_us(1);
 pub(super) struct Job {
     pub(super) port: usize,
     /// The fields of the completions; attributes as received.
-    asked: Asked,
+    asked: CompletedRequest,
     status: Status,
     /// Address in memory.
     pub(super) address: u64,
@@ -59,14 +60,20 @@ pub(super) enum Action {
 
 impl Job {
     fn new(port: usize, tlp: &Tlp, address: u64, byte_count: u32, action: Action, data: Data) -> Job {
-        Job { address, byte_count, action, data, ..Job::asked(port, tlp, Asked::of_non_posted(&tlp.repr)) }
+        Job {
+            address,
+            byte_count,
+            action,
+            data,
+            ..Job::asked(port, tlp, CompletedRequest::of_non_posted(&tlp.repr))
+        }
     }
 
-    fn asked(port: usize, tlp: &Tlp, asked: Asked) -> Job {
+    fn asked(port: usize, tlp: &Tlp, asked: CompletedRequest) -> Job {
         let Awaited { first_byte, byte_count } = asked.bytes;
         Job {
             port,
-            asked: Asked { attr: tlp.repr.attr, ..asked },
+            asked: CompletedRequest { attr: tlp.repr.attr, ..asked },
             status: Status::Success,
             address: first_byte,
             byte_count,
@@ -83,7 +90,7 @@ impl Job {
     }
 
     pub(super) fn read(port: usize, tlp: &Tlp, m: &MemoryRequest) -> Job {
-        Job::asked(port, tlp, Asked::of_read(&tlp.repr, m))
+        Job::asked(port, tlp, CompletedRequest::of_read(&tlp.repr, m))
     }
 
     /// The job of a read whose data comes from another root port.
@@ -101,13 +108,13 @@ impl Job {
     }
 
     pub(super) fn refused(port: usize, tlp: &Tlp, status: Status) -> Job {
-        let job = Job::asked(port, tlp, Asked::of_non_posted(&tlp.repr));
+        let job = Job::asked(port, tlp, CompletedRequest::of_non_posted(&tlp.repr));
         Job { status, address: 0, carry: false, data: Data::NONE, ..job }
     }
 
     /// A header for the same bytes, without hint and prefixes.
     fn request(&self) -> Repr {
-        let Asked { requester, tag, tc, attr, .. } = self.asked;
+        let CompletedRequest { requester, tag, tc, attr, .. } = self.asked;
         let memory = |op, span| Body::Memory(MemoryRequest { op, requester, tag, span });
         let (address, bytes) = (self.address, self.byte_count);
         let body = match self.action {
@@ -140,7 +147,7 @@ impl Job {
     }
 
     fn completion(&self, completer: Bdf, piece: u32, attributes: Attributes) -> Repr {
-        let asked = Asked { attr: self.asked.attr & attributes, ..self.asked };
+        let asked = CompletedRequest { attr: self.asked.attr & attributes, ..self.asked };
         match self.has_data() {
             true => asked.with_data(completer, self.sent, piece),
             false => asked.without_data(completer, self.status),
@@ -266,7 +273,7 @@ impl Completer {
     /// data yet.
     #[cold]
     fn fails(&mut self, base: &mut Base, job: u32, now: Time) -> (usize, TrafficClass) {
-        let Job { port, asked: Asked { tc, requester, .. }, .. } = self.jobs[job as usize];
+        let Job { port, asked: CompletedRequest { tc, requester, .. }, .. } = self.jobs[job as usize];
         if base.memory.awaits(requester) {
             self.in_memory += 1;
             base.effects.push(Effect::Ready(now + ASK_AGAIN, job));
@@ -322,7 +329,7 @@ impl Completer {
 
     fn push_ready(&mut self, base: &mut Base, job: u32) -> (usize, TrafficClass) {
         let stamp = base.stamp();
-        let Job { port, asked: Asked { tc, .. }, .. } = self.jobs[job as usize];
+        let Job { port, asked: CompletedRequest { tc, .. }, .. } = self.jobs[job as usize];
         base.ports[port].ready.push(tc, Ready { stamp, job });
         (port, tc)
     }

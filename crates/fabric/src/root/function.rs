@@ -4,7 +4,7 @@
 //! TLPs.
 
 use super::{Base, PortSettings, RootPort, Watch};
-use crate::bridge::{Action, Bridge, Held, Routes};
+use crate::bridge::{Action, Bridge, DownReasons, Routes};
 use crate::topology::MSI_WINDOW;
 use config::cap::pcie::LINK_CAPABILITIES;
 use config::{ConfigSpace, Effects, Side, Uncorrectable};
@@ -49,7 +49,7 @@ pub(super) struct Function {
     pub(super) up: bool,
     /// Rate and width of the link, after it has come up.
     pub(super) speed: Option<(Rate, Width)>,
-    pub(super) held: Held,
+    pub(super) held: DownReasons,
     /// INTA (bit 0) to INTD (bit 3) as received from the link, and as reported to the host.
     pub(super) wires: u8,
     pub(super) told: u8,
@@ -68,7 +68,7 @@ impl Function {
             bridge.preset(mps);
         }
         let routes = bridge.routes();
-        let held = Held::empty();
+        let held = DownReasons::empty();
         Some(Function { bridge, routes, up: false, speed: None, held, wires: 0, told: 0, number })
     }
 
@@ -79,7 +79,7 @@ impl Function {
 
     /// True if containment keeps the link down.
     pub(super) fn is_contained(&self) -> bool {
-        self.held.contains(Held::CONTAINED)
+        self.held.contains(DownReasons::CONTAINED)
     }
 
     /// Handles the error messages that the function's own errors have caused.
@@ -131,7 +131,7 @@ impl RootPort {
         };
         let tags = if space.extended_tag_enable() { MAX_TAGS } else { SHORT_TAGS };
         self.tags.set_range(0, self.max_requests.min(tags));
-        let contained = function.held.contains(Held::CONTAINED);
+        let contained = function.held.contains(DownReasons::CONTAINED);
         self.watch = match function.routes.lets_all_up() && !contained {
             true if passes_peers => Watch::BesideMemory,
             true => Watch::Nothing,
@@ -173,13 +173,13 @@ impl Base {
             (function.bridge.routes().windows.secondary_bus_reset, function.bridge.space().link_disable());
         let off = function.bridge.slot_is_off();
         if effects.contains(Effects::SECONDARY_BUS_RESET) {
-            self.hold(port, Held::RESET, reset);
+            self.hold(port, DownReasons::RESET, reset);
         }
         if effects.contains(Effects::LINK_DISABLE) {
-            self.hold(port, Held::DISABLE, disable);
+            self.hold(port, DownReasons::DISABLE, disable);
         }
         if effects.contains(Effects::SLOT_CONTROL) {
-            self.hold(port, Held::POWER, off);
+            self.hold(port, DownReasons::POWER, off);
         }
         if effects.contains(Effects::RETRAIN_LINK) {
             self.effects.act(port, Action::Retrain);
@@ -217,7 +217,7 @@ impl Base {
     pub(super) fn apply_registers(&mut self, port: usize, now: Time) {
         let Some(function) = &self.ports[port].function else { return };
         let (was, contained) = (function.is_contained(), function.bridge.is_contained());
-        self.hold(port, Held::CONTAINED, contained);
+        self.hold(port, DownReasons::CONTAINED, contained);
         if was || contained {
             self.follow_busy(port);
         }

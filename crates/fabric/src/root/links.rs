@@ -3,7 +3,7 @@
 //! link: it requests [`Action`](crate::bridge::Action)s.
 
 use super::{Base, RootComplex};
-use crate::bridge::{BridgeOwner, DeadEnd, Held};
+use crate::bridge::{BridgeOwner, DeadEnd, DownReasons};
 use crate::profile::LINE_BYTES;
 use config::{DetectedError, ResetScope, Side, SlotEvent, Uncorrectable};
 use device::CompletionError;
@@ -121,7 +121,11 @@ impl RootComplex {
         if let Some((rate, width)) = function.speed {
             function.bridge.set_link(function.up, rate, width);
         }
-        self.base.hold(port, Held::RESET | Held::DISABLE | Held::CONTAINED | Held::POWER, false);
+        self.base.hold(
+            port,
+            DownReasons::RESET | DownReasons::DISABLE | DownReasons::CONTAINED | DownReasons::POWER,
+            false,
+        );
         self.base.apply_registers(port, now);
     }
 }
@@ -177,7 +181,7 @@ impl Base {
     }
 
     /// Holds the link of `port` down for the reason `why`, or releases it.
-    pub(super) fn hold(&mut self, port: usize, why: Held, on: bool) {
+    pub(super) fn hold(&mut self, port: usize, why: DownReasons, on: bool) {
         let Some(function) = &mut self.ports[port].function else { return };
         for action in function.held.keep(why, on) {
             self.effects.act(port, action);

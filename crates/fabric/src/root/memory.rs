@@ -13,7 +13,7 @@ use host::memory::{DmaAccess, HostMemory};
 use tlp::{Account, AtomicOp, Bdf, Data, Duration, Payload, PayloadPool, Span, Time};
 
 /// Host memory with its timing.
-pub(super) struct Memory {
+pub(super) struct TimedMemory {
     contents: HostMemory,
     /// Functions that reach another host's memory instead.
     granted: Vec<(Bdf, HostMemory)>,
@@ -73,9 +73,9 @@ pub(crate) struct WriteTurn {
     pub(crate) visible: Time,
 }
 
-impl Memory {
-    pub(super) fn new(contents: HostMemory, profile: &HostProfile, ports: usize) -> Memory {
-        Memory {
+impl TimedMemory {
+    pub(super) fn new(contents: HostMemory, profile: &HostProfile, ports: usize) -> TimedMemory {
+        TimedMemory {
             contents,
             granted: Vec::new(),
             system: MemorySystem::new(profile, ports),

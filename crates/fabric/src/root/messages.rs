@@ -63,7 +63,7 @@ impl Base {
     /// Whether the function of `port` takes messages of `code`.
     fn is_taken(&self, port: usize, code: u8) -> bool {
         let function = self.ports[port].function.as_ref();
-        function.is_some_and(|function| function.bridge.takes_message(Side::Secondary, code))
+        function.is_some_and(|function| function.bridge.consumes_message(Side::Secondary, code))
     }
 
     /// Refuses a message without a receiver: an Unsupported Request, unless every receiver may ignore it (`PCIe 5.0 §2.3.1`).

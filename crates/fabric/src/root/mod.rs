@@ -32,7 +32,7 @@ mod refusals;
 mod requester;
 
 use crate::effects::{Due, Effect, Effects};
-use crate::ledger::Asked;
+use crate::ledger::HostIssue;
 use crate::memory_system::MemoryCounters;
 use crate::profile::HostProfile;
 use crate::topology::AddressMap;
@@ -46,7 +46,7 @@ use host::memory::HostMemory;
 use host::{HostInput, HostOutput};
 use inbox::Inbox;
 use lanes::{Lanes, Stamped};
-use memory::Memory;
+use memory::TimedMemory;
 pub(crate) use memory::{ReadTurn, WriteTurn};
 use peer::Peers;
 pub use peer::SPLIT_BYTES;
@@ -161,7 +161,7 @@ pub struct RootComplex {
 struct Base {
     profile: HostProfile,
     map: AddressMap,
-    memory: Memory,
+    memory: TimedMemory,
     payloads: PayloadPool,
     ports: Vec<RootPort>,
     /// Messages that the host program accepts in addition to the ones that every root complex accepts.
@@ -176,7 +176,7 @@ struct Base {
     /// True if requests may go from one root port to another.
     passes_peers: bool,
     /// When the host issued the TLP that was polled last.
-    asked: Option<Asked>,
+    asked: Option<HostIssue>,
     effects: Effects,
     stamps: u64,
 }
@@ -296,7 +296,7 @@ impl RootComplex {
         let has_functions = ports.iter().any(|p| p.function.is_some());
         let base = Base {
             program_messages: messages::FOR_PROGRAM,
-            memory: Memory::new(memory, &profile, ports.len()),
+            memory: TimedMemory::new(memory, &profile, ports.len()),
             profile,
             map: AddressMap,
             payloads,
@@ -422,7 +422,7 @@ impl RootComplex {
 
     /// Returns when the host issued the TLP of `class` that [`poll_tlp`](Self::poll_tlp) has just returned, if a
     /// transaction begins with this TLP.
-    pub(crate) fn poll_asked(&mut self, class: Class) -> Option<Asked> {
+    pub(crate) fn poll_asked(&mut self, class: Class) -> Option<HostIssue> {
         if class == Class::Completion { None } else { self.base.asked.take() }
     }
 
@@ -537,7 +537,7 @@ impl Base {
 
     fn leave_port(&mut self, now: Time, out: Outbound) -> Tlp {
         self.give_back(now, out.credit);
-        self.asked = out.asked.map(|at| Asked { at, left_at: out.at });
+        self.asked = out.asked.map(|at| HostIssue { at, left_at: out.at });
         out.tlp
     }
 

@@ -10,7 +10,7 @@ use super::completer::Job;
 use super::requester::{Asker, memory};
 use super::{Base, Outbound, PeerToPeer, RootComplex};
 use crate::bridge::refusals::violation;
-use crate::bridge::{self, Held, answers};
+use crate::bridge::{self, DownReasons, answers};
 use crate::effects::Effect;
 use crate::stages::Stage;
 use crate::topology::MSI_WINDOW;
@@ -196,7 +196,7 @@ impl RootComplex {
     /// The verdict on the request `tlp` that has come in at root port `port`.
     pub(super) fn judge(&self, port: usize, tlp: &Tlp) -> Verdict {
         let Some(from) = &self.base.ports[port].function else { return Here };
-        if from.held.contains(Held::CONTAINED) {
+        if from.held.contains(DownReasons::CONTAINED) {
             return Dropped;
         }
         let (address, len) = match &tlp.repr.body {

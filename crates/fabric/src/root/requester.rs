@@ -13,9 +13,9 @@ use host::{HostError, HostInput, HostOutput, HostReadId};
 use tlp::rules::reasons::{unclaimed, unrouted};
 use tlp::split::request_piece;
 use tlp::{
-    Access, Asked, AtomicOp, AtomicRequest, Awaited, Bdf, Body, ConfigRequest, Data, IoRequest, MemoryOp,
-    MemoryRequest, Message, MessageRouting, Repr, RuleId, Span, Tag, TagState, TaggedRequests, Time, Tlp,
-    TrafficClass, Violation,
+    Access, AtomicOp, AtomicRequest, Awaited, Bdf, Body, CompletedRequest, ConfigRequest, Data, IoRequest,
+    MemoryOp, MemoryRequest, Message, MessageRouting, Repr, RuleId, Span, Tag, TagState, TaggedRequests,
+    Time, Tlp, TrafficClass, Violation,
 };
 
 /// Issues requests of the host. The tags in use are stored in the [root ports](super::RootPort).
@@ -142,7 +142,7 @@ impl Pending {
     /// Resets the answer of a request that is issued or repeated.
     fn begin(&mut self) {
         self.bytes.clear();
-        self.awaited = Asked::of_non_posted(&self.request).bytes;
+        self.awaited = CompletedRequest::of_non_posted(&self.request).bytes;
     }
 }
 

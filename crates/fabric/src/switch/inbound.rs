@@ -6,7 +6,7 @@ use super::crossbar::Entry;
 use super::route::{Destination, Refusal, inner_side, link_side};
 use super::{Action, PlaceUntil, Switch};
 use crate::bridge::answers;
-use crate::bridge::{Held, Routes};
+use crate::bridge::{DownReasons, Routes};
 use config::{Effects, Uncorrectable};
 use endpoint::CreditReturn;
 use tlp::message::{SET_SLOT_POWER_LIMIT, is_ignored};
@@ -29,7 +29,7 @@ impl Switch {
     /// [`poll_touched`](Self::poll_touched).
     pub fn handle_tlp(&mut self, port: usize, now: Time, tail_at: Time, tlp: &Tlp) {
         let arrival = Arrival { port, now, tail_at: tail_at.max(now) };
-        if self.links[port].held.contains(Held::CONTAINED) {
+        if self.links[port].held.contains(DownReasons::CONTAINED) {
             // The port is contained: TLPs that still arrive are dropped (`PCIe 5.0 §2.9.3`).
             let why = self.bridges[port].closed();
             self.refused(|c| &mut c.link_down, port, now, why, tlp);
@@ -118,7 +118,8 @@ impl Switch {
     /// unless every receiver may ignore it.
     fn receive(&mut self, arrival: Arrival, port: usize, tlp: &Tlp) {
         let Body::Message(m) = tlp.repr.body else { return self.end(port, tlp) };
-        let taken = self.bridges[port].takes_message(link_side(port), m.code) && !tlp.prefixes.has_reserved();
+        let taken =
+            self.bridges[port].consumes_message(link_side(port), m.code) && !tlp.prefixes.has_reserved();
         if !taken && !is_ignored(m.code) {
             return self.refuse(arrival, port, port, Refusal::Unsupported, tlp);
         }

@@ -5,7 +5,7 @@
 use super::crossbar::Entry;
 use super::route::{Destination, inner_side, link_side};
 use super::{PortLink, Switch};
-use crate::bridge::{BridgeOwner, DeadEnd, Held, answers};
+use crate::bridge::{BridgeOwner, DeadEnd, DownReasons, answers};
 use config::{DetectedError, ResetScope, SlotEvent, Uncorrectable};
 use endpoint::detected_error;
 use link::Notice;
@@ -61,7 +61,7 @@ impl Switch {
     /// Applies the registers of `port` after a change: containment, and interrupts.
     pub(super) fn apply_registers(&mut self, now: Time, port: usize) {
         if port != 0 {
-            self.hold(port, Held::CONTAINED, self.bridges[port].is_contained());
+            self.hold(port, DownReasons::CONTAINED, self.bridges[port].is_contained());
         }
         self.interrupts(now, port);
     }
@@ -76,7 +76,7 @@ impl Switch {
         self.links[port].up = true;
         self.set_speed(port, rate, width);
         if port == 0 {
-            self.hold_all(Held::RESET_ABOVE, false);
+            self.hold_all(DownReasons::RESET_ABOVE, false);
         } else {
             self.handle_slot(port, now, SlotEvent::LinkState);
             self.tell_slot_power_limit(port, now);
@@ -168,9 +168,13 @@ impl Switch {
     fn reset_below(&mut self) {
         for port in 1..self.ports() {
             self.reset_bridge(port, ResetScope::Hot);
-            self.hold(port, Held::RESET | Held::DISABLE | Held::CONTAINED | Held::POWER, false);
+            self.hold(
+                port,
+                DownReasons::RESET | DownReasons::DISABLE | DownReasons::CONTAINED | DownReasons::POWER,
+                false,
+            );
         }
-        self.hold_all(Held::RESET_ABOVE, true);
+        self.hold_all(DownReasons::RESET_ABOVE, true);
     }
 
     /// Puts the switch into its slot and restores power: all registers are as after a fundamental reset (`PCIe 5.0
@@ -193,10 +197,10 @@ impl Switch {
     pub(super) fn secondary_bus_reset(&mut self, now: Time, port: usize) {
         let set = self.routes[port].windows.secondary_bus_reset;
         if port != 0 {
-            return self.hold(port, Held::RESET, set);
+            return self.hold(port, DownReasons::RESET, set);
         }
         if !set {
-            return self.hold_all(Held::RESET_ABOVE, false);
+            return self.hold_all(DownReasons::RESET_ABOVE, false);
         }
         self.reset_below();
         self.name_functions();
@@ -208,23 +212,23 @@ impl Switch {
     /// Link Disable of `port` has changed.
     pub(super) fn link_disable(&mut self, port: usize) {
         if port != 0 {
-            self.hold(port, Held::DISABLE, self.bridges[port].space().link_disable());
+            self.hold(port, DownReasons::DISABLE, self.bridges[port].space().link_disable());
         }
     }
 
     /// Power Controller Control of `port` may have changed.
     pub(super) fn slot_power(&mut self, port: usize) {
-        self.hold(port, Held::POWER, self.bridges[port].slot_is_off());
+        self.hold(port, DownReasons::POWER, self.bridges[port].slot_is_off());
     }
 
-    fn hold_all(&mut self, why: Held, on: bool) {
+    fn hold_all(&mut self, why: DownReasons, on: bool) {
         for port in 1..self.ports() {
             self.hold(port, why, on);
         }
     }
 
     /// Holds the link of `port` down for the reason `why`, or releases it.
-    pub(super) fn hold(&mut self, port: usize, why: Held, on: bool) {
+    pub(super) fn hold(&mut self, port: usize, why: DownReasons, on: bool) {
         for action in self.links[port].held.keep(why, on) {
             self.effects.act(port, action);
         }

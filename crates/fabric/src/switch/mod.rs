@@ -36,13 +36,13 @@ pub use arbiter::PortArbitration;
 pub use places::PlaceUntil;
 
 pub use crate::bridge::Action;
-use crate::bridge::{Bridge, Held, Routes};
+use crate::bridge::{Bridge, DownReasons, Routes};
 use crate::effects::{Effect, Effects};
 use config::ConfigSpace;
 use crossbar::{Crossbar, Entry, Next};
 use endpoint::CreditReturn;
 use link::{TLP_FRAMING_BYTES, wire_time};
-use places::Place;
+use places::BufferPlace;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -177,7 +177,7 @@ struct PortLink {
     rate: Rate,
     width: Width,
     /// Reasons that hold the link down.
-    held: Held,
+    held: DownReasons,
 }
 
 impl PortLink {
@@ -287,7 +287,7 @@ impl Switch {
             let head = self.crossbar.head(next)?;
             let is_message = matches!(head.tlp.repr.body, Body::Message(_));
             if let Some((of, credit)) = head.credit {
-                let place = Place { port: of.into(), credit };
+                let place = BufferPlace { port: of.into(), credit };
                 if !self.places.keep_some() {
                     self.return_place(place);
                 } else {
@@ -310,7 +310,7 @@ impl Switch {
     /// Frees the places that the TLP `next` frees as it leaves `place` through `port`: its own, unless it is a request
     /// that keeps it, and the place of the request that it answers.
     #[cold]
-    fn free_places(&mut self, next: Next, place: Place, port: usize, now: Time) {
+    fn free_places(&mut self, next: Next, place: BufferPlace, port: usize, now: Time) {
         let Some(head) = self.crossbar.head(next) else { return };
         let answered = self.places.answered(&head.tlp, PlaceUntil::Sent);
         let own = self.places.left(&head.tlp, place, port, now);
@@ -379,7 +379,7 @@ impl Switch {
         self.crossbar.is_empty()
     }
 
-    fn return_place(&mut self, Place { port, credit }: Place) {
+    fn return_place(&mut self, BufferPlace { port, credit }: BufferPlace) {
         self.return_credit(port, credit);
     }
 

@@ -27,13 +27,13 @@ type Key = (Bdf, Tag);
 
 /// A place in the receive buffer of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct BufferPlace {
     pub(super) port: usize,
     pub(super) credit: CreditReturn,
 }
 
-struct Kept {
-    place: Place,
+struct KeptPlace {
+    place: BufferPlace,
     /// The port through which its request was sent.
     egress: usize,
     /// Time at which the place is free without an answer.
@@ -53,7 +53,7 @@ struct Rule {
 pub(super) struct Places {
     /// When requests give up their places; `None` if requests keep no places.
     rule: Option<Rule>,
-    kept: BTreeMap<Key, Kept>,
+    kept: BTreeMap<Key, KeptPlace>,
     /// When each is free without an answer.
     ends: BTreeSet<(Time, Key)>,
 }
@@ -72,20 +72,26 @@ impl Places {
 
     /// `tlp` leaves `place` through `egress`: returns the place that is now free; a request that needs an answer keeps
     /// its own.
-    pub(super) fn left(&mut self, tlp: &Tlp, place: Place, egress: usize, now: Time) -> Option<Place> {
+    pub(super) fn left(
+        &mut self,
+        tlp: &Tlp,
+        place: BufferPlace,
+        egress: usize,
+        now: Time,
+    ) -> Option<BufferPlace> {
         let Some(rule) = self.rule.filter(|_| tlp.class() == Class::NonPosted) else {
             return Some(place);
         };
         let (key, until) = (tlp.repr.transaction(), now + rule.timeout);
         // An earlier request of the same requester and tag was never answered.
         let earlier = self.free(key);
-        self.kept.insert(key, Kept { place, egress, until });
+        self.kept.insert(key, KeptPlace { place, egress, until });
         self.ends.insert((until, key));
         earlier
     }
 
     /// Returns the place of the request, if `tlp` is its last completion, which is now at `stage`.
-    pub(super) fn answered(&mut self, tlp: &Tlp, stage: PlaceUntil) -> Option<Place> {
+    pub(super) fn answered(&mut self, tlp: &Tlp, stage: PlaceUntil) -> Option<BufferPlace> {
         let Rule { until, .. } = self.rule?;
         match &tlp.repr.body {
             Body::Completion(c) if until == stage && c.is_last() => self.free((c.requester, c.tag)),
@@ -99,22 +105,22 @@ impl Places {
     }
 
     /// The next place that is free by `now` without an answer.
-    pub(super) fn timed_out(&mut self, now: Time) -> Option<Place> {
+    pub(super) fn timed_out(&mut self, now: Time) -> Option<BufferPlace> {
         let (until, key) = *self.ends.first()?;
         if until <= now { self.free(key) } else { None }
     }
 
     /// Handles a link of `port` that is down and starts again with all places free: returns the places of other ports
     /// that no answer through it will free.
-    pub(super) fn link_down(&mut self, port: usize) -> Vec<Place> {
-        let gone = |kept: &Kept| kept.place.port == port || kept.egress == port;
+    pub(super) fn link_down(&mut self, port: usize) -> Vec<BufferPlace> {
+        let gone = |kept: &KeptPlace| kept.place.port == port || kept.egress == port;
         let keys: Vec<Key> = self.kept.iter().filter(|(_, kept)| gone(kept)).map(|(key, _)| *key).collect();
         let freed = keys.into_iter().filter_map(|key| self.free(key));
         freed.filter(|place| place.port != port).collect()
     }
 
-    fn free(&mut self, key: Key) -> Option<Place> {
-        let Kept { place, until, .. } = self.kept.remove(&key)?;
+    fn free(&mut self, key: Key) -> Option<BufferPlace> {
+        let KeptPlace { place, until, .. } = self.kept.remove(&key)?;
         self.ends.remove(&(until, key));
         Some(place)
     }
@@ -154,8 +160,8 @@ mod tests {
     }
 
     /// A place of a read in the receive buffer of `port`.
-    fn place(port: usize) -> Place {
-        Place { port, credit: CreditReturn::of(&read(1)) }
+    fn place(port: usize) -> BufferPlace {
+        BufferPlace { port, credit: CreditReturn::of(&read(1)) }
     }
 
     #[test]

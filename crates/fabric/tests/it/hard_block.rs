@@ -11,8 +11,8 @@ use endpoint::hard_block::{DesignInput, DesignOutput, DesignRequest, HardBlock, 
 use riser_fabric::{Fabric, Limits, LinkConfig, SlotConfig, Stop};
 use std::collections::VecDeque;
 use tlp::{
-    Asked, Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, Mps, PayloadPool, Rate, Rcb, Repr,
-    Span, Tag, Time, Tlp,
+    Bdf, Body, Class, CompletedRequest, Data, Duration, MemoryOp, MemoryRequest, Mps, PayloadPool, Rate, Rcb,
+    Repr, Span, Tag, Time, Tlp,
 };
 
 /// 250 MHz.
@@ -51,7 +51,7 @@ impl Clocked {
         self.taken.push_back(request.token);
         let Target::Bar { offset, .. } = request.target else { return };
         let at = offset as usize;
-        let Some(asked) = Asked::of(&request.tlp.repr) else {
+        let Some(asked) = CompletedRequest::of(&request.tlp.repr) else {
             let written = request.tlp.data.bytes().unwrap();
             self.memory[at..at + written.len()].copy_from_slice(written);
             if offset == DOORBELL {

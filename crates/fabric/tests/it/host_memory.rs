@@ -4,7 +4,7 @@
 
 use crate::common::link;
 use crate::common::system::{Raw, System};
-use host::memory::{DmaAccess, HostMemory, Memory, MemoryError};
+use host::memory::{DmaAccess, HostMemory, MemoryContents, MemoryError};
 use riser_fabric::{Fabric, Limits};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -48,7 +48,7 @@ impl Mapped {
     }
 }
 
-impl Memory for Mapped {
+impl MemoryContents for Mapped {
     fn ranges(&self) -> Vec<Range<u64>> {
         std::iter::once(BASE..BASE + 2 * PAGE).collect()
     }

@@ -122,7 +122,7 @@ enum Kind {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum SessionState {
     /// The version is not agreed yet.
     New,
     Open(Peer),
@@ -133,7 +133,7 @@ enum State {
 #[derive(Debug)]
 pub struct Session {
     shape: Shape,
-    state: State,
+    state: SessionState,
     input: Input,
     output: Output,
     events: VecDeque<Event>,
@@ -166,7 +166,7 @@ impl Session {
             regions: shape.regions,
         };
         Session {
-            state: State::New,
+            state: SessionState::New,
             input: Input::new(HEADER_BYTES + ACCESS_BYTES + (shape.max_transfer as usize).max(64 << 10)),
             output: Output::default(),
             events: VecDeque::new(),
@@ -185,7 +185,7 @@ impl Session {
     /// Passes on the result of one receive call: bytes, and the descriptors that came with them. The descriptors belong to the message
     /// with the last byte: one receive call never returns bytes sent after the descriptors (`unix(7)`).
     pub fn receive(&mut self, bytes: &[u8], fds: impl IntoIterator<Item = OwnedFd>) {
-        if self.state != State::Over {
+        if self.state != SessionState::Over {
             self.input.receive(bytes, fds);
         }
     }
@@ -194,7 +194,7 @@ impl Session {
     /// and buffered.
     #[must_use]
     pub fn room(&self) -> usize {
-        let takes = self.state != State::Over && self.end.is_none() && self.may_go_on();
+        let takes = self.state != SessionState::Over && self.end.is_none() && self.may_go_on();
         if takes { self.input.room() } else { 0 }
     }
 
@@ -205,7 +205,7 @@ impl Session {
 
     /// Ends the session for a reason of the caller. Drops pending events.
     pub fn hang_up(&mut self, why: HangUp) {
-        if self.state != State::Over {
+        if self.state != SessionState::Over {
             self.events.clear();
             self.end_with(why);
         }
@@ -217,7 +217,7 @@ impl Session {
             if let Some(event) = self.events.pop_front() {
                 return Some(event);
             }
-            if self.state == State::Over || !self.may_go_on() {
+            if self.state == SessionState::Over || !self.may_go_on() {
                 return None;
             }
             match self.input.next() {
@@ -283,7 +283,7 @@ impl Session {
     #[must_use]
     pub fn max_dma(&self) -> u64 {
         match self.state {
-            State::Open(peer) => peer.max_transfer.min(self.shape.max_transfer.into()),
+            SessionState::Open(peer) => peer.max_transfer.min(self.shape.max_transfer.into()),
             _ => 0,
         }
     }
@@ -325,7 +325,7 @@ impl Session {
     /// Returns whether a client is connected and has agreed on a version.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        matches!(self.state, State::Open(_))
+        matches!(self.state, SessionState::Open(_))
     }
 
     /// Returns whether the session has ended and all events were polled.
@@ -337,7 +337,7 @@ impl Session {
     /// Returns whether the session has ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.state == State::Over
+        self.state == SessionState::Over
     }
 
     fn may_go_on(&self) -> bool {
@@ -345,7 +345,7 @@ impl Session {
     }
 
     fn end_with(&mut self, why: HangUp) {
-        self.state = State::Over;
+        self.state = SessionState::Over;
         self.pending.clear();
         self.open = (0, 0);
         self.input = Input::new(0);
@@ -364,13 +364,13 @@ impl Session {
                 Ok((dma, result)) => self.events.push_back(Event::Dma { dma, result }),
                 Err(why) => self.end_with(why),
             }
-        } else if self.state == State::New {
+        } else if self.state == SessionState::New {
             self.join(header, payload, &fds);
         } else if let Err(refusal) = self.command(header, payload, fds) {
             self.error(header, refusal.errno());
             self.events.push_back(Event::Refused(refusal));
         }
-        if self.state != State::Over {
+        if self.state != SessionState::Over {
             self.input.put_bytes(bytes);
         }
     }
@@ -386,7 +386,7 @@ impl Session {
         };
         match agreed {
             Ok(agreed) => {
-                self.state = State::Open(agreed.peer);
+                self.state = SessionState::Open(agreed.peer);
                 self.reply(header, |out| out.extend(agreed.reply));
                 self.events.push_back(Event::Joined);
             }

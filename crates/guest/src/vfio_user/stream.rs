@@ -24,7 +24,7 @@ pub(super) struct Input {
     /// Descriptors, each with the stream offset of the last byte that arrived with it.
     fds: VecDeque<(u64, OwnedFd)>,
     /// Maximum size of a message in bytes.
-    longest: usize,
+    max_message_bytes: usize,
 }
 
 /// A message: its header, the range of its payload, and its descriptors.
@@ -35,8 +35,8 @@ pub(super) struct Message {
 }
 
 impl Input {
-    pub(super) fn new(longest: usize) -> Input {
-        Input { bytes: Vec::new(), start: 0, before: 0, fds: VecDeque::new(), longest }
+    pub(super) fn new(max_message_bytes: usize) -> Input {
+        Input { bytes: Vec::new(), start: 0, before: 0, fds: VecDeque::new(), max_message_bytes }
     }
 
     /// Appends the result of one receive call.
@@ -53,7 +53,7 @@ impl Input {
 
     /// Returns the number of bytes missing to the longest message.
     pub(super) fn room(&self) -> usize {
-        self.longest.saturating_sub(self.bytes.len() - self.start)
+        self.max_message_bytes.saturating_sub(self.bytes.len() - self.start)
     }
 
     /// Returns whether the peer stopped within a message.
@@ -74,11 +74,11 @@ impl Input {
     pub(super) fn next(&mut self) -> Result<Option<Message>, HangUp> {
         let Some(header) = Header::read(&self.bytes[self.start..]) else { return Ok(None) };
         let size = header.size as usize;
-        if size < HEADER_BYTES || size > self.longest {
+        if size < HEADER_BYTES || size > self.max_message_bytes {
             return Err(HangUp::Size {
                 command: header.command,
                 bytes: header.size,
-                most: self.longest as u32,
+                most: self.max_message_bytes as u32,
             });
         }
         if header.flags & TYPE > REPLY {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The server with an independent client over a socket: the crate `vfio_user`, which has its own codec.
 
-use riser_guest::memory::Memory;
+use riser_guest::memory::GuestMemory;
 use riser_guest::net::{Server, wait};
 use riser_guest::vfio_user::{Event, HangUp, Irq, Region, Shape, region};
 use rustix::event::{EventfdFlags, eventfd};
@@ -20,7 +20,7 @@ const COPIED: usize = 5000;
 struct Device {
     server: Server,
     registers: Vec<u8>,
-    memory: BTreeMap<u64, Memory>,
+    memory: BTreeMap<u64, GuestMemory>,
     log: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ impl Device {
                 self.server.complete(token, Ok(&[]));
             }
             Event::Map { token, map, fd, fd_offset } => {
-                let memory = Memory::new(fd.unwrap(), fd_offset, map.size, map.access).unwrap();
+                let memory = GuestMemory::new(fd.unwrap(), fd_offset, map.size, map.access).unwrap();
                 self.memory.insert(map.address, memory);
                 self.server.complete(token, Ok(&[]));
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory of a virtual machine, owned by this test: mapped, and accessed by system calls.
 
-use riser_guest::memory::{Memory, MemoryError};
+use riser_guest::memory::{GuestMemory, MemoryError};
 use riser_guest::vfio_user::{DmaAccess, Errno};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::io::{dup, pread, pwrite};
@@ -22,9 +22,9 @@ fn file(sealed: bool) -> OwnedFd {
 }
 
 /// The page in the middle of such a file, and the file.
-fn memory(sealed: bool) -> (Memory, OwnedFd) {
+fn memory(sealed: bool) -> (GuestMemory, OwnedFd) {
     let fd = file(sealed);
-    let memory = Memory::new(dup(&fd).unwrap(), 0x1000, 0x1000, BOTH).unwrap();
+    let memory = GuestMemory::new(dup(&fd).unwrap(), 0x1000, 0x1000, BOTH).unwrap();
     assert_eq!(memory.is_mapped(), sealed);
     (memory, fd)
 }
@@ -71,7 +71,7 @@ fn rejects_accesses_outside_the_range() {
 fn rejects_accesses_without_permission() {
     for (read, write) in [(true, false), (false, true)] {
         for sealed in [true, false] {
-            let memory = Memory::new(file(sealed), 0, 0x1000, DmaAccess { read, write }).unwrap();
+            let memory = GuestMemory::new(file(sealed), 0, 0x1000, DmaAccess { read, write }).unwrap();
             assert_eq!(memory.read(0, &mut [0]), read);
             assert_eq!(memory.write(0, &[0]), write);
             assert!(!memory.operate(0, AtomicOp::Swap, &[0; 4], &mut [0; 4]));
@@ -119,7 +119,7 @@ fn concurrent_additions_lose_no_update() {
     const ADDITIONS: u64 = 200_000;
     let (one, fd) = memory(true);
     let other = std::thread::spawn(move || {
-        let memory = Memory::new(fd, 0x1000, 0x1000, BOTH).unwrap();
+        let memory = GuestMemory::new(fd, 0x1000, 0x1000, BOTH).unwrap();
         (0..ADDITIONS).all(|_| memory.operate(8, AtomicOp::FetchAdd, &1u64.to_le_bytes(), &mut [0; 8]))
     });
     for _ in 0..ADDITIONS {
@@ -150,22 +150,22 @@ fn rejects_huge_pages() {
     let Ok(fd) = memfd_create("huge", flags) else { return };
     ftruncate(&fd, 2 << 20).unwrap();
     fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
-    assert_eq!(Memory::new(fd, 0, 0x1000, BOTH).unwrap_err(), MemoryError::HugePages);
+    assert_eq!(GuestMemory::new(fd, 0, 0x1000, BOTH).unwrap_err(), MemoryError::HugePages);
 }
 
 #[test]
 fn rejects_invalid_memory() {
     let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-    assert_eq!(Memory::new(socket.into(), 0, 0x1000, BOTH).unwrap_err(), MemoryError::NotAFile);
+    assert_eq!(GuestMemory::new(socket.into(), 0, 0x1000, BOTH).unwrap_err(), MemoryError::NotAFile);
     for sealed in [true, false] {
         for (offset, bytes) in [(0, 0x4000), (0x3000, 0x1000), (u64::MAX - 0xfff, 0x1000), (0, u64::MAX)] {
-            let error = Memory::new(file(sealed), offset, bytes, BOTH).unwrap_err();
+            let error = GuestMemory::new(file(sealed), offset, bytes, BOTH).unwrap_err();
             let needs = offset.saturating_add(bytes);
             assert_eq!(error, MemoryError::Short { has: BYTES, needs });
             assert_eq!(error.errno(), Errno::INVAL);
         }
     }
     let fd = file(true);
-    let misaligned = Memory::new(fd, 0x800, 0x1000, BOTH).unwrap_err();
+    let misaligned = GuestMemory::new(fd, 0x800, 0x1000, BOTH).unwrap_err();
     assert!(matches!(misaligned, MemoryError::System { .. }), "{misaligned}");
 }

@@ -3,7 +3,7 @@
 
 use crate::client;
 use crate::client::{QEMU, command, cut, longs, version, words};
-use riser_guest::memory::Memory;
+use riser_guest::memory::GuestMemory;
 use riser_guest::net::{ListenError, Server, wait};
 use riser_guest::vfio_user::{Event, HangUp, Irq, IrqChange, Region, Shape};
 use rustix::event::{EventfdFlags, eventfd};
@@ -111,7 +111,7 @@ fn shares_memory_and_interrupts_by_descriptors() {
         let Event::Map { token, map, fd, fd_offset } = next(&mut server) else { panic!() };
         assert_eq!((map.address, fd.is_some()), (address, address == 0x20000));
         if let Some(fd) = fd {
-            memory = Some(Memory::new(fd, fd_offset, map.size, map.access).unwrap());
+            memory = Some(GuestMemory::new(fd, fd_offset, map.size, map.access).unwrap());
         }
         server.complete(token, Ok(&[]));
     }

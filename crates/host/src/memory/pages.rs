@@ -2,7 +2,7 @@
 //! riser's own memory: zero at first, in pages that are created at the first write.
 
 use super::allocator::Allocator;
-use super::{HIGH_START, LOW_END, MAX_HIGH_BYTES, Memory, MemoryError, Place};
+use super::{HIGH_START, LOW_END, MAX_HIGH_BYTES, MemoryArea, MemoryContents, MemoryError};
 use std::cell::RefCell;
 use std::ops::Range;
 
@@ -119,7 +119,7 @@ impl Pages {
     }
 }
 
-impl Memory for Pages {
+impl MemoryContents for Pages {
     fn ranges(&self) -> Vec<Range<u64>> {
         let [low_end, high_end] = self.ends;
         vec![0..low_end, HIGH_START..high_end]
@@ -139,10 +139,10 @@ impl Memory for Pages {
         region.inspect(|region| region.borrow_mut().write(address, from)).is_some()
     }
 
-    fn alloc(&self, place: Place, len: u64, align: u64) -> Result<u64, MemoryError> {
+    fn alloc(&self, place: MemoryArea, len: u64, align: u64) -> Result<u64, MemoryError> {
         let region = match place {
-            Place::Low => &self.low,
-            Place::High => &self.high,
+            MemoryArea::Low => &self.low,
+            MemoryArea::High => &self.high,
         };
         region.borrow_mut().alloc(len, align)
     }

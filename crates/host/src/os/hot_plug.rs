@@ -42,7 +42,7 @@ const LINKS_BELOW: Duration = Duration::from_us(500);
 
 /// State of the slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum HotPlugState {
     /// Not in use.
     Off,
     /// In use.
@@ -74,7 +74,7 @@ pub(super) struct HotPlug {
     /// Signals the loss of the port.
     signal: LossSignal,
     port: SlotPort,
-    state: State,
+    state: HotPlugState,
     driver: Option<DriverFuture>,
 }
 
@@ -96,7 +96,8 @@ impl HotPlug {
             Some(port) => SlotPort::new(&host.cpu, port)?,
             None => return Err("no port leads to it".into()),
         };
-        let mut this = HotPlug { host, component, last_event, signal, port, state: State::Off, driver: None };
+        let mut this =
+            HotPlug { host, component, last_event, signal, port, state: HotPlugState::Off, driver: None };
         let served = match this.run(found).await {
             Ok(None) => return Ok(()),
             Ok(Some(loss)) => Ok(loss),
@@ -115,9 +116,9 @@ impl HotPlug {
                 Event::Ended(result) => self.driver_ended(result).await?,
                 Event::Interrupt => self.interrupt().await?,
                 Event::Timer => match self.state {
-                    State::TurningOff(_) => self.turn_off(false).await?,
-                    State::TurningOn(_) => self.turn_on().await?,
-                    State::Off | State::On => return Ok(None),
+                    HotPlugState::TurningOff(_) => self.turn_off(false).await?,
+                    HotPlugState::TurningOn(_) => self.turn_on().await?,
+                    HotPlugState::Off | HotPlugState::On => return Ok(None),
                 },
             }
         }
@@ -145,7 +146,7 @@ impl HotPlug {
         let port = found.get(self.port.bdf()).ok_or("no port leads to it")?;
         let is_on = component.is_present(&host, found, port).await?;
         if is_on {
-            self.state = State::On;
+            self.state = HotPlugState::On;
             self.driver = Some(component.start(&host, found).await?);
         } else {
             self.note("the slot is empty".to_owned());
@@ -160,7 +161,7 @@ impl HotPlug {
 
     async fn next(&mut self) -> Event {
         let until = match (self.state, &self.driver) {
-            (State::TurningOff(at) | State::TurningOn(at), _) => at,
+            (HotPlugState::TurningOff(at) | HotPlugState::TurningOn(at), _) => at,
             (_, Some(_)) => Time::MAX,
             (_, None) => self.last_event.max(self.host.cpu.now()) + SETTLE,
         };
@@ -213,17 +214,17 @@ impl HotPlug {
     async fn button(&mut self) -> Result<(), DriverError> {
         let at = self.host.cpu.now() + BUTTON_DELAY;
         let (state, what) = match self.state {
-            State::On => (State::TurningOff(at), "attention button: to be powered off"),
-            State::Off => (State::TurningOn(at), "attention button: to be powered on"),
-            State::TurningOff(_) => (State::On, "attention button again: stays on"),
-            State::TurningOn(_) => (State::Off, "attention button again: stays off"),
+            HotPlugState::On => (HotPlugState::TurningOff(at), "attention button: to be powered off"),
+            HotPlugState::Off => (HotPlugState::TurningOn(at), "attention button: to be powered on"),
+            HotPlugState::TurningOff(_) => (HotPlugState::On, "attention button again: stays on"),
+            HotPlugState::TurningOn(_) => (HotPlugState::Off, "attention button again: stays off"),
         };
         self.note(what.to_owned());
         self.state = state;
         let shown = match state {
-            State::On => Indication::On,
-            State::Off => Indication::Off,
-            State::TurningOff(_) | State::TurningOn(_) => Indication::Blink,
+            HotPlugState::On => Indication::On,
+            HotPlugState::Off => Indication::Off,
+            HotPlugState::TurningOff(_) | HotPlugState::TurningOn(_) => Indication::Blink,
         };
         self.port.indicate(shown).await
     }
@@ -239,10 +240,10 @@ impl HotPlug {
             (true, true, false) => "its link is up",
         };
         self.note(what.to_owned());
-        if matches!(self.state, State::On | State::TurningOff(_)) {
+        if matches!(self.state, HotPlugState::On | HotPlugState::TurningOff(_)) {
             self.turn_off(true).await?;
         }
-        self.state = State::Off;
+        self.state = HotPlugState::Off;
         // Handle a card that was inserted in the meantime, but ignore a press of the button.
         let meanwhile = self.port.take_events().await?;
         let now = self.port.status().await?;
@@ -260,7 +261,7 @@ impl HotPlug {
             let mut system = self.host.hierarchy.lock().await;
             firmware::rescan(&self.host.cpu, &mut system, self.port.bdf()).await
         };
-        self.state = State::Off;
+        self.state = HotPlugState::Off;
         let removed = removed?.removed;
         for function in &removed {
             let first = function.found.vector_base;
@@ -318,7 +319,7 @@ impl HotPlug {
         while !self.port.status().await?.link_active {
             if self.host.cpu.now() >= timeout {
                 self.note("its link does not come up".to_owned());
-                self.state = State::Off;
+                self.state = HotPlugState::Off;
                 return self.port.indicate(Indication::Fault).await;
             }
             self.host.cpu.sleep(LINK_POLL).await;
@@ -327,7 +328,7 @@ impl HotPlug {
             self.host.cpu.sleep(LINKS_BELOW).await;
         }
         self.port.forget_link_event().await?;
-        self.state = State::On;
+        self.state = HotPlugState::On;
         match self.start().await {
             Ok(found) => self.note(format!("brought up: {found}")),
             // The device was removed in the meantime: its interrupt is still to come.

@@ -20,10 +20,10 @@ pub(super) enum Loss {
 
 /// Signals to a component's task that a port above it is gone. Clones share the signal.
 #[derive(Clone, Default)]
-pub(super) struct LossSignal(Rc<State>);
+pub(super) struct LossSignal(Rc<LossState>);
 
 #[derive(Default)]
-struct State {
+struct LossState {
     loss: RefCell<Option<Loss>>,
     /// Contains each waker once, so its length is at most the number of tasks of the host.
     waiting: RefCell<Vec<Waker>>,

@@ -2,7 +2,7 @@
 //! A machine with the parts of a kernel that the crate reads, built from the specifications. It uses only public
 //! traits and types of the code under test.
 
-use riser_introspect::{Answer, Memory};
+use riser_introspect::{Answer, PhysicalMemory};
 use std::collections::BTreeMap;
 
 pub(crate) const PAGE: u64 = 4096;
@@ -307,7 +307,7 @@ impl Machine {
 #[derive(Debug)]
 pub(crate) struct Exhausted;
 
-impl Memory for Machine {
+impl PhysicalMemory for Machine {
     type Error = Exhausted;
 
     fn read(&mut self, address: u64, data: &mut [u8]) -> Result<Answer, Exhausted> {

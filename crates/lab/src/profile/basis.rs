@@ -25,10 +25,10 @@ pub enum Aspect {
 }
 
 /// Table (or "") and key of a figure.
-type Place = (&'static str, &'static str);
+type FigureKey = (&'static str, &'static str);
 
-const ROOT_COMPLEX: Place = ("", "root_complex_latency_ps");
-const READ_LATENCY: [Place; 6] = [
+const ROOT_COMPLEX: FigureKey = ("", "root_complex_latency_ps");
+const READ_LATENCY: [FigureKey; 6] = [
     ROOT_COMPLEX,
     ("", "memory_read_latency_ps"),
     ("", "read_request_service_ps"),
@@ -36,14 +36,14 @@ const READ_LATENCY: [Place; 6] = [
     ("llc", "core_snoop_latency_ps"),
     ("dram", "latency_ps"),
 ];
-const WRITE_LATENCY: [Place; 5] = [
+const WRITE_LATENCY: [FigureKey; 5] = [
     ROOT_COMPLEX,
     ("", "memory_write_latency_ps"),
     ("", "write_request_service_ps"),
     ("", "write_line_service_ps"),
     ("llc", "eviction_latency_ps"),
 ];
-const READ_RATE: [Place; 7] = [
+const READ_RATE: [FigureKey; 7] = [
     ("", "read_request_service_ps"),
     ("", "read_line_service_ps"),
     ("completions", "short_gap_ps"),
@@ -52,18 +52,18 @@ const READ_RATE: [Place; 7] = [
     ("completions", "further_gap_ps"),
     ("retraining", "idle_ppm"),
 ];
-const WRITE_RATE: [Place; 3] =
+const WRITE_RATE: [FigureKey; 3] =
     [("", "write_request_service_ps"), ("", "write_line_service_ps"), ("retraining", "write_ppm")];
-const INTERRUPT: [Place; 2] = [ROOT_COMPLEX, ("", "interrupt_latency_ps")];
+const INTERRUPT: [FigureKey; 2] = [ROOT_COMPLEX, ("", "interrupt_latency_ps")];
 /// Figures of the IOMMU, for labs in which it is on.
-const IOMMU: [Place; 4] = [
+const IOMMU: [FigureKey; 4] = [
     ("iommu", "hit_latency_ps"),
     ("iommu", "page_walk_latency_ps"),
     ("iommu", "miss_service_ps"),
     ("iommu", "read_service_ps"),
 ];
 /// Figures of the other socket, for labs that use it.
-const NUMA: [Place; 3] = [
+const NUMA: [FigureKey; 3] = [
     ("numa", "remote_snoop_latency_ps"),
     ("numa", "remote_memory_latency_ps"),
     ("numa", "remote_eviction_latency_ps"),
@@ -80,7 +80,7 @@ impl Aspect {
         Aspect::Access,
     ];
 
-    const fn places(self) -> &'static [Place] {
+    const fn places(self) -> &'static [FigureKey] {
         match self {
             Aspect::ReadLatency => &READ_LATENCY,
             Aspect::WriteLatency => &WRITE_LATENCY,

@@ -2,7 +2,7 @@
 //! Virtual channels that change while the port runs (`PCIe 5.0 §6.3`, §7.9.1): TC/VC mapping, VC Enable and VC
 //! arbitration. The owner decides on the change.
 
-use super::{ALL_CLASSES, Port, State, pending};
+use super::{ALL_CLASSES, InitState, Port, pending};
 use crate::arbiter::{Arbiter, VcArbitration};
 use crate::channel::Channel;
 use crate::config::CreditLimit;
@@ -133,7 +133,7 @@ impl Port {
             self.pending &= !(1 << (pending::INIT_FC_SHIFT + index) | updates);
         }
         channel.remap(config, vc, enabled);
-        let is_new = enabled && channel.init.state() == State::Inactive;
+        let is_new = enabled && channel.init.state() == InitState::Inactive;
         if is_new {
             channel.renew_credits(config, vc, self.feature.agreed_on_scaling());
         }

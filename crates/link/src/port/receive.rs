@@ -3,7 +3,7 @@
 
 use super::{Counters, Port, pending};
 use crate::frame::{Damage, Frame, SentFrame};
-use crate::init::State;
+use crate::init::InitState;
 use crate::notice::{Notice, header_log};
 use crate::rare::Rare;
 use crate::replay::Acknowledged;
@@ -50,7 +50,7 @@ impl Port {
 
     /// Handles a TLP that was lost on arrival: schedules a Nak, unless one was sent since the last good TLP.
     fn nak_lost_tlp(&mut self) {
-        if self.channels[0].init.state() >= State::FcInit2 && self.receiver.want_nak() {
+        if self.channels[0].init.state() >= InitState::FcInit2 && self.receiver.want_nak() {
             self.pending |= pending::NAK;
         }
     }
@@ -134,7 +134,7 @@ impl Port {
     /// rest arrives intact and the sender stays within its credits. Without flow control that is unknown.
     pub fn expects(&self, frame: SentFrame) -> bool {
         let Frame::Tlp { sequence, .. } = frame else { return false };
-        let active = self.channels[0].init.state() == State::Active;
+        let active = self.channels[0].init.state() == InitState::Active;
         active && self.buffer.is_none() && self.receiver.expects(Sequence::from_bits(sequence))
     }
 
@@ -142,9 +142,9 @@ impl Port {
     pub(super) fn receive_tlp(&mut self, now: Time, sequence: u16, tlp: &Tlp) -> bool {
         self.deadline_moved = true;
         match self.channels[0].init.state() {
-            State::Active => {}
-            State::FcInit2 => self.hear_tlp(now, 0),
-            State::Inactive | State::FcInit1 => return false,
+            InitState::Active => {}
+            InitState::FcInit2 => self.hear_tlp(now, 0),
+            InitState::Inactive | InitState::FcInit1 => return false,
         }
         let sequence = Sequence::from_bits(sequence);
         if self.buffer.is_some() && !self.has_buffer_for(now, sequence, tlp) {
@@ -267,7 +267,7 @@ impl Port {
     #[cold]
     fn accepts_during_init(&mut self, now: Time, tlp: &Tlp) -> bool {
         let index = self.channel_of(tlp.repr.tc);
-        if !self.mapped.contains(tlp.repr.tc) || self.channels[index].init.state() < State::FcInit2 {
+        if !self.mapped.contains(tlp.repr.tc) || self.channels[index].init.state() < InitState::FcInit2 {
             return self.refuse_unmapped(now, tlp);
         }
         self.hear_tlp(now, index);
@@ -362,25 +362,25 @@ impl Port {
         let channel = &mut self.channels[index];
         match channel.init.state() {
             // VC0 ignores an UpdateFC before the link is up.
-            State::Inactive if index == 0 => return,
-            State::Inactive | State::FcInit1 | State::FcInit2 => {
+            InitState::Inactive if index == 0 => return,
+            InitState::Inactive | InitState::FcInit1 | InitState::FcInit2 => {
                 if channel.init.receive(fc.kind, fc.class) {
                     channel.learn(fc);
                 }
                 self.advance_init(now, index);
                 self.note_init();
             }
-            State::Active if fc.kind != FlowControlKind::UpdateFc => {
+            InitState::Active if fc.kind != FlowControlKind::UpdateFc => {
                 // The other end has missed our InitFC2s; an UpdateFC has the same effect (`PCIe 5.0 §3.4.1`).
                 if channel.init.is_late(now) {
                     let kind = index * 3 + fc.class.index();
                     self.pending |= 1 << (pending::UPDATE_FC_SHIFT + kind);
                 }
             }
-            State::Active => {}
+            InitState::Active => {}
         }
         let channel = &mut self.channels[index];
-        if fc.kind == FlowControlKind::UpdateFc && channel.init.state() >= State::FcInit2 {
+        if fc.kind == FlowControlKind::UpdateFc && channel.init.state() >= InitState::FcInit2 {
             if !channel.tx[fc.class.index()].update(fc) {
                 self.counters.flow_control_protocol_errors += 1;
                 return self.notices.error(Notice::FlowControlProtocol);

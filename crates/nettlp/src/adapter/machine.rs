@@ -24,7 +24,7 @@ use tlp::{Access, Bdf, Body, MemoryOp, Repr, RuleId, Span, Status, Time, Violati
 
 /// Configuration of an adapter.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct AdapterSettings {
     /// Peers that the adapter serves.
     pub allow: AllowList,
     /// Completer ID in the completions that refuse requests.
@@ -41,7 +41,7 @@ pub struct Settings {
 /// [`advance`](Self::advance) after each batch and when [`poll_timeout`](Self::poll_timeout) is reached.
 #[derive(Debug)]
 pub struct Adapter<B> {
-    settings: Settings,
+    settings: AdapterSettings,
     backend: B,
     peers: Vec<PeerCounters>,
     /// The served peer that sent the last datagram.
@@ -55,7 +55,7 @@ pub struct Adapter<B> {
 
 impl<B> Adapter<B> {
     /// Creates an adapter with this backend.
-    pub fn new(settings: Settings, backend: B) -> Adapter<B> {
+    pub fn new(settings: AdapterSettings, backend: B) -> Adapter<B> {
         let peers = vec![PeerCounters::default(); settings.allow.len()];
         let device = settings.device.map(|address| Device { address: address.to_canonical(), session: None });
         Adapter {
@@ -181,7 +181,7 @@ impl<B: Backend> Adapter<B> {
     }
 
     /// Returns its configuration.
-    pub const fn settings(&self) -> &Settings {
+    pub const fn settings(&self) -> &AdapterSettings {
         &self.settings
     }
 

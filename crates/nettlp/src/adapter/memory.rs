@@ -12,7 +12,7 @@
 use super::backend::{Backend, Outbox, Received};
 use super::egress::Back;
 use super::registers::Registers;
-use crate::completer::{Completer, CompleterCounters, Full, Image, Memory};
+use crate::completer::{Completer, CompleterCounters, CompleterMemory, Full, Image};
 use crate::dropped::{DropReason, Drops};
 use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry, Reply, Request};
 use config::header::{self, command, type0};
@@ -31,13 +31,13 @@ const BAR4: u32 = 0xf000_0000;
 /// The function, shared by all threads of an adapter.
 #[derive(Debug)]
 pub struct Function {
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
     is_bus_master: AtomicBool,
     id: Bdf,
 }
 
 #[derive(Debug)]
-struct State {
+struct MemoryState {
     config: ConfigSpace,
     registers: Registers,
 }
@@ -76,7 +76,7 @@ impl Function {
         let id = registers.requester;
         Ok(Function {
             is_bus_master: AtomicBool::new(config.bus_master_enable()),
-            state: Mutex::new(State { config, registers }),
+            state: Mutex::new(MemoryState { config, registers }),
             id,
         })
     }
@@ -87,7 +87,7 @@ impl Function {
     }
 
     // Ignores that the lock is poisoned: no thread can panic in the middle of a change.
-    fn with<T>(&self, does: impl FnOnce(&mut State) -> T) -> T {
+    fn with<T>(&self, does: impl FnOnce(&mut MemoryState) -> T) -> T {
         does(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

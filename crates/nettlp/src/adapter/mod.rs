@@ -20,6 +20,6 @@ pub use crate::completer::Full;
 pub use backend::{Backend, Outbox, PeerPath, Received};
 pub use counters::{PeerCounters, Strangers};
 pub use egress::Datagrams;
-pub use machine::{Adapter, Settings};
+pub use machine::{Adapter, AdapterSettings};
 pub use memory::{Function, MemoryBackend, MemoryCounters};
 pub use registers::Registers;

@@ -4,7 +4,7 @@
 use super::{Client, ClientError, Clock, Transfer};
 use crate::carrier::Carrier;
 use crate::requester::Fault;
-use introspect::{Answer, Memory};
+use introspect::{Answer, PhysicalMemory};
 use thiserror::Error;
 use tlp::Duration;
 
@@ -94,7 +94,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
     }
 }
 
-impl<C: Carrier, K: Clock> Memory for Client<C, K> {
+impl<C: Carrier, K: Clock> PhysicalMemory for Client<C, K> {
     type Error = ClientError;
 
     fn read(&mut self, address: u64, data: &mut [u8]) -> Result<Answer, ClientError> {

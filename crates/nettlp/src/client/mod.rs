@@ -13,12 +13,12 @@
 //! ```no_run
 //! use riser_nettlp::client::{Client, control::Messaging};
 //! use riser_nettlp::net::{ConnectOptions, TaggedOptions, connect};
-//! use riser_nettlp::requester::{Rest, Settings};
+//! use riser_nettlp::requester::{RequesterSettings, Rest};
 //!
 //! let adapter = "192.168.10.1".parse()?;
 //! let carrier = connect(&ConnectOptions::new(TaggedOptions::new(adapter, 0..=15)))?;
 //! let requester = Messaging::open(adapter, None)?.device_id()?;
-//! let settings = Settings::for_carrier(&carrier, requester, Rest::NETWORK);
+//! let settings = RequesterSettings::for_carrier(&carrier, requester, Rest::NETWORK);
 //! let mut client = Client::new(carrier, settings);
 //! let mut descriptor = [0; 16];
 //! client.read(0x1000, &mut descriptor)?;
@@ -43,7 +43,7 @@ pub use tasks::Io;
 
 use crate::carrier::{Arrival, Carrier, SendError, Wait, announce};
 use crate::net;
-use crate::requester::{Buffers, Counters, Done, Fault, Handled, RequestError, Requester, Settings};
+use crate::requester::{Buffers, Counters, Done, Fault, Handled, RequestError, Requester, RequesterSettings};
 use batch::Batch;
 use capture::encap::Origin;
 use std::io;
@@ -122,14 +122,14 @@ pub struct Client<C, K = net::Clock> {
 
 impl<C: Carrier> Client<C> {
     /// Creates a client that uses wall time.
-    pub fn new(carrier: C, settings: Settings) -> Client<C> {
+    pub fn new(carrier: C, settings: RequesterSettings) -> Client<C> {
         Client::with_clock(carrier, settings, net::Clock::new())
     }
 }
 
 impl<C: Carrier, K: Clock> Client<C, K> {
     /// Creates a client with the caller's clock.
-    pub fn with_clock(carrier: C, settings: Settings, clock: K) -> Client<C, K> {
+    pub fn with_clock(carrier: C, settings: RequesterSettings, clock: K) -> Client<C, K> {
         let requester = Requester::new(settings);
         let (waiting, replies) = (Waiting::Asleep, Replies::default());
         Client { carrier, clock, requester, waiting, replies, stop: None }

@@ -6,7 +6,7 @@
 //! accessed. So a large image uses only the memory that is needed. Eight aligned bytes are read and written atomically; larger
 //! accesses are not atomic.
 
-use super::{Fault, Memory};
+use super::{CompleterMemory, Fault};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::ops::Range;
@@ -223,7 +223,7 @@ fn pieces<const SIZE: usize>(
     })
 }
 
-impl Memory for Arc<Image> {
+impl CompleterMemory for Arc<Image> {
     fn check(&self, address: u64, bytes: u64, is_write: bool) -> Result<(), Fault> {
         match self.holds(address, bytes) {
             false => Err(Fault::OutOfRange),

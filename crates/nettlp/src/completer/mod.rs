@@ -3,7 +3,7 @@
 //! Sans-IO. Never waits, never allocates for a request, and never answers posted requests.
 //!
 //! - [`Completer`]: requests in, completions out.
-//! - [`Memory`]: the memory that it reads and writes; [`Image`] is one that threads share.
+//! - [`CompleterMemory`]: the memory that it reads and writes; [`Image`] is one that threads share.
 //! - [`Incoming`]: parses a peer's bytes as a TLP, and corrects known mistakes of upstream's software.
 //!
 //! | request | answer |
@@ -27,8 +27,8 @@ use tlp::message::{MessageCodes, is_ignored};
 use tlp::rules::reasons::{aborted, of_transaction, poisoned, request_type, unclaimed};
 use tlp::rules::{Head, Refusal, Refusals};
 use tlp::{
-    AddressType, Asked, Awaited, Bdf, Body, MemoryOp, Mps, Rcb, Repr, RuleId, Span, Status, Time, Violation,
-    split,
+    AddressType, Awaited, Bdf, Body, CompletedRequest, MemoryOp, Mps, Rcb, Repr, RuleId, Span, Status, Time,
+    Violation, split,
 };
 
 /// Maximum number of completions of one read: 4 KiB at the smallest Max_Payload_Size, plus one if the address is
@@ -54,7 +54,7 @@ pub enum Fault {
 }
 
 /// Memory that a [`Completer`] reads and writes.
-pub trait Memory {
+pub trait CompleterMemory {
     /// Checks that all of `bytes` bytes, 1 to 4096, from `address` can be read, or written.
     ///
     /// # Errors
@@ -152,7 +152,7 @@ impl Completer {
         &mut self,
         repr: &Repr,
         data: &[u8],
-        memory: &mut impl Memory,
+        memory: &mut impl CompleterMemory,
         out: &mut dyn Completions,
     ) -> Result<(), Full> {
         self.handle_across(repr, data, 0, memory, out)
@@ -168,7 +168,7 @@ impl Completer {
         repr: &Repr,
         data: &[u8],
         behind_bytes: u32,
-        memory: &mut impl Memory,
+        memory: &mut impl CompleterMemory,
         out: &mut dyn Completions,
     ) -> Result<(), Full> {
         match &repr.body {
@@ -220,10 +220,10 @@ impl Completer {
         &mut self,
         repr: &Repr,
         bytes: u32,
-        memory: &mut impl Memory,
+        memory: &mut impl CompleterMemory,
         out: &mut dyn Completions,
     ) -> Result<(), Full> {
-        let Some(mut asked) = Asked::of(repr) else { return Ok(()) };
+        let Some(mut asked) = CompletedRequest::of(repr) else { return Ok(()) };
         asked.bytes.byte_count = bytes;
         let address = asked.bytes.first_byte;
         let needed = cut(asked.bytes, self.mps, self.rcb).count();
@@ -247,7 +247,12 @@ impl Completer {
         Ok(())
     }
 
-    fn complete(&self, asked: &Asked, memory: &mut impl Memory, out: &mut dyn Completions) {
+    fn complete(
+        &self,
+        asked: &CompletedRequest,
+        memory: &mut impl CompleterMemory,
+        out: &mut dyn Completions,
+    ) {
         for (rest, piece) in cut(asked.bytes, self.mps, self.rcb) {
             let lead = rest.lead() as usize;
             let header = asked.with_data(self.id, asked.bytes.byte_count - rest.byte_count, piece);
@@ -262,7 +267,7 @@ impl Completer {
         }
     }
 
-    fn write(&mut self, repr: &Repr, span: Span, data: &[u8], memory: &mut impl Memory) {
+    fn write(&mut self, repr: &Repr, span: Span, data: &[u8], memory: &mut impl CompleterMemory) {
         if repr.ep {
             return self.refused(|c| &mut c.poisoned, poisoned(), repr);
         }
@@ -306,7 +311,7 @@ impl Completer {
 }
 
 /// Writes the enabled bytes, and returns their number.
-fn store(span: Span, data: &[u8], memory: &mut impl Memory) -> Result<u32, Fault> {
+fn store(span: Span, data: &[u8], memory: &mut impl CompleterMemory) -> Result<u32, Fault> {
     let (address, lead, bytes) = (span.first_byte(), span.lead() as usize, span.byte_count());
     let data = data.get(lead..lead + bytes as usize).ok_or(Fault::Failed)?;
     if span.is_contiguous() {
@@ -347,5 +352,5 @@ fn cut(mut rest: Awaited, mps: Mps, rcb: Rcb) -> impl Iterator<Item = (Awaited, 
 
 /// Returns the completion without data that refuses a non-posted request, CplLk for MRdLk; `None` for a posted request or a completion.
 pub fn refusal(id: Bdf, repr: &Repr, status: Status) -> Option<Repr> {
-    Asked::of(repr).map(|asked| asked.without_data(id, status))
+    CompletedRequest::of(repr).map(|asked| asked.without_data(id, status))
 }

@@ -116,7 +116,7 @@ fn refuses_or_counts_tlps_other_than_memory_reads() {
         assert_eq!(got, [expected], "{what}");
         assert_eq!(completer.counters.unsupported, 1, "{what}");
     }
-    let stray = Asked::of(&ats).unwrap().without_data(PEER, Status::Success);
+    let stray = CompletedRequest::of(&ats).unwrap().without_data(PEER, Status::Success);
     let mut completer = completer(128, 64);
     assert_eq!(answers(&mut completer, &stray, &[], &mut image), Vec::<Vec<u8>>::new());
     assert_eq!(completer.counters.stray_completions, 1);
@@ -239,7 +239,7 @@ fn refused_tlps_have_a_rule() {
     let poisoned = Repr { ep: true, ..request(MemoryOp::Write, span(0)) };
     let completion = {
         let read = request(MemoryOp::Read, span(0));
-        Asked::of(&read).unwrap().without_data(SELF, Status::Success)
+        CompletedRequest::of(&read).unwrap().without_data(SELF, Status::Success)
     };
     let new = Violation::new;
     let rows = [

@@ -48,7 +48,7 @@ pub const MAX_UNTAKEN: usize = 512;
 
 /// Location of the device in the adapter's host, as returned by messaging.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct DeviceLocation {
     /// The adapter's bus, device and function.
     pub id: Bdf,
     /// Start address of the adapter's BAR4.
@@ -59,7 +59,7 @@ pub struct Place {
 
 /// Settings of a hosted device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct HostedSettings {
     /// The BAR of the device that appears as the adapter's BAR4.
     pub bar: u8,
     /// Maximum size of a write: Max_Payload_Size of the adapter's path. Adapters use 256 B.
@@ -72,12 +72,12 @@ pub struct Settings {
     pub rest: Rest,
 }
 
-impl Settings {
+impl HostedSettings {
     /// Creates settings with BAR `bar`, a Max_Payload_Size of 256 B, a completion timeout of 50 ms, and the rest
     /// times of a network between machines.
-    pub fn new(bar: u8) -> Settings {
+    pub fn new(bar: u8) -> HostedSettings {
         let mps = Mps::new(256).unwrap_or_default();
-        Settings { bar, mps, limits: EndpointLimits::default(), rest: Rest::NETWORK }
+        HostedSettings { bar, mps, limits: EndpointLimits::default(), rest: Rest::NETWORK }
     }
 }
 
@@ -149,8 +149,8 @@ impl<C: Carrier> DeviceHost<C> {
     pub fn new(
         carrier: C,
         function: FunctionConfig,
-        place: &Place,
-        settings: Settings,
+        place: &DeviceLocation,
+        settings: HostedSettings,
         pool: &PayloadPool,
     ) -> Result<DeviceHost<C>, DeviceHostError> {
         let vectors = Vectors::new(place.vectors);
@@ -159,7 +159,7 @@ impl<C: Carrier> DeviceHost<C> {
         let (own, others) = shares(&carrier)?;
         let max_outstanding_reads = settings.limits.max_outstanding_reads.min(own);
         let limits = EndpointLimits { max_outstanding_reads, ..settings.limits };
-        let settings = Settings { limits, ..settings };
+        let settings = HostedSettings { limits, ..settings };
         let endpoint = preset(function, place, settings, pool)?;
         let timeout = settings.limits.completion_timeout;
         let reads = others.map(|tags| Reads::new(place.id, settings.mps, tags, settings.rest, timeout));
@@ -236,7 +236,7 @@ impl<C: Carrier> DeviceHost<C> {
         let whose = |tlp: &[u8]| reads.as_ref().map_or(Whose::Endpoint, |reads| reads.whose(tlp));
         carrier.receive(wait, |arrival| match whose(arrival.tlp) {
             Whose::Reads => answers.push(arrival.tlp.to_vec()),
-            Whose::Nobody(transaction) => {
+            Whose::Unknown(transaction) => {
                 counters.unexpected += 1;
                 let why = Violation::new(RuleId::UnexpectedCompletion, transaction);
                 refusals.record(*now, None, why, Head::of_bytes(arrival.tlp));
@@ -345,8 +345,8 @@ fn shares(carrier: &impl Carrier) -> Result<(u16, Option<RangeInclusive<u16>>), 
 /// Creates the endpoint of the function, in the state after enumeration.
 fn preset(
     function: FunctionConfig,
-    place: &Place,
-    settings: Settings,
+    place: &DeviceLocation,
+    settings: HostedSettings,
     pool: &PayloadPool,
 ) -> Result<Endpoint, DeviceHostError> {
     let bar = function.config.bar(settings.bar).filter(|b| b.kind != config::BarKind::Io);

@@ -4,7 +4,7 @@
 //! receives a completion of a read that it has given up.
 
 use crate::carrier::{Carrier, SendError};
-use crate::requester::{Buffers, Counters, Done, Fault, RequestId, Requester, Rest, Settings};
+use crate::requester::{Buffers, Counters, Done, Fault, RequestId, Requester, RequesterSettings, Rest};
 use capture::encap::Origin;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -12,7 +12,8 @@ use tlp::completion::transaction_value;
 use tlp::rules::Refusal;
 use tlp::wire::Header;
 use tlp::{
-    AddressType, Asked, Bdf, Body, Data, Duration, MemoryOp, Mps, PayloadPool, Rcb, Repr, Status, Time, Tlp,
+    AddressType, Bdf, Body, CompletedRequest, Data, Duration, MemoryOp, Mps, PayloadPool, Rcb, Repr, Status,
+    Time, Tlp,
 };
 
 /// Maximum number of retries of a read TLP. All attempts together, plus the time of one more attempt for TLPs still
@@ -20,7 +21,7 @@ use tlp::{
 const RETRIES: u8 = 3;
 
 /// A read of the endpoint.
-struct Slot {
+struct HostedRead {
     request: Repr,
     id: Option<RequestId>,
     since: Time,
@@ -33,14 +34,14 @@ pub(super) enum Whose {
     Reads,
     /// An unexpected completion: its tag is the endpoint's tag of a read that was sent under another tag. Holds
     /// Requester ID and tag of the completion.
-    Nobody(u64),
+    Unknown(u64),
     Endpoint,
 }
 
 /// Reads in progress, indexed by their tokens.
 #[derive(Default)]
 struct Slots {
-    slots: Vec<Slot>,
+    slots: Vec<HostedRead>,
     free: Vec<usize>,
 }
 
@@ -71,8 +72,12 @@ impl Reads {
     pub(super) fn new(id: Bdf, mps: Mps, tags: RangeInclusive<u16>, rest: Rest, timeout: Duration) -> Reads {
         let attempt = Duration::from_ps(timeout.as_ps() / u64::from(RETRIES + 2));
         let first_tag = *tags.start();
-        let settings =
-            Settings { mps, timeout: attempt, retries: RETRIES, ..Settings::unreliable(id, tags, rest) };
+        let settings = RequesterSettings {
+            mps,
+            timeout: attempt,
+            retries: RETRIES,
+            ..RequesterSettings::unreliable(id, tags, rest)
+        };
         Reads { requester: Requester::new(settings), slots: Slots::default(), mps, first_tag, timeout }
     }
 
@@ -101,7 +106,7 @@ impl Reads {
         let Body::Memory(memory) = &request.body else { return };
         let (address, len) = (memory.span.first_byte(), memory.span.byte_count());
         let token = self.slots.free.pop().unwrap_or_else(|| {
-            self.slots.slots.push(Slot { request, id: None, since: now, data: Vec::new() });
+            self.slots.slots.push(HostedRead { request, id: None, since: now, data: Vec::new() });
             self.slots.slots.len() - 1
         });
         // This fails only if thousands of reads are in progress, and the endpoint does not have so many tags. The
@@ -121,10 +126,10 @@ impl Reads {
         let completion = Header::new(tlp).ok().and_then(|header| header.completion());
         let Some(completion) = completion else { return Whose::Endpoint };
         let tag = completion.tag;
-        let is_hidden = |slot: &Slot| slot.id.is_some() && slot.request.transaction().1 == tag;
+        let is_hidden = |slot: &HostedRead| slot.id.is_some() && slot.request.transaction().1 == tag;
         match tag.bits() >= self.first_tag {
             true => Whose::Reads,
-            false if self.slots.slots.iter().any(is_hidden) => Whose::Nobody(transaction_value(&completion)),
+            false if self.slots.slots.iter().any(is_hidden) => Whose::Unknown(transaction_value(&completion)),
             false => Whose::Endpoint,
         }
     }
@@ -140,7 +145,7 @@ impl Reads {
         // Finished reads go first: otherwise they would count as given up.
         self.finish(now, arrived, pool);
         let timeout = self.timeout;
-        let overdue = |slot: &&Slot| now.since(slot.since) >= timeout;
+        let overdue = |slot: &&HostedRead| now.since(slot.since) >= timeout;
         for id in self.slots.slots.iter().filter(overdue).filter_map(|slot| slot.id) {
             self.requester.cancel(now, id);
         }
@@ -156,7 +161,7 @@ impl Reads {
             if now.since(slot.since) >= self.timeout {
                 continue;
             }
-            let asked = Asked::of_non_posted(&slot.request);
+            let asked = CompletedRequest::of_non_posted(&slot.request);
             match result {
                 Ok(_) => arrived.extend(completions(&asked, &slot.data, self.mps, pool)),
                 Err(fault) => arrived.extend(
@@ -194,7 +199,12 @@ impl Reads {
 }
 
 /// Returns the completions for the data of a read, as if from the root complex.
-fn completions(asked: &Asked, data: &[u8], mps: Mps, pool: &PayloadPool) -> impl Iterator<Item = Tlp> {
+fn completions(
+    asked: &CompletedRequest,
+    data: &[u8],
+    mps: Mps,
+    pool: &PayloadPool,
+) -> impl Iterator<Item = Tlp> {
     let mut sent = 0;
     std::iter::from_fn(move || {
         let rest = asked.bytes.behind(sent);

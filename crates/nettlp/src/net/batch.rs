@@ -4,7 +4,7 @@
 use super::queue::SendQueue;
 use super::socket::Port;
 use super::{MAX_TLP_BYTES, SocketCounters};
-use crate::stream::Run;
+use crate::stream::SegmentRun;
 use capture::encap::NETTLP_LEN;
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage};
@@ -60,8 +60,8 @@ pub(super) struct Received {
 
 impl Received {
     /// Returns the datagrams in the received bytes.
-    pub(super) fn run<'a>(&self, bytes: &'a [u8]) -> Run<'a> {
-        Run::received(bytes, u16::try_from(self.segment).ok())
+    pub(super) fn run<'a>(&self, bytes: &'a [u8]) -> SegmentRun<'a> {
+        SegmentRun::received(bytes, u16::try_from(self.segment).ok())
     }
 }
 

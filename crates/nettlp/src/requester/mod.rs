@@ -33,14 +33,14 @@ mod tests;
 
 pub use counters::{Counters, Stray, Strays};
 pub use outgoing::{Buffers, Nowhere, Outgoing};
-pub use settings::{Rest, Settings};
+pub use settings::{RequesterSettings, Rest};
 
 use answer::{Answer, Read};
 use outgoing::Queue;
 use refused::{Refused, locked};
 use std::collections::VecDeque;
 use std::ops::Range;
-use tags::{Piece, Place, Tags};
+use tags::{Piece, TagState, Tags};
 use tlp::rules::reasons::{aborted, poisoned, unsupported};
 use tlp::rules::{Head, Reason, Refusal, Refusals};
 use tlp::{Awaited, RuleId, Status, Tag, Time, Violation, split};
@@ -59,7 +59,7 @@ pub struct RequestId {
 /// Reason why a request was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RequestError {
-    /// [`Settings::requests`] requests are in progress.
+    /// [`RequesterSettings::requests`] requests are in progress.
     #[error("{0} requests are in progress, the maximum")]
     NoRoom(usize),
     /// The length is 0.
@@ -152,7 +152,7 @@ struct Request {
 
 /// See the [module](self).
 pub struct Requester {
-    settings: Settings,
+    settings: RequesterSettings,
     tags: Tags,
     requests: Vec<Request>,
     free: Vec<u32>,
@@ -169,8 +169,8 @@ impl Requester {
     /// Creates a requester without requests.
     ///
     /// # Panics
-    /// If [`Settings::tags`] is empty or exceeds tag 1023.
-    pub fn new(settings: Settings) -> Requester {
+    /// If [`RequesterSettings::tags`] is empty or exceeds tag 1023.
+    pub fn new(settings: RequesterSettings) -> Requester {
         let (first, last) = (*settings.tags.start(), *settings.tags.end());
         assert!(
             first <= last && last < Tag::COUNT,
@@ -192,7 +192,7 @@ impl Requester {
     }
 
     /// Returns the settings of the requester.
-    pub const fn settings(&self) -> &Settings {
+    pub const fn settings(&self) -> &RequesterSettings {
         &self.settings
     }
 
@@ -208,12 +208,12 @@ impl Requester {
 
     /// Returns the number of read TLPs whose completions are outstanding.
     pub fn outstanding(&self) -> usize {
-        self.tags.count(Place::Busy)
+        self.tags.count(TagState::Busy)
     }
 
     /// Returns the number of resting tags.
     pub fn resting(&self) -> usize {
-        self.tags.count(Place::Clean) + self.tags.count(Place::Lost)
+        self.tags.count(TagState::Clean) + self.tags.count(TagState::Lost)
     }
 
     /// Requests `len` bytes from `address`. `token` identifies the buffer, and is returned when the read ends.
@@ -314,12 +314,12 @@ impl Requester {
     /// Returns when [`handle_timeout`](Self::handle_timeout) is due; `None`: no timer runs.
     pub fn poll_timeout(&self) -> Option<Time> {
         let rest = self.settings.rest;
-        let busy = self.tags.next_due(Place::Busy, self.settings.timeout);
+        let busy = self.tags.next_due(TagState::Busy, self.settings.timeout);
         // Resting tags matter only if a read waits for a tag.
         let waits = !self.again.is_empty() || !self.reads.is_empty();
-        let starved = waits && self.tags.count(Place::Free) == 0;
-        let clean = self.tags.next_due(Place::Clean, rest.duplicate).filter(|_| starved);
-        let lost = self.tags.next_due(Place::Lost, rest.lost).filter(|_| starved);
+        let starved = waits && self.tags.count(TagState::Free) == 0;
+        let clean = self.tags.next_due(TagState::Clean, rest.duplicate).filter(|_| starved);
+        let lost = self.tags.next_due(TagState::Lost, rest.lost).filter(|_| starved);
         let suspect = self.tags.oldest_suspect().filter(|_| waits).map(|(_, since)| since + SUSPICION);
         [busy, clean, lost, suspect].into_iter().flatten().min()
     }
@@ -327,7 +327,7 @@ impl Requester {
     /// Times out overdue reads, and frees tags whose rest is over.
     pub fn handle_timeout(&mut self, now: Time) {
         self.end_rests(now);
-        while let Some(index) = self.tags.due(Place::Busy, self.settings.timeout, now) {
+        while let Some(index) = self.tags.due(TagState::Busy, self.settings.timeout, now) {
             self.time_out(now, index);
         }
     }
@@ -441,16 +441,16 @@ impl Requester {
         }
         let index = self.tags.index(answer.completion.tag.bits());
         let index = index.ok_or_else(|| unexpected(Stray::Tag))?;
-        match self.tags.place(index) {
-            Place::Free if !self.tags.is_suspect(index) => Err(unexpected(Stray::Tag)),
-            Place::Busy => self.handle_answer(now, index, answer, buffers),
-            Place::Clean => {
+        match self.tags.state(index) {
+            TagState::Free if !self.tags.is_suspect(index) => Err(unexpected(Stray::Tag)),
+            TagState::Busy => self.handle_answer(now, index, answer, buffers),
+            TagState::Clean => {
                 self.counters.copies += 1;
                 let why = Violation::new(RuleId::CompletionRepeated, answer.completion.byte_count.into());
                 self.refusals.record(now, None, why, answer.head());
                 Ok(Handled::Late)
             }
-            Place::Lost | Place::Free => {
+            TagState::Lost | TagState::Free => {
                 self.handle_late(now, index, answer);
                 Ok(Handled::Late)
             }
@@ -471,7 +471,7 @@ impl Requester {
             let is_last = answer.data.is_none() || self.note(index, answer).is_ok_and(|(_, last)| last);
             // An error completion has no reliable Lower Address and Byte Count: it may answer an older read.
             let is_last = is_last && !self.tags.is_suspect(index);
-            self.release(now, index, if is_last { Place::Clean } else { Place::Lost });
+            self.release(now, index, if is_last { TagState::Clean } else { TagState::Lost });
             self.fail(now, piece.request, fault);
             return Ok(Handled::Answer);
         }
@@ -485,7 +485,7 @@ impl Requester {
         self.counters.completions += 1;
         self.counters.read_bytes += len as u64;
         if is_last {
-            self.release(now, index, Place::Clean);
+            self.release(now, index, TagState::Clean);
             self.piece_ended(now, piece.request);
         }
         Ok(Handled::Answer)
@@ -514,29 +514,29 @@ impl Requester {
             Some(_) => self.note(index, answer).is_ok_and(|(_, last)| last),
         };
         if is_last {
-            self.release(now, index, Place::Clean);
+            self.release(now, index, TagState::Clean);
         }
     }
 
     // Lets a tag rest, or frees it at once if no rest is configured.
-    fn release(&mut self, now: Time, index: u16, place: Place) {
+    fn release(&mut self, now: Time, index: u16, place: TagState) {
         let rest = match place {
-            Place::Lost => self.settings.rest.lost,
+            TagState::Lost => self.settings.rest.lost,
             _ => self.settings.rest.duplicate,
         };
         match place {
-            Place::Lost if rest > tlp::Duration::ZERO => self.tags.suspect(index),
+            TagState::Lost if rest > tlp::Duration::ZERO => self.tags.suspect(index),
             _ => self.tags.trust(index),
         }
-        let place = if rest == tlp::Duration::ZERO { Place::Free } else { place };
+        let place = if rest == tlp::Duration::ZERO { TagState::Free } else { place };
         self.tags.put(index, place, now);
     }
 
     fn end_rests(&mut self, now: Time) {
         let rest = self.settings.rest;
-        for (place, age) in [(Place::Clean, rest.duplicate), (Place::Lost, rest.lost)] {
+        for (place, age) in [(TagState::Clean, rest.duplicate), (TagState::Lost, rest.lost)] {
             while let Some(index) = self.tags.due(place, age, now) {
-                self.tags.put(index, Place::Free, now);
+                self.tags.put(index, TagState::Free, now);
             }
         }
         while let Some((index, _)) = self.tags.oldest_suspect().filter(|(_, at)| *at + SUSPICION <= now) {
@@ -551,7 +551,7 @@ impl Requester {
         let request = Outgoing::new(Queue::Again, piece, token, self.settings.requester, tag);
         let why = Reason::timeout(self.settings.timeout);
         self.refusals.record(now, None, why, Head::of_header(&request.repr));
-        self.release(now, index, Place::Lost);
+        self.release(now, index, TagState::Lost);
         if piece.attempt < self.settings.retries {
             piece.attempt += 1;
             self.again.push_back(piece);
@@ -573,11 +573,11 @@ impl Requester {
     // Ends a request that cannot be fully answered, and gives up its outstanding TLPs.
     #[cold]
     fn fail(&mut self, now: Time, request: u32, fault: Fault) {
-        let mut next = self.tags.oldest(Place::Busy);
+        let mut next = self.tags.oldest(TagState::Busy);
         while let Some(index) = next {
             next = self.tags.after(index);
             if self.tags.piece(index).request == request {
-                self.release(now, index, Place::Lost);
+                self.release(now, index, TagState::Lost);
             }
         }
         self.again.retain(|piece| piece.request != request);

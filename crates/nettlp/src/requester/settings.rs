@@ -33,7 +33,7 @@ impl Rest {
 
 /// Settings of a requester.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct RequesterSettings {
     /// Requester ID of every request. Completions for other IDs are strays.
     pub requester: Bdf,
     /// Maximum data of a write TLP.
@@ -53,7 +53,7 @@ pub struct Settings {
     pub requests: usize,
 }
 
-impl Settings {
+impl RequesterSettings {
     /// Default of `requests`.
     pub const REQUESTS: usize = 4096;
     /// Default timeout of a read TLP on a lossy path.
@@ -62,30 +62,30 @@ impl Settings {
     pub const TIMEOUT_RELIABLE: Duration = Duration::from_ms(5000);
 
     /// Creates settings for a lossy path: sizes as in all upstream captures (MRRS 512, MPS 256), three retries.
-    pub fn unreliable(requester: Bdf, tags: RangeInclusive<u16>, rest: Rest) -> Settings {
-        Settings {
+    pub fn unreliable(requester: Bdf, tags: RangeInclusive<u16>, rest: Rest) -> RequesterSettings {
+        RequesterSettings {
             requester,
             mps: Mps::from_encoding(1).unwrap_or_default(),
             mrrs: Mrrs::default(),
             tags,
-            timeout: Settings::TIMEOUT,
+            timeout: RequesterSettings::TIMEOUT,
             retries: 3,
             rest,
-            requests: Settings::REQUESTS,
+            requests: RequesterSettings::REQUESTS,
         }
     }
 
     /// Creates settings for a reliable path: no retries.
-    pub fn reliable(requester: Bdf, tags: RangeInclusive<u16>) -> Settings {
-        let settings = Settings::unreliable(requester, tags, Rest::RELIABLE);
-        Settings { timeout: Settings::TIMEOUT_RELIABLE, retries: 0, ..settings }
+    pub fn reliable(requester: Bdf, tags: RangeInclusive<u16>) -> RequesterSettings {
+        let settings = RequesterSettings::unreliable(requester, tags, Rest::RELIABLE);
+        RequesterSettings { timeout: RequesterSettings::TIMEOUT_RELIABLE, retries: 0, ..settings }
     }
 
     /// Creates settings for `carrier`; `rest` is used only if it is not reliable.
-    pub fn for_carrier(carrier: &impl Carrier, requester: Bdf, rest: Rest) -> Settings {
+    pub fn for_carrier(carrier: &impl Carrier, requester: Bdf, rest: Rest) -> RequesterSettings {
         match carrier.is_reliable() {
-            true => Settings::reliable(requester, carrier.tags()),
-            false => Settings::unreliable(requester, carrier.tags(), rest),
+            true => RequesterSettings::reliable(requester, carrier.tags()),
+            false => RequesterSettings::unreliable(requester, carrier.tags(), rest),
         }
     }
 }

@@ -51,7 +51,7 @@ impl Piece {
 
 /// State of a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum TagState {
     /// Unused.
     Free,
     /// Waits for completions.
@@ -66,8 +66,8 @@ const LISTS: usize = 4;
 const NONE: u16 = u16::MAX;
 
 #[derive(Clone, Copy)]
-struct Slot {
-    place: Place,
+struct TagSlot {
+    state: TagState,
     previous: u16,
     next: u16,
     since: Time,
@@ -86,7 +86,7 @@ struct List {
 
 pub(super) struct Tags {
     first: u16,
-    slots: Vec<Slot>,
+    slots: Vec<TagSlot>,
     lists: [List; LISTS],
     /// Number of tags with stale ends.
     suspects: usize,
@@ -96,8 +96,8 @@ impl Tags {
     /// Creates all `tags` as free. The first tag is used first.
     pub(super) fn new(tags: RangeInclusive<u16>) -> Tags {
         let first = *tags.start();
-        let slot = Slot {
-            place: Place::Free,
+        let slot = TagSlot {
+            state: TagState::Free,
             previous: NONE,
             next: NONE,
             since: Time::ZERO,
@@ -108,7 +108,7 @@ impl Tags {
         let slots = vec![slot; tags.count()];
         let mut tags =
             Tags { first, slots, lists: [List { head: NONE, tail: NONE, len: 0 }; LISTS], suspects: 0 };
-        (0..tags.slots.len()).for_each(|index| tags.append(Place::Free, index as u16));
+        (0..tags.slots.len()).for_each(|index| tags.append(TagState::Free, index as u16));
         tags
     }
 
@@ -122,8 +122,8 @@ impl Tags {
         Tag::from_bits(self.first + index)
     }
 
-    pub(super) fn place(&self, index: u16) -> Place {
-        self.slot(index).place
+    pub(super) fn state(&self, index: u16) -> TagState {
+        self.slot(index).state
     }
 
     pub(super) fn piece(&self, index: u16) -> Piece {
@@ -135,24 +135,24 @@ impl Tags {
     }
 
     /// Returns the number of tags in a list.
-    pub(super) fn count(&self, place: Place) -> usize {
-        self.lists[place as usize].len
+    pub(super) fn count(&self, state: TagState) -> usize {
+        self.lists[state as usize].len
     }
 
     /// Returns the tag that has been in a list the longest.
-    pub(super) fn oldest(&self, place: Place) -> Option<u16> {
-        let head = self.lists[place as usize].head;
+    pub(super) fn oldest(&self, state: TagState) -> Option<u16> {
+        let head = self.lists[state as usize].head;
         (head != NONE).then_some(head)
     }
 
     /// Returns the tag that has been in a list for at least `age`.
-    pub(super) fn due(&self, place: Place, age: Duration, now: Time) -> Option<u16> {
-        self.oldest(place).filter(|index| self.slot(*index).since + age <= now)
+    pub(super) fn due(&self, state: TagState, age: Duration, now: Time) -> Option<u16> {
+        self.oldest(state).filter(|index| self.slot(*index).since + age <= now)
     }
 
     /// Returns when [`due`](Self::due) next returns a tag.
-    pub(super) fn next_due(&self, place: Place, age: Duration) -> Option<Time> {
-        self.oldest(place).map(|index| self.slot(index).since + age)
+    pub(super) fn next_due(&self, state: TagState, age: Duration) -> Option<Time> {
+        self.oldest(state).map(|index| self.slot(index).since + age)
     }
 
     /// Returns the tag after `index` in its list.
@@ -164,7 +164,7 @@ impl Tags {
     /// Returns a free tag for `piece` or for its front part, such that completions of reads given up under that tag cannot
     /// match it.
     pub(super) fn free_for(&self, piece: &Piece) -> Option<(u16, Piece)> {
-        let mut next = self.oldest(Place::Free);
+        let mut next = self.oldest(TagState::Free);
         while let Some(index) = next {
             let stale = self.slot(index).stale;
             if stale == 0 {
@@ -200,7 +200,7 @@ impl Tags {
 
     /// Returns the free tag that has been suspect the longest.
     pub(super) fn oldest_suspect(&self) -> Option<(u16, Time)> {
-        let mut next = self.oldest(Place::Free).filter(|_| self.suspects > 0);
+        let mut next = self.oldest(TagState::Free).filter(|_| self.suspects > 0);
         while let Some(index) = next.filter(|index| !self.is_suspect(*index)) {
             next = self.after(index);
         }
@@ -209,37 +209,37 @@ impl Tags {
 
     /// Assigns a free tag to `piece`.
     pub(super) fn begin(&mut self, index: u16, piece: Piece, now: Time) {
-        self.put(index, Place::Busy, now);
+        self.put(index, TagState::Busy, now);
         let slot = &mut self.slots[usize::from(index)];
         (slot.piece, slot.progress) = (piece, Progress::default());
     }
 
     /// Moves a tag to the end of a list.
-    pub(super) fn put(&mut self, index: u16, place: Place, now: Time) {
+    pub(super) fn put(&mut self, index: u16, state: TagState, now: Time) {
         self.unlink(index);
-        self.append(place, index);
+        self.append(state, index);
         self.slots[usize::from(index)].since = now;
     }
 
-    fn slot(&self, index: u16) -> &Slot {
+    fn slot(&self, index: u16) -> &TagSlot {
         &self.slots[usize::from(index)]
     }
 
     fn unlink(&mut self, index: u16) {
-        let Slot { place, previous, next, .. } = *self.slot(index);
+        let TagSlot { state, previous, next, .. } = *self.slot(index);
         match previous {
-            NONE => self.lists[place as usize].head = next,
+            NONE => self.lists[state as usize].head = next,
             before => self.slots[usize::from(before)].next = next,
         }
         match next {
-            NONE => self.lists[place as usize].tail = previous,
+            NONE => self.lists[state as usize].tail = previous,
             behind => self.slots[usize::from(behind)].previous = previous,
         }
-        self.lists[place as usize].len -= 1;
+        self.lists[state as usize].len -= 1;
     }
 
-    fn append(&mut self, place: Place, index: u16) {
-        let list = &mut self.lists[place as usize];
+    fn append(&mut self, state: TagState, index: u16) {
+        let list = &mut self.lists[state as usize];
         let previous = std::mem::replace(&mut list.tail, index);
         list.len += 1;
         match previous {
@@ -247,7 +247,7 @@ impl Tags {
             before => self.slots[usize::from(before)].next = index,
         }
         let slot = &mut self.slots[usize::from(index)];
-        (slot.place, slot.previous, slot.next) = (place, previous, NONE);
+        (slot.state, slot.previous, slot.next) = (state, previous, NONE);
     }
 }
 
@@ -275,7 +275,7 @@ mod tests {
             for &(address, len) in stale {
                 tags.begin(0, piece(address, len), Time::ZERO);
                 tags.suspect(0);
-                tags.put(0, Place::Free, Time::ZERO);
+                tags.put(0, TagState::Free, Time::ZERO);
             }
             let free = |tags: &Tags| tags.free_for(&piece(address, len)).map(|(_, piece)| piece.len);
             assert_eq!(free(&tags), wanted, "{len} at {address:#x} after {stale:x?}");
@@ -290,22 +290,22 @@ mod tests {
         let mut tags = Tags::new(8..=11);
         let at = Time::from_ps;
         for now in 0..4 {
-            let index = tags.oldest(Place::Free).unwrap();
+            let index = tags.oldest(TagState::Free).unwrap();
             assert_eq!(tags.tag(index).bits(), 8 + now as u16);
             tags.begin(index, Piece::default(), at(now));
         }
-        assert_eq!(tags.oldest(Place::Free), None);
+        assert_eq!(tags.oldest(TagState::Free), None);
         // One tag from the middle of the list, one from the end, one from the front.
         for (now, index) in [(10, 1), (11, 3), (12, 0)] {
-            tags.put(index, Place::Clean, at(now));
+            tags.put(index, TagState::Clean, at(now));
         }
-        assert_eq!(tags.oldest(Place::Busy), Some(2));
-        assert_eq!((tags.oldest(Place::Clean), tags.after(1), tags.after(3)), (Some(1), Some(3), Some(0)));
-        assert_eq!(tags.due(Place::Clean, Duration::from_ps(5), at(14)), None);
-        assert_eq!(tags.due(Place::Clean, Duration::from_ps(5), at(15)), Some(1));
-        assert_eq!(tags.next_due(Place::Clean, Duration::from_ps(5)), Some(at(15)));
+        assert_eq!(tags.oldest(TagState::Busy), Some(2));
+        assert_eq!((tags.oldest(TagState::Clean), tags.after(1), tags.after(3)), (Some(1), Some(3), Some(0)));
+        assert_eq!(tags.due(TagState::Clean, Duration::from_ps(5), at(14)), None);
+        assert_eq!(tags.due(TagState::Clean, Duration::from_ps(5), at(15)), Some(1));
+        assert_eq!(tags.next_due(TagState::Clean, Duration::from_ps(5)), Some(at(15)));
         assert_eq!(
-            [Place::Free, Place::Busy, Place::Clean, Place::Lost].map(|p| tags.count(p)),
+            [TagState::Free, TagState::Busy, TagState::Clean, TagState::Lost].map(|p| tags.count(p)),
             [0, 1, 3, 0]
         );
         assert_eq!(

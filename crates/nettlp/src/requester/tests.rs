@@ -20,10 +20,10 @@ impl Buffers for Buffer {
     }
 }
 
-fn settings() -> Settings {
+fn settings() -> RequesterSettings {
     let rest = Rest { lost: Duration::from_us(500), duplicate: Duration::from_us(50) };
-    let settings = Settings::unreliable(Bdf::from_bits(0x1a00), 0..=3, rest);
-    Settings { timeout: Duration::from_us(100), retries: 1, ..settings }
+    let settings = RequesterSettings::unreliable(Bdf::from_bits(0x1a00), 0..=3, rest);
+    RequesterSettings { timeout: Duration::from_us(100), retries: 1, ..settings }
 }
 
 /// Returns all TLPs that the requester sends now.
@@ -95,7 +95,7 @@ fn reads_have_the_expected_bytes() {
 // A request of 1024 DW has Length 0 (`PCIe 5.0 §2.2.1`), and its completion Byte Count 0 (§2.3.1.1).
 #[test]
 fn read_of_a_whole_page_has_length_zero() {
-    let mut requester = Requester::new(Settings { mrrs: Mrrs::new(4096).unwrap(), ..settings() });
+    let mut requester = Requester::new(RequesterSettings { mrrs: Mrrs::new(4096).unwrap(), ..settings() });
     let mut buffer = Buffer(vec![0; 4096]);
     requester.read(0x2000, 4096, 0).unwrap();
     let sent = send_all(&mut requester, US(0), &buffer);
@@ -297,7 +297,7 @@ fn tags_rest_while_their_completions_can_arrive() {
 
 #[test]
 fn read_without_a_free_tag_waits_for_the_end_of_a_rest() {
-    let mut requester = Requester::new(Settings { tags: 5..=5, ..settings() });
+    let mut requester = Requester::new(RequesterSettings { tags: 5..=5, ..settings() });
     let mut buffer = Buffer(vec![0; 8]);
     requester.read(0, 4, 0).unwrap();
     requester.read(0, 4, 1).unwrap();
@@ -314,7 +314,7 @@ fn read_without_a_free_tag_waits_for_the_end_of_a_rest() {
 
 #[test]
 fn rejects_invalid_requests() {
-    let mut requester = Requester::new(Settings { requests: 2, ..settings() });
+    let mut requester = Requester::new(RequesterSettings { requests: 2, ..settings() });
     assert_eq!(requester.read(0, 0, 0), Err(RequestError::Empty));
     let beyond = RequestError::BeyondEnd { address: u64::MAX, len: 2 };
     assert_eq!(requester.write(u64::MAX, 2, 0), Err(beyond));
@@ -352,7 +352,7 @@ fn complete(mrd: &[u8], memory: &[u8], mps: Mps, rcb: Rcb) -> Vec<Vec<u8>> {
 fn late_answers_of_a_stopped_peer_do_not_corrupt_later_reads() {
     // Bytes of each read; when the peer resumes, in us: before the first rest ends, and long after several have.
     for (mrrs, until) in [(128, 50), (512, 1_000), (512, 3_000), (256, 20_000)] {
-        let settings = Settings { mrrs: Mrrs::new(mrrs).unwrap(), retries: 255, ..settings() };
+        let settings = RequesterSettings { mrrs: Mrrs::new(mrrs).unwrap(), retries: 255, ..settings() };
         let mut requester = Requester::new(settings);
         let memory: Vec<u8> = (0..4096_u32).flat_map(u32::to_be_bytes).collect();
         let mut buffer = Buffer(vec![0xee; 8192]);
@@ -399,7 +399,7 @@ proptest! {
         let memory: Vec<u8> = (0..12_000u32).map(|n| (n ^ n >> 8) as u8).collect();
         let mrrs = Mrrs::from_encoding(mrrs).unwrap();
         let (mps, rcb) = (Mps::from_encoding(mps).unwrap(), Rcb::new(if rcb { 64 } else { 128 }).unwrap());
-        let mut requester = Requester::new(Settings { mrrs, tags: 0..=255, ..settings() });
+        let mut requester = Requester::new(RequesterSettings { mrrs, tags: 0..=255, ..settings() });
         let mut buffer = Buffer(vec![0; len as usize]);
         requester.read(address, len, 0).unwrap();
         let mut completions: Vec<_> =
@@ -419,7 +419,7 @@ proptest! {
     fn any_write_is_exact(address in 0u64..6000, len in 1u64..5000, mps in 0u8..6) {
         let data: Vec<u8> = (0..len).map(|n| (n % 250) as u8 + 1).collect();
         let mps = Mps::from_encoding(mps).unwrap();
-        let mut requester = Requester::new(Settings { mps, ..settings() });
+        let mut requester = Requester::new(RequesterSettings { mps, ..settings() });
         requester.write(address, len, 0).unwrap();
         let mut memory = vec![0; 12_000];
         for mwr in send_all(&mut requester, US(0), &Buffer(data.clone())) {

@@ -33,7 +33,7 @@ mod tests;
 pub use acceptor::{Accepted, Acceptor, AcceptorCounters, AcceptorOptions, MAX_OPENING};
 pub use connector::{ConnectError, Connector, FEW_HELLOS, HELLOS};
 pub use session::{Session, SessionCounters};
-pub use transmit::Run;
+pub use transmit::SegmentRun;
 
 use tlp::Duration;
 

@@ -3,7 +3,7 @@
 
 use super::receive::{Receive, Verdict};
 use super::record::{self, CONTROL_BIT, MAX_RECORD_BYTES, MAX_WINDOW, Record, RecordBytes};
-use super::transmit::{Run, Transmit};
+use super::transmit::{SegmentRun, Transmit};
 use super::{KEEP_ALIVE, MAX_TIMEOUTS, PROBE_INTERVAL, SessionError};
 use crate::auth::{SEAL_BYTES, Seal};
 use crate::carrier::SendError;
@@ -437,7 +437,7 @@ impl Session {
 
     /// Returns the datagrams that must be sent now, in runs of at most `most` datagrams and `most_bytes` bytes.
     /// Call this until it returns `None`. Also runs timers that are due by `now`.
-    pub fn poll_transmit(&mut self, now: Time, most: usize, most_bytes: usize) -> Option<Run<'_>> {
+    pub fn poll_transmit(&mut self, now: Time, most: usize, most_bytes: usize) -> Option<SegmentRun<'_>> {
         self.expire(now);
         if self.failure.is_some() {
             return None;
@@ -463,12 +463,12 @@ impl Session {
     }
 
     /// Returns the record that ends the session. This side sends no datagrams after it.
-    pub fn close(&mut self) -> Run<'_> {
+    pub fn close(&mut self) -> SegmentRun<'_> {
         self.fail(SessionError::Closed);
         self.write(&Record::Bye)
     }
 
-    fn write(&mut self, record: &Record<'_>) -> Run<'_> {
+    fn write(&mut self, record: &Record<'_>) -> SegmentRun<'_> {
         let count = self.control.take();
         let bytes = RecordBytes::new(count, self.id, record);
         let len = bytes.len() + self.seal_bytes();
@@ -479,7 +479,7 @@ impl Session {
                 seal.seal(count | CONTROL_BIT, &bytes[NETTLP_LEN..], &mut self.record[NETTLP_LEN..len]);
             }
         }
-        Run { bytes: &self.record[..len], segment: len as u16, count: 1 }
+        SegmentRun { bytes: &self.record[..len], segment: len as u16, count: 1 }
     }
 
     /// Starts the timer if an Ack is awaited and the timer is not running.

@@ -70,7 +70,7 @@ impl Network {
         }
     }
 
-    fn run(&mut self, now: Time, to: usize, run: Run<'_>) {
+    fn run(&mut self, now: Time, to: usize, run: SegmentRun<'_>) {
         for datagram in run.datagrams() {
             self.send(now, to, datagram);
         }

@@ -19,7 +19,7 @@ const MAX_RTO: Duration = Duration::from_ms(500);
 
 /// A datagram in the ring.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct DatagramSlot {
     offset: u32,
     len: u16,
     acked: bool,
@@ -30,7 +30,7 @@ struct Slot {
 
 /// Datagrams sent or received in one call: `bytes` split every `segment` bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Run<'a> {
+pub struct SegmentRun<'a> {
     /// The datagrams, one after the other.
     pub bytes: &'a [u8],
     /// Length of each datagram in bytes; the last may be shorter.
@@ -39,12 +39,12 @@ pub struct Run<'a> {
     pub count: usize,
 }
 
-impl<'a> Run<'a> {
+impl<'a> SegmentRun<'a> {
     /// Creates a run from the bytes of one receive call: one datagram, or several that the kernel coalesced from datagrams of
     /// `segment` bytes (`UDP_GRO`). An empty datagram counts as one.
-    pub fn received(bytes: &'a [u8], segment: Option<u16>) -> Run<'a> {
+    pub fn received(bytes: &'a [u8], segment: Option<u16>) -> SegmentRun<'a> {
         let segment = segment.unwrap_or(u16::MAX).max(1);
-        Run { bytes, segment, count: bytes.len().div_ceil(usize::from(segment)).max(1) }
+        SegmentRun { bytes, segment, count: bytes.len().div_ceil(usize::from(segment)).max(1) }
     }
 
     /// Returns each datagram.
@@ -61,7 +61,7 @@ pub(super) struct Transmit {
     bytes: Box<[u8]>,
     /// Offset of the next datagram.
     tail: usize,
-    slots: VecDeque<Slot>,
+    slots: VecDeque<DatagramSlot>,
     /// Number of `slots[0]`.
     base: u64,
     /// Slots sent at least once.
@@ -159,7 +159,7 @@ impl Transmit {
         }
         let offset = self.place(len)?;
         self.tail = offset + len;
-        self.slots.push_back(Slot {
+        self.slots.push_back(DatagramSlot {
             offset: offset as u32,
             len: len as u16,
             acked: false,
@@ -187,13 +187,17 @@ impl Transmit {
 
     /// Returns the datagrams that must be sent now, in runs of at most `most` datagrams and `most_bytes` bytes.
     /// Lost datagrams are first, one by one. Then new datagrams follow, as many as the credits allow.
-    pub(super) fn poll(&mut self, now: Time, most: usize, most_bytes: usize) -> Option<Run<'_>> {
+    pub(super) fn poll(&mut self, now: Time, most: usize, most_bytes: usize) -> Option<SegmentRun<'_>> {
         if let Some(index) = self.next_lost() {
             let slot = &mut self.slots[index];
             slot.sent = now;
             let (offset, len) = (slot.offset as usize, usize::from(slot.len));
             self.retransmits += 1;
-            return Some(Run { bytes: &self.bytes[offset..offset + len], segment: len as u16, count: 1 });
+            return Some(SegmentRun {
+                bytes: &self.bytes[offset..offset + len],
+                segment: len as u16,
+                count: 1,
+            });
         }
         self.new_run(now, most, most_bytes)
     }
@@ -211,7 +215,7 @@ impl Transmit {
         Some(found)
     }
 
-    fn new_run(&mut self, now: Time, most: usize, most_bytes: usize) -> Option<Run<'_>> {
+    fn new_run(&mut self, now: Time, most: usize, most_bytes: usize) -> Option<SegmentRun<'_>> {
         let most = most.min(self.allowed());
         let first = *self.slots.get(self.sent)?;
         let (start, mut end, mut count) = (first.offset as usize, first.offset as usize, 0);
@@ -228,7 +232,7 @@ impl Transmit {
             }
         }
         self.sent += count;
-        (count > 0).then(|| Run { bytes: &self.bytes[start..end], segment: first.len, count })
+        (count > 0).then(|| SegmentRun { bytes: &self.bytes[start..end], segment: first.len, count })
     }
 
     /// Handles an Ack. Returns an error if it acknowledges a datagram that was never sent, or takes back credits: a correct

@@ -5,7 +5,7 @@ use super::target::{Scheme, Target};
 use crate::client::control::ControlError;
 use crate::client::{Client, Waiting};
 use crate::net::{AnyCarrier, OpenError};
-use crate::requester::{Rest, Settings};
+use crate::requester::{RequesterSettings, Rest};
 use std::ops::RangeInclusive;
 use tlp::{Bdf, Duration, Mps, Mrrs};
 
@@ -64,7 +64,7 @@ impl ClientOptions {
     /// As [`Target::open`].
     pub fn client(&self, requester: Bdf, tags: RangeInclusive<u16>) -> Result<Client<AnyCarrier>, OpenError> {
         let carrier = self.target.open(tags, false)?;
-        let mut settings = Settings::for_carrier(&carrier, requester, self.rest);
+        let mut settings = RequesterSettings::for_carrier(&carrier, requester, self.rest);
         (settings.mps, settings.mrrs) = (self.mps, self.mrrs);
         settings.timeout = self.timeout.unwrap_or(settings.timeout);
         settings.retries = self.retries.unwrap_or(settings.retries);

@@ -2,7 +2,7 @@
 //! Threads that serve memory as an adapter. Each thread has its own sockets and counters. The threads share only
 //! the memory and the function.
 
-use crate::adapter::{Adapter, Function, MemoryBackend, Settings, Strangers};
+use crate::adapter::{Adapter, AdapterSettings, Function, MemoryBackend, Strangers};
 use crate::completer::Image;
 use crate::dropped::Drops;
 use crate::net::{AdapterOptions, AdapterSockets, Clock, OpenError, serve, stay_on_core};
@@ -33,7 +33,7 @@ pub struct ServedMemory {
     /// The adapter's ports.
     pub options: AdapterOptions,
     /// The adapter.
-    pub settings: Settings,
+    pub settings: AdapterSettings,
     /// The memory.
     pub image: Arc<Image>,
     /// The adapter's function.

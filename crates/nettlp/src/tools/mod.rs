@@ -18,6 +18,6 @@ mod target;
 pub use client_options::ClientOptions;
 pub use memory_server::{Counts, MemoryServer, ServedCounters, ServedMemory};
 pub use model_device::{FunctionError, ModelDevice, ModelFunction, ModelSettings};
-pub use software::{Count, DeviceSoftware, Run, SoftwareError, run};
+pub use software::{Count, DeviceSoftware, SoftwareError, SoftwareRun, run};
 pub use tap_nic::TapNic;
 pub use target::{Attachment, Scheme, Target};

@@ -4,7 +4,7 @@
 use super::software::{Count, DeviceSoftware, MAX_TURN, SoftwareError, read_counts};
 use super::target::Attachment;
 use crate::carrier::Wait;
-use crate::device_host::{DeviceHost, DeviceHostError, Settings};
+use crate::device_host::{DeviceHost, DeviceHostError, HostedSettings};
 use crate::net::{AnyCarrier, Clock};
 use config::PcieLayout;
 use host::memory::{HostMemory, MemoryError};
@@ -69,7 +69,7 @@ impl ModelFunction {
     /// # Errors
     /// The model cannot be plugged in, or an adapter cannot show its function.
     pub fn new(plan: &Plan, settings: &ModelSettings) -> Result<ModelFunction, FunctionError> {
-        let (limits, pool) = (Settings::new(0).limits, PayloadPool::new());
+        let (limits, pool) = (HostedSettings::new(0).limits, PayloadPool::new());
         // This memory is not used, because the device reaches the memory of the adapter's host.
         let memory = HostMemory::new(2 << 30, 64 << 30)?;
         let plugged = plan.plug(&mut Site {
@@ -114,7 +114,7 @@ impl ModelDevice {
     pub fn new(function: ModelFunction, attachment: Attachment) -> Result<ModelDevice, DeviceHostError> {
         let ModelFunction { end, bar, report, pool, mps } = function;
         let Attachment { carrier, place, rest } = attachment;
-        let settings = Settings { mps, rest, ..Settings::new(bar) };
+        let settings = HostedSettings { mps, rest, ..HostedSettings::new(bar) };
         Ok(ModelDevice { host: DeviceHost::new(carrier, end.function, &place, settings, &pool)?, report })
     }
 

@@ -58,7 +58,7 @@ pub enum SoftwareError {
 
 /// A finished run of device software.
 #[derive(Debug)]
-pub struct Run {
+pub struct SoftwareRun {
     /// Number of times that the adapter came back.
     pub came_back: u64,
     /// True if the TLPs of the last device were sent in a session.
@@ -76,7 +76,7 @@ pub fn run<D: DeviceSoftware, E>(
     stop: &AtomicBool,
     attach: impl Fn() -> Result<D, E>,
     mut ended: impl FnMut(&D, Time, bool),
-) -> Run {
+) -> SoftwareRun {
     let (flag, mut came_back) = (watch(target.clone()), 0);
     loop {
         let (is_session, clock) = (device.carrier().is_reliable(), Clock::new());
@@ -84,12 +84,12 @@ pub fn run<D: DeviceSoftware, E>(
         let has_gone = matches!(result, Ok(true));
         ended(&device, clock.now(), has_gone);
         if !has_gone {
-            return Run { came_back, is_session, result: result.map(drop) };
+            return SoftwareRun { came_back, is_session, result: result.map(drop) };
         }
         // The next device needs the ports of this device.
         drop(device);
         let Some(next) = attach_again(target, stop, &attach) else {
-            return Run { came_back, is_session, result: Ok(()) };
+            return SoftwareRun { came_back, is_session, result: Ok(()) };
         };
         device = next;
         came_back += 1;

@@ -3,7 +3,7 @@
 
 use crate::auth::Key;
 use crate::client::control::{ControlError, Messaging};
-use crate::device_host::Place;
+use crate::device_host::DeviceLocation;
 use crate::net::{
     AnyCarrier, ConnectOptions, OpenError, SessionCarrier, SessionConnectOptions, TaggedCarrier,
     TaggedOptions, connect,
@@ -56,7 +56,7 @@ pub struct Attachment {
     /// The carrier, with ports for the host's requests.
     pub carrier: AnyCarrier,
     /// The place, as the driver of the adapter's host reports it.
-    pub place: Place,
+    pub place: DeviceLocation,
     /// How long tags rest on the way to this adapter.
     pub rest: Rest,
 }
@@ -103,8 +103,11 @@ impl Target {
         // The driver registers the sender of the request for the vectors as device software, so the sockets of the
         // device must already be open.
         let mut driver = self.messaging()?;
-        let place =
-            Place { id: driver.device_id()?, address: driver.bar4_start()?, vectors: driver.msix_table()? };
+        let place = DeviceLocation {
+            id: driver.device_id()?,
+            address: driver.bar4_start()?,
+            vectors: driver.msix_table()?,
+        };
         Ok(Attachment { carrier, place, rest: self.rest() })
     }
 

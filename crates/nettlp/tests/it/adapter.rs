@@ -5,10 +5,10 @@ use crate::common::upstream;
 use crate::common::upstream::{Config, Failed, Nettlp, message};
 use capture::encap::Origin;
 use capture::encap::PortScheme;
-use riser_nettlp::adapter::{Adapter, Datagrams, Function, MemoryBackend, Registers, Settings};
+use riser_nettlp::adapter::{Adapter, AdapterSettings, Datagrams, Function, MemoryBackend, Registers};
 use riser_nettlp::allow::AllowList;
 use riser_nettlp::carrier::{Carrier, SendError, Wait};
-use riser_nettlp::completer::{Image, Memory};
+use riser_nettlp::completer::{CompleterMemory, Image};
 use riser_nettlp::net::{SessionCarrier, SessionConnectOptions};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -380,7 +380,7 @@ impl Datagrams for NoRoom {
 fn report_of_dropped_datagrams_names_first_datagram_and_its_peer() {
     let peer = ip(60, 2);
     let allow = AllowList::new([rule(peer, "all", "rw").parse().unwrap()]).unwrap();
-    let settings = Settings { allow, id: ID, device: None, scheme: PortScheme::Tagged };
+    let settings = AdapterSettings { allow, id: ID, device: None, scheme: PortScheme::Tagged };
     let function = Arc::new(Function::new(Registers::new(ID)).unwrap());
     let backend = MemoryBackend::new(Arc::new(zeroes(4096)), function, Mps::default());
     let mut adapter = Adapter::new(settings, backend);

@@ -5,9 +5,9 @@ use crate::checks_psmem::memo::Memo;
 use capture::encap::Origin;
 use riser_nettlp::client::control::{Config, ConfigPort, ControlError, Messaging};
 use riser_nettlp::client::{Callbacks, Client, ClientError, Incoming, Replies, Transfer};
-use riser_nettlp::completer::{Image, Memory};
+use riser_nettlp::completer::{CompleterMemory, Image};
 use riser_nettlp::net::{TaggedCarrier, TaggedOptions};
-use riser_nettlp::requester::{Fault, Nowhere, Rest, Settings};
+use riser_nettlp::requester::{Fault, Nowhere, RequesterSettings, Rest};
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -42,9 +42,9 @@ fn both(test: u8, tags: RangeInclusive<u16>) -> (Served, Client<TaggedCarrier>) 
     Arc::clone(&served.image).write(0, &bytes(0, 64 << 10)).unwrap();
     let options = TaggedOptions { local: Some(here), ..TaggedOptions::new(there, tags) };
     let carrier = TaggedCarrier::connect(&options).unwrap();
-    let settings = Settings::for_carrier(&carrier, US, Rest::LOOPBACK);
+    let settings = RequesterSettings::for_carrier(&carrier, US, Rest::LOOPBACK);
     // On a busy machine an answer may take long.
-    let settings = Settings { timeout: Duration::from_ms(2000), ..settings };
+    let settings = RequesterSettings { timeout: Duration::from_ms(2000), ..settings };
     (served, Client::new(carrier, settings))
 }
 
@@ -102,7 +102,7 @@ fn each_transfer_ends_with_its_own_result() {
 fn absent_peer_gives_connection_refused() {
     let options = TaggedOptions { local: Some(ip(23, 2)), ..TaggedOptions::new(ip(23, 1), 0..=3) };
     let carrier = TaggedCarrier::connect(&options).unwrap();
-    let settings = Settings::for_carrier(&carrier, US, Rest::LOOPBACK);
+    let settings = RequesterSettings::for_carrier(&carrier, US, Rest::LOOPBACK);
     let mut client = Client::new(carrier, settings);
     let error = client.read(0, &mut [0; 4]).unwrap_err();
     assert!(matches!(&error, ClientError::Io(e) if e.kind() == io::ErrorKind::ConnectionRefused), "{error}");
@@ -203,7 +203,7 @@ fn each_tlp_of_the_peer_reaches_its_callback() {
         &[0xff; 20],
     ]
     .map(|tlp| (Origin::Host, tlp.to_vec()));
-    let settings = || Settings::reliable(US, 0..=255);
+    let settings = || RequesterSettings::reliable(US, 0..=255);
     let carrier = || Memo { arriving: arriving.clone().into(), ..Memo::with_room(8) };
     let mut client = Client::new(carrier(), settings());
     let mut registers = Registers::default();
@@ -224,7 +224,7 @@ fn replies_wait_for_room() {
     let mrd = vec![0x00, 0, 0, 1, 0, 0, 0x23, 0x0f, 0xf0, 0, 0, 4];
     let carrier = Memo { arriving: vec![(Origin::Host, mrd); 3].into(), ..Memo::with_room(2) };
     let room = Rc::clone(&carrier.room);
-    let mut client = Client::new(carrier, Settings::reliable(US, 0..=0));
+    let mut client = Client::new(carrier, RequesterSettings::reliable(US, 0..=0));
     for (more, sent) in [(0, 2), (0, 2), (5, 3), (0, 3)] {
         room.set(room.get() + more);
         client.turn(&mut Nowhere, &mut Registers::default(), Duration::ZERO).unwrap();

@@ -6,8 +6,8 @@ use capture::encap::Origin;
 use device::{AsyncDevice, DmaError, Io};
 use endpoint::FunctionConfig;
 use riser_nettlp::carrier::{Arrival, Carrier, SendError, Wait};
-use riser_nettlp::completer::{Completer, Completions, Fault, Memory};
-use riser_nettlp::device_host::{DeviceHost, Place, Settings};
+use riser_nettlp::completer::{Completer, CompleterMemory, Completions, Fault};
+use riser_nettlp::device_host::{DeviceHost, DeviceLocation, HostedSettings};
 use riser_nettlp::requester::{Counters, Rest};
 use riser_nettlp::wire::messaging::MsixEntry;
 use std::cell::{Cell, RefCell};
@@ -48,7 +48,7 @@ fn ms(time: Time) -> u64 {
 /// Memory with its content at a given time.
 struct Stamped(Time);
 
-impl Memory for Stamped {
+impl CompleterMemory for Stamped {
     fn check(&self, address: u64, _: u64, _: bool) -> Result<(), Fault> {
         // Higher addresses are not assigned, so the answer is UR.
         if address < 1 << 30 { Ok(()) } else { Err(Fault::OutOfRange) }
@@ -271,9 +271,12 @@ fn run(rest: Rest, last: u16, pause: Duration, [lost, doubled, late]: [u64; 3]) 
         count: 0,
         adapter: Completer::new(Bdf::default(), Mps::new(256).unwrap(), Rcb::default()),
     }));
-    let place =
-        Place { id: Bdf::from_bits(0x1a00), address: 0x8000_0000, vectors: [MsixEntry::default(); 16] };
-    let settings = Settings { rest, ..Settings::new(0) };
+    let place = DeviceLocation {
+        id: Bdf::from_bits(0x1a00),
+        address: 0x8000_0000,
+        vectors: [MsixEntry::default(); 16],
+    };
+    let settings = HostedSettings { rest, ..HostedSettings::new(0) };
     let mut host = DeviceHost::new(Lossy(net.clone(), last), function, &place, settings, &pool).unwrap();
     let mut now = Time::ZERO;
     loop {

@@ -3,7 +3,7 @@
 //! socket.
 
 use capture::encap::{PORT_DEVICE, PORT_HOST, PORT_SESSION, PortScheme};
-use riser_nettlp::adapter::{Adapter, Backend, Datagrams, Outbox, PeerPath, Received, Settings};
+use riser_nettlp::adapter::{Adapter, AdapterSettings, Backend, Datagrams, Outbox, PeerPath, Received};
 use riser_nettlp::allow::{AllowList, Rule};
 use riser_nettlp::carrier::{SendError, announcement};
 use riser_nettlp::completer::Full;
@@ -71,7 +71,7 @@ fn path_of_host_requests_changes_only_after_announcement() {
     let device = Some("10.0.0.1".parse().unwrap());
     let allow = AllowList::new(allow).unwrap();
     let mut adapter =
-        Adapter::new(Settings { allow, id, device, scheme: PortScheme::Tagged }, Host::default());
+        Adapter::new(AdapterSettings { allow, id, device, scheme: PortScheme::Tagged }, Host::default());
 
     let mut announced = vec![0; 6 + 16];
     announcement(id).emit(&mut announced[6..]);

@@ -6,7 +6,7 @@
 //! `cargo nextest run --release -p riser-nettlp --profile long --no-capture --run-ignored only lossy_path::`
 
 use crate::common::stamped::Stamped;
-use riser_nettlp::requester::{Buffers, Counters, Requester, Rest, Settings};
+use riser_nettlp::requester::{Buffers, Counters, Requester, RequesterSettings, Rest};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
@@ -151,8 +151,8 @@ struct Run {
 
 impl Run {
     fn new(seed: u64, rest: Rest) -> Run {
-        let settings = Settings::unreliable(Bdf::from_bits(0x1a00), 0..=255, rest);
-        let settings = Settings { timeout: TIMEOUT, retries: RETRIES, ..settings };
+        let settings = RequesterSettings::unreliable(Bdf::from_bits(0x1a00), 0..=255, rest);
+        let settings = RequesterSettings { timeout: TIMEOUT, retries: RETRIES, ..settings };
         let data = vec![Vec::new(); READS_AT_ONCE];
         let reads = Reads { address: vec![0; READS_AT_ONCE], data, free: (0..READS_AT_ONCE).collect() };
         Run {

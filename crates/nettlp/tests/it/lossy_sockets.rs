@@ -12,7 +12,7 @@ use capture::encap::{PORT_DEVICE, PORT_SESSION, PortScheme};
 use riser_nettlp::carrier::Carrier;
 use riser_nettlp::client::Client;
 use riser_nettlp::net::{SessionCarrier, SessionConnectOptions, TaggedCarrier, TaggedOptions};
-use riser_nettlp::requester::{Buffers, Counters, Rest, Settings};
+use riser_nettlp::requester::{Buffers, Counters, RequesterSettings, Rest};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 use tlp::{Bdf, Duration};
@@ -126,9 +126,9 @@ impl Patience {
     }
 }
 
-fn settings(tags: u16, patience: &Patience) -> Settings {
-    let settings = Settings::unreliable(Bdf::from_bits(0x1a00), 0..=tags - 1, patience.rest);
-    Settings { timeout: patience.timeout, retries: 20, ..settings }
+fn settings(tags: u16, patience: &Patience) -> RequesterSettings {
+    let settings = RequesterSettings::unreliable(Bdf::from_bits(0x1a00), 0..=tags - 1, patience.rest);
+    RequesterSettings { timeout: patience.timeout, retries: 20, ..settings }
 }
 
 fn tagged(
@@ -201,7 +201,7 @@ fn session(test: u8, reads: u64) {
     let ports = vec![PORT_SESSION];
     let proxy = Proxy::start(&Between { front, back, adapter: there, ports, same_port: false }, 42);
     let carrier = SessionCarrier::connect(&SessionConnectOptions::new(front, Some(here))).unwrap();
-    let settings = Settings::for_carrier(&carrier, Bdf::from_bits(0x1a00), Rest::OFF);
+    let settings = RequesterSettings::for_carrier(&carrier, Bdf::from_bits(0x1a00), Rest::OFF);
     let mut client = Client::new(carrier, settings);
     let outcome = run(&mut client, &memory, 256, reads, |_| false);
     println!("{outcome:?}, {:.0} reads/s\n{:?}", outcome.reads as f64 / outcome.seconds, proxy.stop());

@@ -5,7 +5,7 @@
 
 use crate::common::upstream::{Config, Failed, Nettlp, message};
 use nix::sched::{CloneFlags, setns};
-use riser_nettlp::completer::{Image, Memory};
+use riser_nettlp::completer::{CompleterMemory, Image};
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;

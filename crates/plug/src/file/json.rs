@@ -121,7 +121,7 @@ impl Types<'_> {
             limits.for_each(|(key, limit)| of["properties"]["value"][key] = limit);
         }
         of.extend(own);
-        // The type of a type.
+        // The referenced type may itself be a reference.
         self.with_type(of)
     }
 }

@@ -17,7 +17,7 @@ mod transactions;
 use crate::error::{self, CaptureError};
 use crate::progress::ProgressWatch;
 use crate::table::Table;
-use capture::check::{Checker, Settings, append_json};
+use capture::check::{Checker, FunctionOverrides, append_json};
 use capture::credits::Ledgers;
 use capture::{Bad, Filter, Kind, ReadOptions, Record, Sieve, Stats, Timestamp};
 use columns::Batch;
@@ -141,7 +141,7 @@ impl Capture {
             let mut series = ::capture::series::Series::new(interval_ps, self.of().ledgers());
             let mut sieve = self.of().sieve();
             self.each(|record| match sieve.keeps(record) {
-                true => series.add(record).map_err(|why| CaptureError::new_err(self.said(&why))),
+                true => series.add(record).map_err(|why| CaptureError::new_err(self.with_path(&why))),
                 false => {
                     series.pass(record);
                     Ok(())
@@ -154,7 +154,7 @@ impl Capture {
     /// Returns violations and the summary, each as in `riser trace --check --json`. Judges all records, regardless of the filter.
     #[pyo3(signature = (given, /))]
     fn check(&self, py: Python<'_>, given: Vec<(String, u32)>) -> PyResult<String> {
-        let mut settings = Settings::default();
+        let mut settings = FunctionOverrides::default();
         for (name, value) in given {
             settings.set(&name, &value.to_string()).map_err(|wrong| error::argument(wrong.to_string()))?;
         }
@@ -257,7 +257,7 @@ impl Capture {
         Ok(())
     }
 
-    fn said(&self, why: &impl std::fmt::Display) -> String {
+    fn with_path(&self, why: &impl std::fmt::Display) -> String {
         format!("{}: {why}", self.path.display())
     }
 }

@@ -8,7 +8,7 @@ use arrow_array::RecordBatch;
 use arrow_array::types::{Float64Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use capture::Timestamp;
 use capture::credits::Available;
-use capture::series::{CreditRow, OutstandingRow, Report, WayRow};
+use capture::series::{CreditRow, OutstandingRow, SeriesReport, WayRow};
 use pyo3::PyResult;
 use tlp::Bdf;
 
@@ -63,7 +63,7 @@ batch! {
 }
 
 /// Length of an interval in ps, and the tables.
-pub(super) fn tables(report: &Report, clock: Clock) -> PyResult<(u128, Table, Table, Table)> {
+pub(super) fn tables(report: &SeriesReport, clock: Clock) -> PyResult<(u128, Table, Table, Table)> {
     let (mut links, mut outstanding, mut credits) =
         (Links::default(), Outstanding::default(), Credits::default());
     for row in &report.rows {

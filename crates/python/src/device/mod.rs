@@ -25,7 +25,7 @@ use io::Io;
 use plug::site::NativeCode;
 use plug::{Fault, Model, Needs, Plugged, Shared, Site};
 use pyo3::prelude::*;
-use report::Report;
+use report::PythonReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
@@ -119,7 +119,7 @@ impl Settings {
             return Err(Fault::at("virtual_functions", text));
         }
         let (registers, unnamed) = (description.registers(), description.unnamed());
-        let report = Shared::new(Report::new(device.clone().unbind()));
+        let report = Shared::new(PythonReport::new(device.clone().unbind()));
         if site.native != NativeCode::NotLoaded {
             run.add_report(&report);
         }

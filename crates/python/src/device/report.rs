@@ -8,7 +8,7 @@ use pyo3::types::{PyTracebackMethods, PyType};
 use tlp::Time;
 
 /// The report of a device.
-pub(crate) struct Report {
+pub(crate) struct PythonReport {
     device: Py<PyAny>,
     /// The first exception that was not caught, and its time.
     failure: Option<(PyErr, Time)>,
@@ -16,9 +16,9 @@ pub(crate) struct Report {
     returned: Option<Time>,
 }
 
-impl Report {
-    pub(crate) fn new(device: Py<PyAny>) -> Report {
-        Report { device, failure: None, returned: None }
+impl PythonReport {
+    pub(crate) fn new(device: Py<PyAny>) -> PythonReport {
+        PythonReport { device, failure: None, returned: None }
     }
 
     /// Records an exception that was not caught. Only the first exception is stored. Any other exception is returned,
@@ -42,7 +42,7 @@ impl Report {
     }
 }
 
-impl plug::Report for Report {
+impl plug::Report for PythonReport {
     fn shown(&self, _: Time) -> Shown {
         let counters = Python::attach(|py| {
             let counters = self.device.bind(py).call_method0("report")?;

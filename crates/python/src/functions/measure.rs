@@ -9,7 +9,7 @@ use ::bench::BenchError;
 use ::bench::ask::{self, Ask, AskError, Ended, RootCredits};
 use ::bench::compare::compare_folders;
 use ::bench::configurations::Iommu;
-use ::bench::fit::task::{self, Prepared, Report, Task, provenance};
+use ::bench::fit::task::{self, FitReport, Prepared, Task, provenance};
 use ::bench::fit::{self, Fitted};
 use ::bench::results::sheet::{self, Entry};
 use ::bench::suite::Rule;
@@ -184,7 +184,7 @@ pub(crate) fn fit_of(
         profile.attribute(&provenance(&task, &inputs, &like, &warnings), &fitted);
         let report = |residuals| {
             let figures = (&fitted[..], warnings.clone());
-            json(&Report::new(output.clone(), &profile, &inputs, figures, residuals))
+            json(&FitReport::new(output.clone(), &profile, &inputs, figures, residuals))
         };
         let Some(jobs) = residuals.filter(|_| raised.is_none()) else {
             let how = if raised.is_some() { "interrupted" } else { "done" };

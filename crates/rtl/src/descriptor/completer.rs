@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The completer's streams: CQ, with its count of non-posted requests, and CC. The front decodes addresses.
 
-use super::pack::{COMPLETION_DW, Place};
+use super::pack::{COMPLETION_DW, RequestTarget};
 use super::requester::unit_of;
 use super::show::{Ports, Show};
 use super::take::{Packet, Take};
@@ -62,7 +62,7 @@ impl Completer {
             return self.cq.give_up(packet);
         };
         let aperture = inner.functions.aperture(slot, bar.0);
-        let place = Place { function: inner.functions.number(slot), bar: bar.0, aperture };
+        let place = RequestTarget { function: inner.functions.number(slot), bar: bar.0, aperture };
         packet.from = inner.common.from();
         if !packet.request(&request.tlp, place, &mut inner.bytes) {
             return self.cq.give_up(packet);

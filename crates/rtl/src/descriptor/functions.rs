@@ -15,7 +15,7 @@ const HEADERS: u32 = 0x7f;
 const DATA: u32 = 0x3ff;
 
 /// Index of a function: first the physical functions (as many as the block may have), then the virtual functions.
-pub(super) type Slot = usize;
+pub(super) type FunctionIndex = usize;
 
 #[derive(Default)]
 struct One {
@@ -34,10 +34,10 @@ pub(super) struct Functions {
     /// Number of physical functions that the block may have.
     most: usize,
     /// First virtual function of each existing physical function.
-    first: Vec<Slot>,
+    first: Vec<FunctionIndex>,
     all: Vec<One>,
     /// Slots by the front's function index.
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<FunctionIndex>>,
 }
 
 impl Functions {
@@ -49,7 +49,7 @@ impl Functions {
             *next += usize::from(*count);
             Some(at)
         });
-        let first: Vec<Slot> = first.collect();
+        let first: Vec<FunctionIndex> = first.collect();
         let virtuals: usize = virtual_functions.iter().map(|count| usize::from(*count)).sum();
         let mut all: Vec<One> = (0..most + virtuals).map(|_| One::default()).collect();
         for (n, one) in all.iter_mut().take(first.len()).enumerate() {
@@ -75,7 +75,7 @@ impl Functions {
         }
     }
 
-    fn slot_of(&self, number: u32, first: u8) -> Option<Slot> {
+    fn slot_of(&self, number: u32, first: u8) -> Option<FunctionIndex> {
         let virtual_one = (number as usize).checked_sub(first.into()).map(|n| n + self.most);
         let slot = virtual_one.unwrap_or(number as usize);
         let is_one = virtual_one.is_some() || slot < self.first.len();
@@ -83,54 +83,54 @@ impl Functions {
     }
 
     /// Returns the function with this number in descriptors.
-    pub(super) fn slot_of_number(&self, number: u8) -> Option<Slot> {
+    pub(super) fn slot_of_number(&self, number: u8) -> Option<FunctionIndex> {
         self.slot_of(number.into(), Functions::first_number(self.kind))
     }
 
     /// Returns the function with this number in `cfg_interrupt_msi_function_number` and `cfg_vf_flr_func_num`.
-    pub(super) fn slot_of_interrupt(&self, number: u32) -> Option<Slot> {
+    pub(super) fn slot_of_interrupt(&self, number: u32) -> Option<FunctionIndex> {
         self.slot_of(number, Functions::first_interrupt_number(self.kind))
     }
 
-    pub(super) fn slot_of_index(&self, index: u16) -> Option<Slot> {
+    pub(super) fn slot_of_index(&self, index: u16) -> Option<FunctionIndex> {
         self.slots.get(usize::from(index)).copied().flatten()
     }
 
     /// Returns the number of a function in descriptors.
-    pub(super) fn number(&self, slot: Slot) -> u8 {
+    pub(super) fn number(&self, slot: FunctionIndex) -> u8 {
         match slot.checked_sub(self.most) {
             Some(n) => Functions::first_number(self.kind).wrapping_add(n as u8),
             None => slot as u8,
         }
     }
 
-    pub(super) fn index(&self, slot: Slot) -> Option<u16> {
+    pub(super) fn index(&self, slot: FunctionIndex) -> Option<u16> {
         self.all.get(slot).and_then(|one| one.index)
     }
 
-    pub(super) fn is_enabled(&self, slot: Slot) -> bool {
+    pub(super) fn is_enabled(&self, slot: FunctionIndex) -> bool {
         self.all.get(slot).is_some_and(|one| one.is_enabled)
     }
 
     /// Returns the physical function with this interrupt pin, from 1.
-    pub(super) fn with_pin(&self, pin: u32) -> Option<Slot> {
+    pub(super) fn with_pin(&self, pin: u32) -> Option<FunctionIndex> {
         (0..self.first.len()).find(|slot| self.registers(*slot).get(15) >> 8 & 0xff == pin)
     }
 
-    pub(super) fn registers(&self, slot: Slot) -> &Registers {
+    pub(super) fn registers(&self, slot: FunctionIndex) -> &Registers {
         &self.all[slot].registers
     }
 
-    pub(super) fn aperture(&self, slot: Slot, bar: u8) -> u8 {
+    pub(super) fn aperture(&self, slot: FunctionIndex, bar: u8) -> u8 {
         self.all[slot].apertures.get(usize::from(bar)).copied().unwrap_or(0)
     }
 
     /// Returns the index of a virtual function in the vectors of virtual functions.
-    pub(super) fn nth_virtual(&self, slot: Slot) -> Option<u16> {
+    pub(super) fn nth_virtual(&self, slot: FunctionIndex) -> Option<u16> {
         slot.checked_sub(self.most).map(|n| n as u16)
     }
 
-    pub(super) fn slot_of_virtual(&self, n: u16) -> Slot {
+    pub(super) fn slot_of_virtual(&self, n: u16) -> FunctionIndex {
         self.most + usize::from(n)
     }
 

@@ -4,7 +4,7 @@
 //! is zero. In CQ the position of byte enables is not compared if a packet begins only in the upper half. The model
 //! places these bits by half of the beat, but the guide (PG213, m_axis_cq_tuser) by packet.
 
-use super::pack::{ErrorCode, Packet, Place};
+use super::pack::{ErrorCode, Packet, RequestTarget};
 use super::show::Show;
 use super::take::Take;
 use super::unpack::{Came, completion, request};
@@ -80,7 +80,7 @@ fn packet(stream: Stream, wire: &[u8], more: &[u32]) -> Packet {
     let tlp = Tlp::parse(wire, &PayloadPool::new()).unwrap();
     let (mut packet, mut bytes) = (Packet::default(), Vec::new());
     if stream == Stream::Cq {
-        let place = Place { function: more[0] as u8, bar: more[1] as u8, aperture: more[2] as u8 };
+        let place = RequestTarget { function: more[0] as u8, bar: more[1] as u8, aperture: more[2] as u8 };
         assert!(packet.request(&tlp, place, &mut bytes));
         packet.is_non_posted = false;
     } else {

@@ -53,7 +53,7 @@ pub(super) struct Packet {
 
 /// The part of a function that a request addresses, in the block's numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct RequestTarget {
     pub(super) function: u8,
     pub(super) bar: u8,
     /// Base-2 logarithm of the BAR's size in bytes.
@@ -116,7 +116,7 @@ impl Header {
 
 impl Packet {
     /// Makes the packet a request. Returns false if no descriptor has its type.
-    pub(super) fn request(&mut self, tlp: &Tlp, place: Place, bytes: &mut Vec<u8>) -> bool {
+    pub(super) fn request(&mut self, tlp: &Tlp, place: RequestTarget, bytes: &mut Vec<u8>) -> bool {
         let header = emitted(tlp, bytes);
         let Some(kind) = header.request_type() else { return false };
         let [_, second, third, fourth] = header.words;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The requester's streams: RQ, with its tags, sequence numbers and credits, and RC. The front decides what software allows.
 
-use super::functions::Slot;
+use super::functions::FunctionIndex;
 use super::pack::{COMPLETION_DW, ErrorCode, REQUEST_DW};
 use super::show::{Ports, Show};
 use super::tags::{Entry, Tags};
@@ -22,7 +22,7 @@ use tlp::{Bdf, Body, Class, Span, Status, Tag, Tlp};
 /// A request that waits for a tag.
 struct Untagged {
     tlp: Tlp,
-    slot: Slot,
+    slot: FunctionIndex,
     sequence: u8,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Requester {
     unit: Option<usize>,
     untagged: VecDeque<Untagged>,
     /// Functions that were reset, until software lets them issue requests again.
-    were_reset: BTreeSet<Slot>,
+    were_reset: BTreeSet<FunctionIndex>,
     /// Tags and sequence numbers to be presented, and how many per cycle.
     new_tags: VecDeque<u8>,
     sequences: VecDeque<u8>,
@@ -86,7 +86,7 @@ impl Requester {
     }
 
     /// Ends the requests of a function that was reset: the block completes each of them.
-    pub(super) fn function_reset(&mut self, inner: &mut Inner, slot: Slot) {
+    pub(super) fn function_reset(&mut self, inner: &mut Inner, slot: FunctionIndex) {
         self.were_reset.insert(slot);
         for waiting in self.untagged.iter().filter(|waiting| waiting.slot == slot) {
             let note = Note::Sequence(waiting.sequence);
@@ -156,7 +156,7 @@ impl Requester {
     }
 
     /// Software lets a function issue requests.
-    pub(super) fn may_request(&mut self, slot: Slot) {
+    pub(super) fn may_request(&mut self, slot: FunctionIndex) {
         self.were_reset.remove(&slot);
     }
 
@@ -283,7 +283,7 @@ impl Requester {
         Ok(())
     }
 
-    fn claim(&mut self, inner: &Inner, tlp: &Tlp, slot: Slot, tag: u8) -> Result<(), Rule> {
+    fn claim(&mut self, inner: &Inner, tlp: &Tlp, slot: FunctionIndex, tag: u8) -> Result<(), Rule> {
         let requester = inner.functions.registers(slot).id;
         let entry = Entry { slot, requester, next: first_byte(tlp), since: inner.common.now };
         let tags = self.tags.count();
@@ -296,7 +296,7 @@ impl Requester {
         }
     }
 
-    fn send(&mut self, inner: &mut Inner, slot: Slot, tlp: Tlp, sequence: u8) {
+    fn send(&mut self, inner: &mut Inner, slot: FunctionIndex, tlp: Tlp, sequence: u8) {
         let Some(function) = inner.functions.index(slot) else { return };
         let (class, from) = (tlp.class(), inner.common.from());
         let output = Some(DesignOutput::Tlp { function, tlp });

@@ -2,7 +2,7 @@
 //! Function Level Resets at the design's ports (PG023, PG156, PG213: "Configuration Control Interface"): each is in
 //! process until the design reports it as done. The front does not wait for this report.
 
-use super::functions::{Functions, Slot};
+use super::functions::{FunctionIndex, Functions};
 use crate::block::BlockKind;
 use crate::block::descriptor::{Driven, Read};
 use crate::signals::{Inputs, Outputs};
@@ -26,7 +26,7 @@ impl Resets {
         self.is_old = true;
     }
 
-    pub(super) fn begin(&mut self, slot: Slot) {
+    pub(super) fn begin(&mut self, slot: FunctionIndex) {
         self.in_process[slot] = true;
         self.is_old = true;
     }

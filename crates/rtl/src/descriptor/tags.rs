@@ -2,13 +2,13 @@
 //! Requests of all functions that wait for completions, by tag: the block's split completion table (PG213: "Tag Management
 //! for Non-Posted Transactions").
 
-use super::functions::Slot;
+use super::functions::FunctionIndex;
 use tlp::Time;
 
 /// A request that waits for completions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    pub(super) slot: Slot,
+    pub(super) slot: FunctionIndex,
     /// The Requester ID of the request, as given by the design.
     pub(super) requester: u16,
     /// Address of the next byte that the request waits for.
@@ -74,7 +74,7 @@ impl Tags {
     }
 
     /// Returns the tags that a function uses, or that all functions use if `slot` is `None`.
-    pub(super) fn of(&self, slot: Option<Slot>) -> impl Iterator<Item = u16> {
+    pub(super) fn of(&self, slot: Option<FunctionIndex>) -> impl Iterator<Item = u16> {
         let is = move |entry: &Option<Entry>| {
             entry.as_ref().is_some_and(|e| slot.is_none_or(|slot| e.slot == slot))
         };

@@ -116,10 +116,10 @@ pub enum CommandError {
 
 /// The place of commands. Clones are handles of the same place.
 #[derive(Clone, Default)]
-pub struct Commands(Rc<State>);
+pub struct Commands(Rc<CommandsState>);
 
 #[derive(Default)]
-struct State {
+struct CommandsState {
     links: Vec<Known>,
     /// Commands that were accepted but not executed yet.
     taken: RefCell<Vec<Act>>,
@@ -157,7 +157,10 @@ impl Commands {
             let Hanging { name, hot_plug, controls, .. } = hanging;
             Known { name: name.get_ref().clone(), hot_plug, controls, best: (port.rate, port.width) }
         };
-        Commands(Rc::new(State { links: lab.hanging().map(known).collect(), taken: RefCell::default() }))
+        Commands(Rc::new(CommandsState {
+            links: lab.hanging().map(known).collect(),
+            taken: RefCell::default(),
+        }))
     }
 
     /// Parses a command.
@@ -264,7 +267,7 @@ impl Commands {
     }
 
     /// Executes the accepted commands.
-    pub(crate) fn obey(&self, fabric: &mut Fabric) {
+    pub(crate) fn apply(&self, fabric: &mut Fabric) {
         for act in self.0.taken.take() {
             match act {
                 Act::Fault(rule) => fabric.add_fault(rule),
@@ -293,7 +296,7 @@ impl Attachment for Commands {
         false
     }
 
-    fn nobody_fetches(&self) {}
+    fn discard_outputs(&self) {}
 }
 
 impl Input<Commands> for LabCommand {

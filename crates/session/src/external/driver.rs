@@ -162,7 +162,7 @@ impl Driver {
                 }
                 _ = self.session.fabric.wake_host(host);
             }
-            Wakes::Links => self.session.commands.obey(&mut self.session.fabric),
+            Wakes::Links => self.session.commands.apply(&mut self.session.fabric),
         }
     }
 

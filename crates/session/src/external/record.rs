@@ -12,7 +12,8 @@
 //!   1 an input            u64 time in ps, u16 place, u32 length, bytes in the format of the place
 //!   2 an answer of memory u16 place, u8 what, u64 address, u32 length, bytes: of memory that riser does not own
 //!                         what: 0 bytes read, 1 a failed read, 2 a failed write, 3 the value before an AtomicOp,
-//!                         4 a failed AtomicOp; failed accesses have no bytes
+//!                         4 a failed AtomicOp, 5 bytes that another program must provide later; failed
+//!                         accesses have no bytes
 //!   3 full                the size limit is reached
 //!   4 the end             u64 time in ps
 //! ```

@@ -139,7 +139,7 @@ impl<'a> Replay<'a> {
         let session = Session::with(&file, options).map_err(ReplayError::Build)?;
         let places = places(&recording, &session)?;
         session.journal.replay();
-        session.join_points.iter().for_each(|point| point.place.nobody_fetches());
+        session.join_points.iter().for_each(|point| point.place.discard_outputs());
         Ok(Replay { recording, driver: Driver::new(session, Clock::Wall), places })
     }
 

@@ -29,24 +29,24 @@ pub const MAX_WAITING: usize = 1024;
 
 /// The place of raw TLPs. Clones are handles of the same place.
 #[derive(Clone)]
-pub struct TlpPlace(Rc<RefCell<State>>);
+pub struct TlpPlace(Rc<RefCell<TlpsState>>);
 
-struct State {
+struct TlpsState {
     pool: PayloadPool,
     waiting: [VecDeque<DesignOutput>; 3],
     taken: VecDeque<Token>,
     /// Inputs that the outside has not fetched; `None` if no program fetches them.
-    heard: Option<VecDeque<(Time, OutsideInput)>>,
+    inputs: Option<VecDeque<(Time, OutsideInput)>>,
     /// Requests of the outside that await an answer.
     open: usize,
     /// True if an input has arrived from outside: the design must be called.
     woken: bool,
 }
 
-impl State {
+impl TlpsState {
     fn tell(&mut self, now: Time, what: OutsideInput) {
-        if let Some(heard) = &mut self.heard {
-            heard.push_back((now, what));
+        if let Some(inputs) = &mut self.inputs {
+            inputs.push_back((now, what));
         }
     }
 }
@@ -72,12 +72,12 @@ pub enum TlpInput {
 impl TlpPlace {
     /// Returns a place whose payloads come from `pool`.
     pub fn new(pool: &PayloadPool) -> TlpPlace {
-        let ((waiting, taken), heard) = (Default::default(), Some(VecDeque::new()));
-        TlpPlace(Rc::new(RefCell::new(State {
+        let ((waiting, taken), inputs) = (Default::default(), Some(VecDeque::new()));
+        TlpPlace(Rc::new(RefCell::new(TlpsState {
             pool: pool.clone(),
             waiting,
             taken,
-            heard,
+            inputs,
             open: 0,
             woken: false,
         })))
@@ -94,8 +94,8 @@ impl TlpPlace {
     }
 
     /// Takes the next input for the outside, in the order of time. Query this after every drain of the lab.
-    pub fn hear(&self) -> Option<(Time, OutsideInput)> {
-        self.0.borrow_mut().heard.as_mut()?.pop_front()
+    pub fn poll_input(&self) -> Option<(Time, OutsideInput)> {
+        self.0.borrow_mut().inputs.as_mut()?.pop_front()
     }
 }
 
@@ -118,11 +118,11 @@ impl Attachment for TlpPlace {
     }
 
     fn has_output(&self) -> bool {
-        self.0.borrow().heard.as_ref().is_some_and(|heard| !heard.is_empty())
+        self.0.borrow().inputs.as_ref().is_some_and(|inputs| !inputs.is_empty())
     }
 
-    fn nobody_fetches(&self) {
-        self.0.borrow_mut().heard = None;
+    fn discard_outputs(&self) {
+        self.0.borrow_mut().inputs = None;
     }
 }
 
@@ -228,7 +228,7 @@ fn parse(input: &[u8], pool: &PayloadPool) -> Result<TlpInput, InputError> {
 struct Outside(TlpPlace);
 
 impl Outside {
-    fn state(&mut self) -> RefMut<'_, State> {
+    fn state(&mut self) -> RefMut<'_, TlpsState> {
         self.0.0.borrow_mut()
     }
 }

@@ -2,7 +2,7 @@
 //! The result of enumeration as one object, which `riser lspci --help` documents.
 
 use super::names;
-use crate::{Enumerated, EnumeratedFunction, Place};
+use crate::{Enumerated, EnumeratedFunction, TreePosition};
 use capture::{DeviceRegister, DeviceRegisters};
 use config::ext::sriov::VF_BAR0;
 use config::header::type0::BAR0;
@@ -165,12 +165,12 @@ impl Entry {
 type Named = (Option<String>, Option<String>, Option<u8>, Option<String>);
 
 /// Slot, switch, port and model.
-fn place(place: &Place) -> Named {
+fn place(place: &TreePosition) -> Named {
     match place {
-        Place::RootPort { .. } | Place::Unnamed => (None, None, None, None),
-        Place::Upstream { switch } => (None, Some(switch.clone()), Some(0), None),
-        Place::Downstream { switch, port, .. } => (None, Some(switch.clone()), Some(*port), None),
-        Place::Slot { slot, model, .. } => (Some(slot.clone()), None, None, Some(model.clone())),
+        TreePosition::RootPort { .. } | TreePosition::Unnamed => (None, None, None, None),
+        TreePosition::Upstream { switch } => (None, Some(switch.clone()), Some(0), None),
+        TreePosition::Downstream { switch, port, .. } => (None, Some(switch.clone()), Some(*port), None),
+        TreePosition::Slot { slot, model, .. } => (Some(slot.clone()), None, None, Some(model.clone())),
     }
 }
 

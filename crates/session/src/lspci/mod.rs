@@ -10,7 +10,7 @@ mod names;
 pub use json::Listing;
 pub use names::line;
 
-use crate::{Enumerated, EnumeratedFunction, Place};
+use crate::{Enumerated, EnumeratedFunction, TreePosition};
 use capture::{DeviceRegister, DeviceRegisters};
 use config::lspci::{self, Detail, Space};
 use std::fmt::Write;
@@ -56,7 +56,8 @@ fn registers_of(
     function: &EnumeratedFunction,
     devices: &DeviceRegisters,
 ) -> &'static [DeviceRegister] {
-    let known = found.system.get(function.bdf).filter(|_| matches!(function.place, Place::Slot { .. }));
+    let known =
+        found.system.get(function.bdf).filter(|_| matches!(function.place, TreePosition::Slot { .. }));
     known.map_or(&[], |known| devices.of(known.found.vendor, known.found.device))
 }
 

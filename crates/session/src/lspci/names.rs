@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names of functions: their class, and their place in the lab.
 
-use crate::{EnumeratedFunction, Place};
+use crate::{EnumeratedFunction, TreePosition};
 use config::lspci::{Space, class_name};
 
 /// The kind and the place of a function.
 pub(super) fn name(function: &EnumeratedFunction) -> String {
     let to = |to: &Option<String>| to.as_ref().map_or_else(String::new, |to| format!(", to {to}"));
     match &function.place {
-        Place::RootPort { to: below } => format!("Riser Root Port{}", to(below)),
-        Place::Upstream { switch } => format!("Riser Upstream Port of {switch}"),
-        Place::Downstream { switch, port, to: below } => {
+        TreePosition::RootPort { to: below } => format!("Riser Root Port{}", to(below)),
+        TreePosition::Upstream { switch } => format!("Riser Upstream Port of {switch}"),
+        TreePosition::Downstream { switch, port, to: below } => {
             format!("Riser Downstream Port {port} of {switch}{}", to(below))
         }
-        Place::Slot { slot, model, vf_of: None } => format!("{slot} ({model})"),
-        Place::Slot { slot, model, vf_of: Some(pf) } => format!("{slot} ({model}), VF of {pf}"),
-        Place::Unnamed => {
+        TreePosition::Slot { slot, model, vf_of: None } => format!("{slot} ({model})"),
+        TreePosition::Slot { slot, model, vf_of: Some(pf) } => format!("{slot} ({model}), VF of {pf}"),
+        TreePosition::Unnamed => {
             let space = Space(&function.bytes);
             format!("Device {:04x}:{:04x}", space.half(0), space.half(2))
         }

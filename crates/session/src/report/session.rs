@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Creates the report of a session.
 
-use super::{DeviceReport, HotPlugReport, LinkReport, Report, directions};
+use super::{DeviceReport, HotPlugReport, LinkReport, SessionReport, directions};
 use crate::session::Session;
 use crate::transactions::transactions;
 use fabric::{HostId, Stop, TransactionKind};
@@ -11,16 +11,16 @@ use plug::Shown;
 
 impl Session {
     /// Returns the report of a run that ended with `stop` and took `cpu_seconds`.
-    pub fn report(&self, lab: &str, stop: &Stop, cpu_seconds: f64) -> Report {
+    pub fn report(&self, lab: &str, stop: &Stop, cpu_seconds: f64) -> SessionReport {
         let totals = self.fabric.totals();
         let links: Vec<_> = (0..).zip(&self.links).map(|(n, link)| self.link_report(n, link)).collect();
-        Report {
+        SessionReport {
             basis: self.basis(&links),
             lab: lab.to_owned(),
             set: self.set.clone(),
             seed: self.seed,
             warnings: self.warnings.clone(),
-            outcome: outcome(stop),
+            outcome: stop.into(),
             reasons: reasons(stop),
             simulated_ns: self.fabric.now().as_ps() as f64 / 1_000.0,
             events: totals.events,
@@ -90,16 +90,6 @@ impl Session {
         let shown = slot.report.as_ref().map(|report| report.shown(self.fabric.now()));
         counters.extend(shown.map(Shown::into_map).unwrap_or_default());
         DeviceReport { slot: slot.name.clone(), model: slot.model.clone(), basis: slot.basis, counters }
-    }
-}
-
-fn outcome(stop: &Stop) -> &'static str {
-    match stop {
-        Stop::Finished => "finished",
-        Stop::Failed(_) => "failed",
-        Stop::TimeLimit => "time-limit",
-        Stop::Paused => "paused",
-        Stop::NoProgress(_) => "no-progress",
     }
 }
 

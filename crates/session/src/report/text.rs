@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A report as text: `riser run` prints it, and other callers can too.
 
-use super::{DeviceReport, DirectionReport, HotPlugReport, LinkReport, RefusalReport, Report};
+use super::{DeviceReport, DirectionReport, HotPlugReport, LinkReport, RefusalReport, SessionReport};
 use crate::table;
 use lab::profile::Basis;
 use serde_json::Value;
@@ -10,14 +10,14 @@ use std::fmt::{self, Display, Formatter};
 
 /// The report as text: a line about the run, tables of links and transactions, and lines about the rest. There is no
 /// newline at the end.
-impl Display for Report {
+impl Display for SessionReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "{}{}: {} after {:.3} us; {} events, {} TLP-hops in {:.3} s of CPU\n\n{}",
             self.lab,
             self.set.iter().map(|set| format!(" --set {set}")).collect::<String>(),
-            self.outcome,
+            self.outcome.name(),
             self.simulated_ns / 1_000.0,
             self.events,
             self.tlp_hops,
@@ -70,7 +70,7 @@ fn links(links: &[LinkReport]) -> String {
 }
 
 /// Writes a line for each link, and for the root complex, that has error counts other than zero.
-fn errors(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
+fn errors(report: &SessionReport, f: &mut Formatter<'_>) -> fmt::Result {
     let named = |prefix: &str, counts: &[(&str, u64)]| -> Vec<String> {
         counts.iter().map(|(name, n)| format!("{prefix}{name} {n}")).collect()
     };

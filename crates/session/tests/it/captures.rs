@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Contents of a lab's capture: every TLP once at each tap, in order of time.
 
-use capture::check::{Checker, Settings};
+use capture::check::{Checker, FunctionOverrides};
 use capture::reader::Reader;
 use fabric::{Limits, Side, Stop};
 use lab::{LabFile, parse};
@@ -39,7 +39,7 @@ fn times(at: Side, dllps: bool) -> (Vec<u128>, u64) {
     assert_eq!(session.fabric.run(Limits::default()), Stop::Finished);
     let bytes = handle.finish().unwrap().unwrap();
     let mut reader = Reader::new(&bytes[..]).unwrap();
-    let (mut times, mut checker) = (Vec::new(), Checker::new(Settings::default()));
+    let (mut times, mut checker) = (Vec::new(), Checker::new(FunctionOverrides::default()));
     while let Some(record) = reader.next_record().unwrap() {
         times.push(record.timestamp.as_ps());
         checker.see(&record);
@@ -79,7 +79,7 @@ fn tap_shows_flipped_header_as_received() {
             session.fabric.run(Limits { until: Time::from_ps(100_000_000), ..Limits::default() });
             let bytes = handle.finish().unwrap().unwrap();
             let (mut reader, mut checker) =
-                (Reader::new(&bytes[..]).unwrap(), Checker::new(Settings::default()));
+                (Reader::new(&bytes[..]).unwrap(), Checker::new(FunctionOverrides::default()));
             while let Some(record) = reader.next_record().unwrap() {
                 checker.see(&record);
             }

@@ -3,10 +3,10 @@
 
 use fabric::{Limits, Stop};
 use lab::{LabFile, parse};
-use riser_session::{Report, Session};
+use riser_session::{Session, SessionReport};
 use std::path::Path;
 
-fn run(text: &str) -> Report {
+fn run(text: &str) -> SessionReport {
     let lab = parse(&devices::models(), Path::new("lab.toml"), text).unwrap_or_else(|e| panic!("{e}"));
     let mut session = Session::new(&LabFile { lab, base: ".".into() }).unwrap();
     let stop = session.fabric.run(Limits::default());
@@ -14,7 +14,7 @@ fn run(text: &str) -> Report {
     session.report("lab.toml", &stop, 0.0)
 }
 
-fn value(report: &Report, slot: &str, key: &str) -> f64 {
+fn value(report: &SessionReport, slot: &str, key: &str) -> f64 {
     let device = report.devices.iter().find(|d| d.slot == slot).expect("the slot");
     device.counters.get(key).and_then(serde_json::Value::as_f64).unwrap_or_else(|| panic!("no {key}"))
 }

@@ -4,7 +4,7 @@
 use fabric::{Limits, Stop};
 use lab::{LabFile, links, parse};
 use riser_session::Session;
-use riser_session::report::Report;
+use riser_session::report::SessionReport;
 use std::path::Path;
 use tlp::Vc;
 
@@ -17,7 +17,7 @@ fn file(keys: &str) -> LabFile {
     LabFile { lab, base: "".into() }
 }
 
-fn run(keys: &str) -> Report {
+fn run(keys: &str) -> SessionReport {
     let mut session = Session::new(&file(keys)).unwrap();
     let stop = session.fabric.run(Limits::default());
     assert_eq!(stop, Stop::Finished, "{keys}");
@@ -89,7 +89,7 @@ fn channel_credits_override_link_credits() {
 #[test]
 fn same_writes_arrive_with_each_kind_of_flow_control() {
     let plain = run("");
-    let of = |report: &Report| {
+    let of = |report: &SessionReport| {
         let up = report.links[0].directions[1].clone();
         (up.payload_bytes, up.full_buffer_drops, up.replays, up.link_changes)
     };

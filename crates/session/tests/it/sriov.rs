@@ -5,7 +5,7 @@
 use fabric::{Limits, Stop};
 use host::firmware::FIRST_VECTOR;
 use lab::{LabFile, parse};
-use riser_session::{Place, Session, enumerate};
+use riser_session::{Session, TreePosition, enumerate};
 use serde_json::Value;
 use std::path::Path;
 use tlp::Bdf;
@@ -31,7 +31,7 @@ fn run(text: &str) -> Session {
 
 /// Each function has moved all its data in both directions, without failures.
 fn assert_moved(session: &Session, functions: usize, bytes: u64) {
-    let report = session.report_of::<devices::dma_engine::Report>().unwrap();
+    let report = session.report_of::<devices::dma_engine::EngineReport>().unwrap();
     let report = report.get();
     assert_eq!(report.functions.len(), functions);
     for (n, function) in report.functions.iter().enumerate() {
@@ -53,7 +53,7 @@ fn each_function_moves_its_bytes() {
 fn equal_functions_get_equal_shares() {
     let session = run(&lab(7, 128, 4096, 32));
     assert_moved(&session, 8, 128 * 4096);
-    let report = session.report_of::<devices::dma_engine::Report>().unwrap();
+    let report = session.report_of::<devices::dma_engine::EngineReport>().unwrap();
     let shares: Vec<u64> = report.get().functions.iter().map(|f| f.shared_bytes).collect();
     let (least, most) = (shares.iter().min().unwrap(), shares.iter().max().unwrap());
     assert!(most * 98 <= least * 100, "{shares:?}");
@@ -65,7 +65,7 @@ fn bandwidth_of_functions_follows_weights() {
     for directions in ["h2d", "d2h"] {
         let text = lab(3, 400, 4096, 32);
         let session = run(&format!("{text}weights = [1, 2, 4, 1]\ndirections = \"{directions}\"\n"));
-        let report = session.report_of::<devices::dma_engine::Report>().unwrap();
+        let report = session.report_of::<devices::dma_engine::EngineReport>().unwrap();
         let shares: Vec<u64> = report.get().functions.iter().map(|f| f.shared_bytes).collect();
         let all: u64 = shares.iter().sum();
         for (share, weight) in shares.iter().zip([1u64, 2, 4, 1]) {
@@ -129,7 +129,10 @@ fn virtual_function_256_is_on_the_next_bus() {
         assert_eq!(last, [Bdf::from_bits(u16::from(bus + 1) << 8)]);
         let place = &found.functions.iter().find(|f| f.bdf == last[0]).unwrap().place;
         let pf = Bdf::from_bits(u16::from(bus) << 8);
-        assert_eq!(*place, Place::Slot { slot: "card".into(), model: "dma-engine".into(), vf_of: Some(pf) });
+        assert_eq!(
+            *place,
+            TreePosition::Slot { slot: "card".into(), model: "dma-engine".into(), vf_of: Some(pf) }
+        );
         assert!(found.system.tree().contains(&format!("[0000:{:02x}]-", bus + 1)), "{}", found.system.tree());
     }
 }

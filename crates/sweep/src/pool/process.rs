@@ -91,7 +91,7 @@ impl Worker {
         thread::spawn(move || {
             // The order is written in this thread, so that a worker that does not read blocks only this thread.
             let _ = first.map(File::from).map(|mut first| first.write_all(&order));
-            let _ = events.send((number, Event::Gone(hear(output, number, &events))));
+            let _ = events.send((number, Event::Gone(read_replies(output, number, &events))));
         });
         let orders = VecDeque::new();
         Ok(Worker { child, input, orders, is_ready: false, last_words: None, told, listener })
@@ -141,7 +141,7 @@ impl Drop for Worker {
 }
 
 /// Forwards a worker's replies until it ends. Returns a line that is not a reply.
-fn hear(output: Option<ChildStdout>, number: u64, events: &Sender<(u64, Event)>) -> Option<String> {
+fn read_replies(output: Option<ChildStdout>, number: u64, events: &Sender<(u64, Event)>) -> Option<String> {
     for line in BufReader::new(output?).lines() {
         let line = line.ok()?;
         let Ok(reply) = serde_json::from_str(&line) else { return Some(line) };

@@ -6,7 +6,7 @@ use crate::common::{GRID, finish, parquet, sweep};
 use plug::profile::Basis;
 use proptest::prelude::*;
 use riser_sweep::journal::{self, Header, Start, written};
-use riser_sweep::{Outcome, Record, Run, RunError, Value};
+use riser_sweep::{Outcome, Record, RunError, RunningSweep, Value};
 use std::fs;
 
 fn records() -> impl Strategy<Value = Vec<Record>> {
@@ -78,13 +78,13 @@ fn sweep_continues_from_any_cut() {
     let folder = tempfile::tempdir().unwrap();
     let (whole, cut) = (folder.path().join("whole"), folder.path().join("cut"));
     let sweep = sweep(GRID).unwrap();
-    let mut run = Run::begin(&sweep, Some((&whole, Start::New))).unwrap();
+    let mut run = RunningSweep::begin(&sweep, Some((&whole, Start::New))).unwrap();
     finish(&mut run, 9);
     let (wanted, bytes) = (parquet(&run), fs::read(&whole).unwrap());
     drop(run);
     for len in (0..bytes.len()).step_by(131) {
         fs::write(&cut, &bytes[..len]).unwrap();
-        let mut run = Run::begin(&sweep, Some((&cut, Start::Resume))).unwrap();
+        let mut run = RunningSweep::begin(&sweep, Some((&cut, Start::Resume))).unwrap();
         let kept = bytes[..len].iter().filter(|b| **b == b'\n').count().saturating_sub(1) as u64;
         assert_eq!((run.progress().recorded, run.progress().resumed), (kept, kept));
         finish(&mut run, 11);
@@ -103,15 +103,15 @@ fn foreign_journals_are_rejected_and_unchanged() {
     let path = folder.path().join("journal");
     let sweep = sweep(GRID).unwrap();
     let other = common::sweep(&GRID.replace("[1, 3, 5]", "[1, 3]")).unwrap();
-    finish(&mut Run::begin(&other, Some((&path, Start::Resume))).unwrap(), 99);
+    finish(&mut RunningSweep::begin(&other, Some((&path, Start::Resume))).unwrap(), 99);
     let before = fs::read(&path).unwrap();
     let refused = |start, says: &str| {
-        let error = Run::begin(&sweep, Some((&path, start))).unwrap_err().to_string();
+        let error = RunningSweep::begin(&sweep, Some((&path, start))).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     };
     refused(Start::New, "exists already: --resume continues it, --force replaces it");
     refused(Start::Resume, "is of another sweep");
-    let held = Run::begin(&other, Some((&path, Start::Resume))).unwrap();
+    let held = RunningSweep::begin(&other, Some((&path, Start::Resume))).unwrap();
     refused(Start::Force, "is in use by another process");
     drop(held);
     assert_eq!(fs::read(&path).unwrap(), before);
@@ -119,16 +119,16 @@ fn foreign_journals_are_rejected_and_unchanged() {
     let mut damaged = before.clone();
     damaged[200] ^= 1;
     fs::write(&path, &damaged).unwrap();
-    let error = Run::begin(&other, Some((&path, Start::Resume))).unwrap_err();
+    let error = RunningSweep::begin(&other, Some((&path, Start::Resume))).unwrap_err();
     assert!(
         matches!(error, RunError::Journal(_))
             && error.to_string().contains("its checksum does not match its text"),
         "{error}"
     );
     fs::write(&path, "some other text\n".repeat(20)).unwrap();
-    let error = Run::begin(&other, Some((&path, Start::Resume))).unwrap_err().to_string();
+    let error = RunningSweep::begin(&other, Some((&path, Start::Resume))).unwrap_err().to_string();
     assert!(error.contains(":1: "), "{error}");
     // Replaced on request.
-    finish(&mut Run::begin(&sweep, Some((&path, Start::Force))).unwrap(), 99);
+    finish(&mut RunningSweep::begin(&sweep, Some((&path, Start::Force))).unwrap(), 99);
     assert_eq!(journal::read(&fs::read(&path).unwrap()).unwrap().records.len(), 60);
 }

@@ -7,7 +7,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use proptest::prelude::*;
 use riser_sweep::results::{Values, columns};
-use riser_sweep::{Outcome, Run, Sweep, Value, front};
+use riser_sweep::{Outcome, RunningSweep, Sweep, Value, front};
 use std::collections::BTreeSet;
 use std::io::Write;
 
@@ -194,7 +194,7 @@ fn text_of(path: &str) -> riser_sweep::TextFile {
 #[test]
 fn records_equal_single_runs_and_are_in_the_file() {
     let sweep = sweep(GRID).unwrap();
-    let mut run = Run::begin(&sweep, None).unwrap();
+    let mut run = RunningSweep::begin(&sweep, None).unwrap();
     finish(&mut run, 7);
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&parquet(&run)).unwrap();
@@ -257,11 +257,11 @@ fn records_equal_single_runs_and_are_in_the_file() {
 #[test]
 fn order_of_records_does_not_matter() {
     let sweep = sweep(GRID).unwrap();
-    let mut straight = Run::begin(&sweep, None).unwrap();
+    let mut straight = RunningSweep::begin(&sweep, None).unwrap();
     finish(&mut straight, 100);
     let wanted = parquet(&straight);
     proptest!(ProptestConfig::with_cases(20), |(steps in prop::collection::vec((1usize..9, any::<bool>(), any::<bool>()), 1..200))| {
-        let mut run = Run::begin(&sweep, None).unwrap();
+        let mut run = RunningSweep::begin(&sweep, None).unwrap();
         let mut out = Vec::new();
         for (most, backwards, lost) in steps.into_iter().cycle().take(400) {
             let chunk = run.next_chunk(most);
@@ -290,7 +290,7 @@ fn failed_points_have_records() {
     let file = over("[over]\n'link.gen' = [3, 9]\n'slot.a.memory.exercise_bytes' = [16, 65537]")
         .replace("version = 1", "version = 1\nmax_events = 4000");
     let sweep = sweep(&file).unwrap();
-    let mut run = Run::begin(&sweep, None).unwrap();
+    let mut run = RunningSweep::begin(&sweep, None).unwrap();
     finish(&mut run, 1);
     let of = |n| run.record_of(n).map(|r| (r.outcome, r.error.clone().unwrap_or_default())).unwrap();
     assert_eq!(of(0), (Outcome::Finished, String::new()));
@@ -311,7 +311,7 @@ fn missing_metric_ends_the_sweep_at_once() {
     let file =
         over("[over]\n'link.gen' = [3, 4]").replace("'tlp_hops'", "'links.a.transactions.dma_read.requests'");
     let read = sweep(&file).unwrap();
-    let mut run = Run::begin(&read, None).unwrap();
+    let mut run = RunningSweep::begin(&read, None).unwrap();
     let chunk = run.next_chunk(10);
     assert_eq!(chunk.len(), 1, "only the first point");
     assert!(run.next_chunk(10).is_empty());
@@ -325,7 +325,7 @@ fn missing_metric_ends_the_sweep_at_once() {
         "{ path = 'links.a.transactions.dma_read.requests', default = 0 }",
     ))
     .unwrap();
-    let mut run = Run::begin(&sweep, None).unwrap();
+    let mut run = RunningSweep::begin(&sweep, None).unwrap();
     finish(&mut run, 10);
     assert_eq!(run.record_of(1).unwrap().metrics, [Some(Value::Integer(0))]);
 }
@@ -361,7 +361,7 @@ cost = { expr = 'link.lanes * exp2(link.gen)', aim = 'minimize' }
 #[test]
 fn halving_keeps_the_best_points() {
     let sweep = sweep(HALVING).unwrap();
-    let mut run = Run::begin(&sweep, None).unwrap();
+    let mut run = RunningSweep::begin(&sweep, None).unwrap();
     finish(&mut run, 3);
     let sizes: Vec<_> = sweep.rounds().iter().map(|r| (r.points, r.budget.unwrap())).collect();
     assert_eq!(sizes, [(20, 64), (5, 256), (2, 1024), (1, 4096)]);
@@ -383,7 +383,7 @@ fn halving_keeps_the_best_points() {
     let mut times: Vec<f64> = (0..20).map(time).collect();
     times.sort_by(f64::total_cmp);
     let bounded = common::sweep(&HALVING.replace("1e9", &times[9].to_string())).unwrap();
-    let mut second = Run::begin(&bounded, None).unwrap();
+    let mut second = RunningSweep::begin(&bounded, None).unwrap();
     finish(&mut second, 4);
     let feasible: Vec<u64> = (0..20).filter(|n| time(*n) <= times[9]).collect();
     let next: Vec<u64> = (20..25).map(|n| second.point(n).unwrap().config).collect();
@@ -392,7 +392,7 @@ fn halving_keeps_the_best_points() {
     wanted.sort_unstable_by_key(|(_, n)| *n);
     assert_eq!(next, wanted.iter().map(|(_, n)| *n).collect::<Vec<_>>());
     assert_eq!(parquet(&second), {
-        let mut again = Run::begin(&bounded, None).unwrap();
+        let mut again = RunningSweep::begin(&bounded, None).unwrap();
         finish(&mut again, 1);
         parquet(&again)
     });
@@ -402,7 +402,7 @@ fn halving_keeps_the_best_points() {
 #[test]
 fn rounds_wait_for_all_records() {
     let sweep = sweep(HALVING).unwrap();
-    let mut run = Run::begin(&sweep, None).unwrap();
+    let mut run = RunningSweep::begin(&sweep, None).unwrap();
     let first = run.next_chunk(1);
     run.accept(vec![sweep.run(&first[0]).record]).unwrap();
     let rest = run.next_chunk(100);
@@ -419,7 +419,7 @@ fn rounds_wait_for_all_records() {
 #[test]
 fn records_of_other_sweeps_are_rejected() {
     let sweep = sweep(GRID).unwrap();
-    let mut run = Run::begin(&sweep, None).unwrap();
+    let mut run = RunningSweep::begin(&sweep, None).unwrap();
     let record = sweep.run(&run.next_chunk(1)[0]).record;
     let beyond = riser_sweep::Record { point: 60, ..record.clone() };
     assert_eq!(

@@ -11,7 +11,7 @@ use common::{GRID, LAB, finish, parquet, sweep_of};
 use libtest_mimic::{Arguments, Trial};
 use plug::{Fault, Model, Models, Plugged, Site};
 use riser_sweep::pool::{self, Done, Workers};
-use riser_sweep::{Outcome, Progress, Run, Start, Sweep, journal, worker};
+use riser_sweep::{Outcome, Progress, RunningSweep, Start, Sweep, journal, worker};
 use rustix::process::{Pid, Signal, kill_process};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -82,12 +82,12 @@ fn workers(count: usize) -> Workers {
 }
 
 fn straight(sweep: &Sweep) -> Vec<u8> {
-    let mut run = Run::begin(sweep, None).unwrap();
+    let mut run = RunningSweep::begin(sweep, None).unwrap();
     finish(&mut run, 100);
     parquet(&run)
 }
 
-fn drive(run: &mut Run<'_>, count: usize) -> Done {
+fn drive(run: &mut RunningSweep<'_>, count: usize) -> Done {
     pool::run(run, &workers(count), || false, |_| {}).unwrap()
 }
 
@@ -103,7 +103,7 @@ fn results_do_not_depend_on_the_number_of_workers() {
     let sweep = sweep_of(&models(), GRID, LAB).unwrap();
     let wanted = straight(&sweep);
     for count in [1, 2, 5] {
-        let mut run = Run::begin(&sweep, None).unwrap();
+        let mut run = RunningSweep::begin(&sweep, None).unwrap();
         let done = drive(&mut run, count);
         assert_eq!(parquet(&run), wanted, "{count}");
         assert_eq!((done.died, done.stopped), (0, false));
@@ -121,7 +121,7 @@ fn points_that_crash_workers_have_records() {
     let path = folder.path().join("journal");
     let mut files = Vec::new();
     for count in [1, 3] {
-        let mut run = Run::begin(&sweep, Some((&path, Start::Force))).unwrap();
+        let mut run = RunningSweep::begin(&sweep, Some((&path, Start::Force))).unwrap();
         let done = drive(&mut run, count);
         for n in 0..20 {
             let record = run.record_of(n).unwrap();
@@ -165,7 +165,7 @@ fn killed_workers_lose_and_repeat_no_point() {
     let wanted = straight(&sweep);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let mut run = Run::begin(&sweep, Some((&path, Start::New))).unwrap();
+    let mut run = RunningSweep::begin(&sweep, Some((&path, Start::New))).unwrap();
     let (over, recorded, killed) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU32::new(0));
     let done = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -201,7 +201,7 @@ fn stopped_sweep_continues() {
     let mut turns = 0;
     loop {
         let start = if turns == 0 { Start::New } else { Start::Resume };
-        let mut run = Run::begin(&sweep, Some((&path, start))).unwrap();
+        let mut run = RunningSweep::begin(&sweep, Some((&path, start))).unwrap();
         let stop = AtomicBool::new(false);
         let before = run.progress().recorded;
         let done = pool::run(
@@ -226,7 +226,7 @@ fn stopped_sweep_continues() {
 fn workers_halve_as_a_single_process_does() {
     let file = "version = 1\nlab = 'lab.toml'\n[sample]\nmethod = 'sobol'\npoints = 40\n[over]\n'link.gen' = [1, 2, 3, 4, 5]\n'link.lanes' = [1, 2, 4, 8]\n[halving]\nbudget = 'slot.a.memory.exercise_bytes'\nleast = 64\nmost = 4096\n[metrics]\nns = { path = 'simulated_ns', aim = 'minimize' }\n";
     let sweep = sweep_of(&models(), file, LAB).unwrap();
-    let mut run = Run::begin(&sweep, None).unwrap();
+    let mut run = RunningSweep::begin(&sweep, None).unwrap();
     drive(&mut run, 3);
     assert_eq!(parquet(&run), straight(&sweep));
 }
@@ -235,7 +235,7 @@ fn rejects_commands_that_are_not_workers() {
     let sweep = sweep_of(&models(), GRID, LAB).unwrap();
     let error = |command: &[&str]| {
         let command = command.iter().map(OsString::from).collect();
-        let mut run = Run::begin(&sweep, None).unwrap();
+        let mut run = RunningSweep::begin(&sweep, None).unwrap();
         match pool::run(&mut run, &Workers { command, count: 2 }, || false, |_| {}) {
             Err(error) => error.to_string(),
             Ok(progress) => panic!("{progress:?}"),

@@ -2,9 +2,9 @@
 //! A report of measurements: one self-contained page with figures and tables, for `riser compare --html`, `riser
 //! bench --html` and `riser sweep`.
 //!
-//! A [`Report`] is the content of a page. The page draws it with plotly.js, shows values under the pointer, and has
+//! A [`PageContent`] is the content of a page. The page draws it with plotly.js, shows values under the pointer, and has
 //! a light and a dark theme. Readers can download its data as CSV and JSON. The element `report` of the page has
-//! the data as one JSON object in the layout of [`Report`]. This module calculates no values. All text is inserted
+//! the data as one JSON object in the layout of [`PageContent`]. This module calculates no values. All text is inserted
 //! as text, not as markup.
 
 use crate::page::{self, Shell};
@@ -25,7 +25,7 @@ pub(crate) const SHELL: Shell = Shell {
 
 /// The content of a page, from top to bottom.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct Report {
+pub struct PageContent {
     /// Title.
     pub title: String,
     /// Notes on the whole page, one paragraph each.
@@ -194,7 +194,7 @@ impl From<ReportError> for io::Error {
     }
 }
 
-impl Report {
+impl PageContent {
     /// Writes the page. Equal reports give equal bytes.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ pub mod payload;
 pub mod tables;
 
 use capture::DeviceRegisters;
-use capture::check::{Checker, Settings};
+use capture::check::{Checker, FunctionOverrides};
 use capture::{Kind, Mark, Names, Outcome, Record, TlpRecord, Tracker};
 use columns::{Columns, Row};
 use payload::Payloads;
@@ -106,7 +106,7 @@ impl TracePage {
             tables: Tables::new(),
             tracker: Tracker::new(),
             names: Names::new(DeviceRegisters::default()),
-            checker: Checker::new(Settings::default()),
+            checker: Checker::new(FunctionOverrides::default()),
             violations: Violations::default(),
             means: String::new(),
             chunks: Vec::new(),

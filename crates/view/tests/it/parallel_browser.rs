@@ -3,7 +3,7 @@
 //! tests are skipped and report this.
 
 use crate::common::report::text_of;
-use riser_view::report::{Coordinate, Figure, Parallel, Report, ReportError, Scale};
+use riser_view::report::{Coordinate, Figure, PageContent, Parallel, ReportError, Scale};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use testkit::browser::Browser;
@@ -12,7 +12,7 @@ fn coordinate(label: &str, values: &[f64], scale: Scale) -> Coordinate {
     Coordinate { label: label.into(), values: values.to_vec(), names: Vec::new(), scale }
 }
 
-fn report() -> Report {
+fn report() -> PageContent {
     let names = vec!["<b>ideal".to_owned(), "xeon".to_owned()];
     let axes = vec![
         coordinate("link.gen", &[3.0, 3.0, 4.0, 4.0], Scale::Linear),
@@ -22,7 +22,7 @@ fn report() -> Report {
     ];
     let parallel = Some(Parallel { axes, colour: 3 });
     let figure = Figure { key: "parallel".into(), title: "All".into(), parallel, ..Figure::default() };
-    Report { title: "A sweep".into(), figures: vec![figure], ..Report::default() }
+    PageContent { title: "A sweep".into(), figures: vec![figure], ..PageContent::default() }
 }
 
 fn page(name: &str) -> PathBuf {

@@ -3,7 +3,7 @@
 
 use crate::common::report::{report, text_of};
 use proptest::prelude::*;
-use riser_view::report::{Figure, Plot, Report, Series, Table};
+use riser_view::report::{Figure, PageContent, Plot, Series, Table};
 use serde_json::{Value, json};
 
 fn data(page: &str) -> Value {
@@ -40,8 +40,8 @@ fn page_makes_no_network_requests() {
 
 #[test]
 fn rejects_invalid_reports_before_writing() {
-    type Change = fn(&mut Report);
-    let series = |r: &mut Report, change: fn(&mut Series)| change(&mut r.figures[0].plots[0].series[0]);
+    type Change = fn(&mut PageContent);
+    let series = |r: &mut PageContent, change: fn(&mut Series)| change(&mut r.figures[0].plots[0].series[0]);
     let rows: [(Change, &str); 7] = [
         (
             |r| r.tables[0].rows[1].push(String::new()),
@@ -96,7 +96,7 @@ proptest! {
         title in ".{0,30}", note in ".{0,30}", cell in "[<>/a-z\"'&]{0,20}",
         series in prop::collection::vec(any_series(), 0..3),
     ) {
-        let report = Report {
+        let report = PageContent {
             title: format!("{title}</script><script>alert(1)</script>"),
             notes: vec![note],
             tables: vec![Table { title: "t".into(), columns: vec!["c".into()], rows: vec![vec![cell]], folded: false }],

@@ -209,7 +209,7 @@ impl fmt::Display for End {
 
 /// A machine's end and cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct MachineOutcome {
     /// How the machine ended.
     pub end: End,
     /// CPU time of QEMU in user and system mode.
@@ -228,8 +228,8 @@ pub struct Report {
 #[derive(Debug)]
 pub struct Machine {
     thread: Option<JoinHandle<()>>,
-    reports: Receiver<Report>,
-    report: Option<Report>,
+    reports: Receiver<MachineOutcome>,
+    report: Option<MachineOutcome>,
     /// Signalled to stop the machine.
     stop: Arc<OwnedFd>,
     /// Readable when the machine has ended.
@@ -284,35 +284,35 @@ impl Machine {
     }
 
     /// Returns the report if the machine has ended; never blocks. The descriptor of [`AsFd`] becomes readable at the end.
-    pub fn poll(&mut self) -> Option<&Report> {
+    pub fn poll(&mut self) -> Option<&MachineOutcome> {
         if self.report.is_none() {
             self.report = match self.reports.try_recv() {
                 Ok(report) => Some(report),
                 Err(TryRecvError::Empty) => None,
-                Err(TryRecvError::Disconnected) => Some(Report::lost()),
+                Err(TryRecvError::Disconnected) => Some(MachineOutcome::lost()),
             };
         }
         self.report.as_ref()
     }
 
     /// Waits for the end.
-    pub fn wait(mut self) -> Report {
+    pub fn wait(mut self) -> MachineOutcome {
         let report = self.report.take().or_else(|| self.reports.recv().ok());
-        report.unwrap_or_else(Report::lost)
+        report.unwrap_or_else(MachineOutcome::lost)
     }
 
     /// Kills QEMU and waits for its end: [`End::Stopped`], or an earlier end.
-    pub fn stop(self) -> Report {
+    pub fn stop(self) -> MachineOutcome {
         signal(&self.stop);
         self.wait()
     }
 }
 
-impl Report {
+impl MachineOutcome {
     /// Returns the report of a machine whose thread panicked.
-    fn lost() -> Report {
+    fn lost() -> MachineOutcome {
         let end = End::Outputs("the machine's thread panicked".to_owned());
-        Report {
+        MachineOutcome {
             end,
             cpu: Duration::ZERO,
             boot_cpu: None,

@@ -5,7 +5,7 @@
 use super::arguments::{Accelerator, INITRAMFS, KERNEL, PORTS, Port, WIRES, arguments};
 use super::console::Console;
 use super::terminal::{Keys, Raw};
-use super::{End, Input, Options, Outputs, Report};
+use super::{End, Input, MachineOutcome, Options, Outputs};
 use crate::error::{Context, Result};
 use crate::parts::command::tethered;
 use command_fds::{CommandFdExt, FdMapping};
@@ -165,7 +165,11 @@ impl Supervisor {
     }
 
     /// Starts QEMU, sends the result of the start to `tell_started`, and returns when QEMU has ended.
-    pub(super) fn run(mut self, mut command: Command, tell_started: &Sender<Result<u32>>) -> Option<Report> {
+    pub(super) fn run(
+        mut self,
+        mut command: Command,
+        tell_started: &Sender<Result<u32>>,
+    ) -> Option<MachineOutcome> {
         let start = Instant::now();
         let began = self.begin(&mut command);
         // The command holds QEMU's ends of the sockets.
@@ -191,7 +195,7 @@ impl Supervisor {
         let status = child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
         self.drain(&mut child, &mut stderr);
         let ready = self.known.ready;
-        Some(Report {
+        Some(MachineOutcome {
             cpu,
             boot: ready.map(|(at, _)| at - start),
             boot_cpu: ready.map(|(_, cpu)| cpu),

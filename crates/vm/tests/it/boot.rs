@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use vm::kernel::Image;
-use vm::machine::{Gdb, Icount, Input, Report};
+use vm::machine::{Gdb, Icount, Input, MachineOutcome};
 use vm::{End, Kernel, Load, Machine, Options, Parts, Programs, Progress, Which};
 
 fn shell(script: &str) -> Vec<String> {
     ["sh", "-c", script].map(str::to_owned).to_vec()
 }
 
-fn run(options: Options) -> (Report, Heard) {
+fn run(options: Options) -> (MachineOutcome, Heard) {
     let heard = Heard::default();
     let report = Machine::start(options, outputs(&heard)).unwrap().wait();
     (report, heard)

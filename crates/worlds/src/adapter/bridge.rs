@@ -28,8 +28,8 @@ use tlp::message::is_ignored;
 use tlp::rules::reasons::{poisoned, request_type};
 use tlp::rules::{Head, Reason, Refusal, Refusals};
 use tlp::{
-    AddressType, Asked, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Mps, PayloadPool, Prefixes, Rcb,
-    Repr, RuleId, Span, Status, Time, Violation,
+    AddressType, Bdf, Body, Class, CompletedRequest, Data, MemoryOp, MemoryRequest, Mps, PayloadPool,
+    Prefixes, Rcb, Repr, RuleId, Span, Status, Time, Violation,
 };
 
 /// Maximum number of reads and atomics of all peers together that are in progress or wait. Further requests of a
@@ -91,7 +91,7 @@ pub(crate) struct Bridge {
     reads: VecDeque<(u64, PeerRequest)>,
     arrivals: u64,
     /// Reads and atomics that wait or are in progress.
-    jobs: BTreeMap<DmaId, (PeerPath, Asked)>,
+    jobs: BTreeMap<DmaId, (PeerPath, CompletedRequest)>,
     next_id: u32,
     pub(crate) host: HostSide,
     pub(crate) egress: Egress,
@@ -152,7 +152,7 @@ impl Bridge {
                 let operands = Data::Carried(self.pool.copy(kept));
                 let (address, op, options) = (a.address, a.op, options(repr, prefixes));
                 self.counters.peer_atomics += 1;
-                let id = self.job(way, Asked::of_non_posted(repr));
+                let id = self.job(way, CompletedRequest::of_non_posted(repr));
                 let atomic = DmaAtomic::new(id, address, op, operands).with_options(options);
                 self.queue(PeerRequest::Atomic(atomic));
             }
@@ -195,7 +195,7 @@ impl Bridge {
     fn read(&mut self, from: &Received<'_>, m: &MemoryRequest) {
         let Received { way, repr, prefixes, behind_bytes, .. } = *from;
         self.counters.peer_reads += 1;
-        let mut asked = Asked::of_non_posted(repr);
+        let mut asked = CompletedRequest::of_non_posted(repr);
         asked.bytes.byte_count += behind_bytes;
         let byte_count = asked.bytes.byte_count;
         let id = self.job(way, asked);
@@ -230,7 +230,7 @@ impl Bridge {
     fn refuse(&mut self, from: &Received<'_>) {
         let Received { way, repr, .. } = *from;
         self.refused(|c| &mut c.refused, request_type(repr), from.head());
-        let Some(asked) = Asked::of(repr) else { return };
+        let Some(asked) = CompletedRequest::of(repr) else { return };
         let answer = Answer::new(way, asked, Err(Status::UnsupportedRequest));
         self.egress.push(self.now, Entry::Answer(answer));
     }
@@ -246,7 +246,7 @@ impl Bridge {
     }
 
     /// Registers a job under an id that no other job has.
-    fn job(&mut self, way: PeerPath, asked: Asked) -> DmaId {
+    fn job(&mut self, way: PeerPath, asked: CompletedRequest) -> DmaId {
         while self.jobs.contains_key(&DmaId(self.next_id)) {
             self.next_id = self.next_id.wrapping_add(1);
         }

@@ -5,7 +5,7 @@
 use nettlp::adapter::PeerPath;
 use nettlp::completer::completion_piece;
 use std::collections::VecDeque;
-use tlp::{Asked, Bdf, Data, Mps, Rcb, Status, Tag, Time, Tlp};
+use tlp::{Bdf, CompletedRequest, Data, Mps, Rcb, Status, Tag, Time, Tlp};
 
 /// Maximum number of the host's requests in the queue, in TLPs. Further requests stay in the endpoint with their
 /// credits. Posted writes that are too fast for the device software therefore stall the host; no write is dropped.
@@ -18,7 +18,7 @@ pub(crate) type Cuts = (Mps, Rcb);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Answer {
     way: PeerPath,
-    asked: Asked,
+    asked: CompletedRequest,
     result: Result<Data, Status>,
     /// Bytes already sent.
     sent: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    pub(crate) fn new(way: PeerPath, asked: Asked, result: Result<Data, Status>) -> Answer {
+    pub(crate) fn new(way: PeerPath, asked: CompletedRequest, result: Result<Data, Status>) -> Answer {
         Answer { way, asked, result, sent: 0, done: false }
     }
 

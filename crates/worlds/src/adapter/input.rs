@@ -130,7 +130,7 @@ impl Attachment for AdapterSlot {
     }
 
     /// When the entry is fetched, this is an input too: [`Event::Taken`].
-    fn nobody_fetches(&self) {}
+    fn discard_outputs(&self) {}
 }
 
 const fn cut() -> InputError {

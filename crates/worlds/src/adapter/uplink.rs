@@ -3,7 +3,7 @@
 
 use super::backend::{AdapterPlace, LabBackend};
 use crate::machine::Transport;
-use nettlp::adapter::{Adapter, Settings};
+use nettlp::adapter::{Adapter, AdapterSettings};
 use nettlp::carrier::Wait;
 use nettlp::net::{AdapterSockets, Clock};
 use session::external::Driver;
@@ -29,7 +29,7 @@ pub type Joined<'d> = Adapter<LabBackend<&'d mut Driver>>;
 
 impl Uplink {
     /// The adapter at `place`, with these sockets.
-    pub fn new(sockets: AdapterSockets, settings: Settings, place: AdapterPlace) -> Uplink {
+    pub fn new(sockets: AdapterSockets, settings: AdapterSettings, place: AdapterPlace) -> Uplink {
         Uplink { sockets, adapter: Some(Adapter::new(settings, place)) }
     }
 

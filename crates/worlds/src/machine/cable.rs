@@ -6,8 +6,10 @@
 use super::error::VmCommandError;
 use devices::ethernet::{Cable, FrameFromWire, LinkInput, MAX_FRAMES_TO_WIRE, NetInterface};
 use session::external::{Driver, Handle};
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::BorrowedFd;
+use thiserror::Error;
 use tlp::Time;
 
 /// Bytes of the longest carried frame: a long packet (82574 datasheet, §10.2.5.1) with a tag, without FCS.
@@ -147,4 +149,58 @@ fn take(lab: &mut Driver, to: &Handle<Cable>, interface: &dyn NetInterface) -> u
         }
     }
     lost
+}
+
+/// The reason why cables cannot be connected as requested.
+#[derive(Debug, Error)]
+pub enum CableLinkError {
+    /// The text has another form.
+    #[error("`{0}`, expected SLOT=SLOT or SLOT=tap:NAME")]
+    Form(String),
+    /// No slot of this name has such a cable. Has the names of the slots that do.
+    #[error("{}", no_cable(.0, .1))]
+    NoCable(String, Vec<String>),
+    /// The cable of this slot is already connected.
+    #[error("`{0}`: its cable is already connected")]
+    Taken(String),
+}
+
+fn no_cable(slot: &str, slots: &[String]) -> String {
+    match slots.join(", ") {
+        none if none.is_empty() => format!("`{slot}`: no slot has a NIC with `cable = \"outside\"`"),
+        slots => format!(
+            "`{slot}`: expected a slot whose NIC has `cable = \"outside\"`: {slots}; or tap:NAME after the ="
+        ),
+    }
+}
+
+/// Connects cables of a lab. Each text of `given` names two ends: `SLOT=SLOT` or `SLOT=tap:NAME`. `open` opens the interface
+/// NAME.
+///
+/// # Errors
+/// A text of another form, a slot without such a cable, a cable that is connected twice, or errors of `open`.
+pub fn cable_links<E: From<CableLinkError>>(
+    driver: &Driver,
+    given: &[String],
+    open: impl Fn(&str) -> Result<Box<dyn NetInterface>, E>,
+) -> Result<Vec<Box<dyn Transport>>, E> {
+    let mut taken = BTreeSet::new();
+    let mut end = |slot: &str| {
+        let legal = || driver.handles::<Cable>().map(|name| name.trim_start_matches("slot ").to_owned());
+        let handle = driver.handle_named::<Cable>(&format!("slot {slot}"));
+        let handle = handle.ok_or_else(|| CableLinkError::NoCable(slot.to_owned(), legal().collect()))?;
+        if taken.insert(slot.to_owned()) { Ok(handle) } else { Err(CableLinkError::Taken(slot.to_owned())) }
+    };
+    let link = |given: &String| {
+        let form = || E::from(CableLinkError::Form(given.clone()));
+        let (slot, to) = given.split_once('=').ok_or_else(form)?;
+        let handle = end(slot)?;
+        let link = match to.strip_prefix("tap:") {
+            Some("") => return Err(form()),
+            Some(name) => CableLink::to_interface(handle, open(name)?),
+            None => CableLink::between(handle, end(to)?),
+        };
+        Ok(Box::new(link) as Box<dyn Transport>)
+    };
+    given.iter().map(link).collect()
 }

@@ -6,7 +6,7 @@ use super::event::VmEvent;
 use super::messages::Messages;
 use super::placing::{self, Placed, Recovery, Resetting};
 use guest::function::Facts;
-use guest::memory::Memory;
+use guest::memory::GuestMemory;
 use guest::net::{ListenError, Server};
 use guest::sharing::Sharing;
 use guest::vfio_device::VfioDevice;
@@ -21,7 +21,7 @@ use std::rc::Rc;
 use tlp::{AtomicOp, Bdf, Time};
 
 /// Memory of the machine, in the form in which the root complex reaches it.
-struct Mapped(Rc<Memory>);
+struct Mapped(Rc<GuestMemory>);
 
 impl Backing for Mapped {
     fn read(&self, offset: u64, to: &mut [u8]) -> bool {
@@ -53,7 +53,7 @@ pub(super) struct Client {
     /// The client has joined and has not left.
     pub(super) is_there: bool,
     /// Mapped ranges by address: the size in bytes, and the memory if it is reached without messages.
-    mapped: BTreeMap<u64, (u64, Option<Rc<Memory>>)>,
+    mapped: BTreeMap<u64, (u64, Option<Rc<GuestMemory>>)>,
     messages: Messages,
     /// All addresses are reached by messages, mapped or not.
     by_messages: bool,
@@ -218,7 +218,7 @@ impl Client {
         if self.by_messages {
             return Ok(());
         }
-        let memory = fd.map(|fd| Memory::new(fd, fd_offset, map.size, map.access)).transpose();
+        let memory = fd.map(|fd| GuestMemory::new(fd, fd_offset, map.size, map.access)).transpose();
         let memory = memory.map_err(|why| (why.errno(), Some(VmEvent::Unreachable(why))))?.map(Rc::new);
         let access = if map.access.write { MapAccess::ReadWrite } else { MapAccess::Read };
         let asked = Map { address: map.address, bytes: map.size, access };

@@ -3,7 +3,7 @@
 //! when another guest requests it. These guests may be killed and started again. All guests end with the lab.
 
 use super::error::VmCommandError;
-use vm::machine::{End, Report};
+use vm::machine::{End, MachineOutcome};
 use vm::{Machine, Options};
 
 /// Starts the machine of the guest with this name.
@@ -18,19 +18,19 @@ pub struct Guest {
     /// The reason if one of the guest's functions is not where the guest expects it.
     misplaced: Option<String>,
     options: Options,
-    state: State,
+    state: GuestState,
 }
 
-enum State {
+enum GuestState {
     Waits,
     Runs(Machine),
-    Ended(Report),
+    Ended(MachineOutcome),
 }
 
 impl Guest {
     /// A guest that is not started. `functions` are its virtual functions, or empty for a guest above a host.
     pub fn new(name: String, functions: Vec<String>, options: Options) -> Guest {
-        Guest { name, functions, misplaced: None, options, state: State::Waits }
+        Guest { name, functions, misplaced: None, options, state: GuestState::Waits }
     }
 
     fn is_assigned(&self) -> bool {
@@ -39,36 +39,36 @@ impl Guest {
 
     fn start(&mut self, start: &Start<'_>) -> vm::Result<()> {
         let machine = start(&self.name, self.options.clone())?;
-        (self.state, self.misplaced) = (State::Runs(machine), None);
+        (self.state, self.misplaced) = (GuestState::Runs(machine), None);
         Ok(())
     }
 
     /// Returns whether the guest runs. Stores the report of a machine that has ended.
     fn poll(&mut self) -> bool {
-        if let State::Runs(machine) = &mut self.state
+        if let GuestState::Runs(machine) = &mut self.state
             && let Some(report) = machine.poll()
         {
-            self.state = State::Ended(report.clone());
+            self.state = GuestState::Ended(report.clone());
         }
-        matches!(self.state, State::Runs(_))
+        matches!(self.state, GuestState::Runs(_))
     }
 
     fn stop(&mut self) {
-        self.state = match std::mem::replace(&mut self.state, State::Waits) {
-            State::Runs(machine) => State::Ended(machine.stop()),
+        self.state = match std::mem::replace(&mut self.state, GuestState::Waits) {
+            GuestState::Runs(machine) => GuestState::Ended(machine.stop()),
             state => state,
         };
     }
 
     /// Returns whether the guest was never started.
     pub fn waits(&self) -> bool {
-        matches!(self.state, State::Waits)
+        matches!(self.state, GuestState::Waits)
     }
 
     /// Returns the guest's report, if the guest has ended.
-    pub fn report(&self) -> Option<&Report> {
+    pub fn report(&self) -> Option<&MachineOutcome> {
         match &self.state {
-            State::Ended(report) => Some(report),
+            GuestState::Ended(report) => Some(report),
             _ => None,
         }
     }
@@ -88,10 +88,10 @@ impl Guest {
 
     fn state(&self) -> String {
         match &self.state {
-            State::Waits => "waits".to_owned(),
-            State::Runs(_) => "runs".to_owned(),
-            State::Ended(Report { end: End::Exited(status), .. }) => format!("exited {status}"),
-            State::Ended(report) => format!("ended: {}", report.end),
+            GuestState::Waits => "waits".to_owned(),
+            GuestState::Runs(_) => "runs".to_owned(),
+            GuestState::Ended(MachineOutcome { end: End::Exited(status), .. }) => format!("exited {status}"),
+            GuestState::Ended(report) => format!("ended: {}", report.end),
         }
     }
 }

@@ -23,10 +23,10 @@ const FULL_BYTES: usize = 1 << 20;
 const TURNS: u32 = 1000;
 
 /// Address and length.
-type Place = (u64, usize);
+type AddressRange = (u64, usize);
 
 enum Message {
-    Read(Place),
+    Read(AddressRange),
     Write(u64, Vec<u8>),
 }
 
@@ -40,14 +40,14 @@ enum Read {
 
 /// All messages of a client. Clones are handles on the same messages.
 #[derive(Clone, Default)]
-pub(super) struct Messages(Rc<RefCell<State>>);
+pub(super) struct Messages(Rc<RefCell<MessagesState>>);
 
 #[derive(Default)]
-struct State {
+struct MessagesState {
     waiting: VecDeque<Message>,
     /// Messages without an answer: the address and length of a read, or the number of bytes of a write.
-    sent: BTreeMap<Dma, Result<Place, usize>>,
-    reads: BTreeMap<Place, Read>,
+    sent: BTreeMap<Dma, Result<AddressRange, usize>>,
+    reads: BTreeMap<AddressRange, Read>,
     /// Bytes of writes that have not arrived. `written` and `ended` count the writes that have started and ended.
     bytes: usize,
     written: u64,
@@ -131,12 +131,12 @@ impl Messages {
 
     /// Drops everything, because the client has left.
     pub(super) fn clear(&self) {
-        *self.0.borrow_mut() = State::default();
+        *self.0.borrow_mut() = MessagesState::default();
     }
 }
 
-impl State {
-    fn end(&mut self, kind: Result<Place, usize>, bytes: Option<&Vec<u8>>) {
+impl MessagesState {
+    fn end(&mut self, kind: Result<AddressRange, usize>, bytes: Option<&Vec<u8>>) {
         match kind {
             Ok(place) => _ = self.reads.insert(place, Read::Came(bytes.cloned(), 0)),
             Err(written) => {

@@ -21,6 +21,7 @@ mod event;
 mod guests;
 mod links;
 mod messages;
+mod names;
 mod open;
 mod paced_clock;
 mod placing;
@@ -36,17 +37,18 @@ mod turn;
 mod virtual_functions;
 mod vm_host;
 
-pub use cable::{CableLink, Transport};
+pub use cable::{CableLink, CableLinkError, Transport, cable_links};
 pub use counters::VmCounters;
 pub use error::{VmCommandError, VmError};
 pub use event::{Supervisor, VmEvent};
 pub use guests::{Guest, Guests};
 pub use links::LinkSocket;
+pub use names::{AssignError, MachineNames};
 pub use open::{AssignedMachine, host_names};
 pub use qemu::VmOptions;
 pub use report::{MachineFigures, VmReport};
 pub use serve::{Pace, serve};
-pub use socket_folder::{SocketFolderError, socket_folder};
+pub use socket_folder::{GuestSockets, SocketFolderError, socket_folder};
 pub use spaces::hexdump;
 pub use vm_host::{DeviceSocket, VmHost, machines};
 

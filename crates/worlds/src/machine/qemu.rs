@@ -2,7 +2,9 @@
 //! Arguments of QEMU and of the kernel for the devices of a lab. Starts no process.
 
 use super::vm_host::VmHost;
+use std::ffi::OsString;
 use std::path::Path;
+use vm::{Load, Options, Which};
 
 /// QEMU setting (`-global`) that leaves hot-plug to the kernel, which reads this from the firmware's tables, for all
 /// domains together.
@@ -45,6 +47,31 @@ impl VmOptions {
             add(device(socket.path, is_direct.then_some(&*bus), waits));
         }
         all
+    }
+
+    /// Adds the devices of a lab to the options of a machine: see [`qemu_arguments`](Self::qemu_arguments). Its commands to the
+    /// lab's links go to the socket `links`; the command `lab` of the guest sends them.
+    pub fn add_devices(
+        &self,
+        options: &mut Options,
+        host: &VmHost,
+        machine: Option<&str>,
+        waits: bool,
+        links: &Path,
+    ) {
+        // In QEMU's options a comma ends a value; a doubled comma is part of it.
+        let chardev = format!("socket,id=links,path={}", links.display().to_string().replace(',', ",,"));
+        let port = "virtserialport,chardev=links,name=riser.links";
+        let mut arguments = self.qemu_arguments(host, machine, waits);
+        arguments.extend(["-chardev", &chardev, "-device", port].map(str::to_owned));
+        options.qemu_arguments.splice(0..0, arguments.into_iter().map(OsString::from));
+        let module = |name: &str| Load { module: Which::Named(name.to_owned()), parameters: String::new() };
+        options.modules.splice(0..0, self.module(machine).map(module));
+        options.expected.extend(self.expected_file(machine).map(str::to_owned));
+        options.scripts.push(("lab".to_owned(), include_str!("lab.sh").to_owned()));
+        options.environment.push(("RISER_HOST".to_owned(), machine.unwrap_or(&host.name).to_owned()));
+        let words = [self.kernel_arguments(machine), &options.append].map(str::to_owned);
+        options.append = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     }
 
     /// Returns true if the machine gets functions one by one.

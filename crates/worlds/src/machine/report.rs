@@ -6,7 +6,7 @@ use super::guests::Guest;
 use super::vm_host::{VmHost, machines};
 use fabric::Stop;
 use serde::Serialize;
-use session::Report;
+use session::SessionReport;
 use session::external::Driver;
 
 /// The report of a lab and its machines, as JSON.
@@ -19,7 +19,7 @@ pub struct VmReport {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     guests: Vec<MachineReport>,
     /// The lab.
-    pub lab: Report,
+    pub lab: SessionReport,
 }
 
 /// The report of one of several machines.

@@ -78,7 +78,7 @@ fn step(
     // The outside clock does not advance the time now, so the fabric must not nap.
     lab.come_to(until);
     lab.drain(until, |_| {});
-    while let Some((at, input)) = handle.place.hear() {
+    while let Some((at, input)) = handle.place.poll_input() {
         match input {
             HostInput::Done { mut id, result } if id.0 & OURS != 0 => {
                 id.0 &= !OURS;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The folder of the sockets between riser and QEMU.
 
+use super::vm_host::VmHost;
 use std::env;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -33,6 +34,30 @@ pub fn socket_folder() -> Result<TempDir, SocketFolderError> {
         }
     };
     made.map_err(|why| SocketFolderError { parent, why })
+}
+
+/// Folder of the sockets of guests. The folder is removed when all devices are connected, so a killed run leaves no folder.
+#[derive(Debug)]
+pub struct GuestSockets {
+    folder: Option<TempDir>,
+    awaited: usize,
+}
+
+impl GuestSockets {
+    /// Waits for the devices of `hosts`. Guests that can start again need the folder until the end.
+    pub fn new(folder: TempDir, hosts: &[VmHost]) -> GuestSockets {
+        let all = || hosts.iter().flat_map(VmHost::sockets);
+        let awaited = if all().any(|socket| socket.machine.is_some()) { usize::MAX } else { all().count() };
+        GuestSockets { folder: Some(folder), awaited }
+    }
+
+    /// Counts a connected device.
+    pub fn add_joined(&mut self) {
+        self.awaited = self.awaited.saturating_sub(1);
+        if self.awaited == 0 {
+            self.folder = None;
+        }
+    }
 }
 
 fn parent(folder: PathBuf) -> PathBuf {

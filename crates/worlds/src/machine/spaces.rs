@@ -64,7 +64,7 @@ fn read(lab: &mut Driver, handle: &Handle<HostPlace>, function: Bdf, register_dw
     lab.inject(lab.now(), handle, request);
     for _ in 0..MAX_DRAINS {
         lab.drain(lab.now(), |_| {});
-        while let Some((_, input)) = handle.place.hear() {
+        while let Some((_, input)) = handle.place.poll_input() {
             if let HostInput::Done { id: ID, result } = input {
                 return Some(u32::from_le_bytes(result.ok()?.bytes()?.try_into().ok()?));
             }

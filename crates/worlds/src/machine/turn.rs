@@ -6,7 +6,7 @@ use super::event::VmEvent;
 use super::vm_host::{Firmware, VmHost};
 use guest::vfio_device::Outcome;
 use guest::vfio_user::{Event, HangUp, Irq, IrqChange, IrqEvent, Token};
-use host::{HostInput, HostInterrupt, HostReadId};
+use host::{DriverError, HostInput, HostInterrupt, HostReadId};
 use plug::Attachment;
 use session::external::Driver;
 use session::external::host::HostRequest;
@@ -155,7 +155,7 @@ impl VmHost {
         self.clients.iter().all(|client| client.device.has_room()) && self.handle.place.has_room()
     }
 
-    /// Issues requests while there is room.
+    /// Issues requests while there is room. A request that a host cannot issue ends the run with an error.
     fn issue(&mut self, lab: &mut Driver, now: Time) {
         for (n, client) in (0..).zip(&mut self.clients) {
             while self.handle.place.has_room()
@@ -164,10 +164,10 @@ impl VmHost {
                 if let Some(id) = request.id_mut() {
                     id.0 |= n << ID_BITS;
                 }
-                // Every request of a device is legal for a host outside.
-                if let Ok(request) = HostRequest::issue(request) {
-                    lab.inject(now, &self.handle, request);
-                }
+                let request = HostRequest::issue(request).unwrap_or_else(|why| {
+                    HostRequest::end(Err(DriverError::from(why.to_string()).at(&client.name)))
+                });
+                lab.inject(now, &self.handle, request);
             }
         }
     }
@@ -184,7 +184,7 @@ impl VmHost {
 
     /// Handles the root complex's messages to the host, and issues the requests that follow from them.
     pub fn poll_lab(&mut self, lab: &mut Driver) {
-        while let Some((_, input)) = self.handle.place.hear() {
+        while let Some((_, input)) = self.handle.place.poll_input() {
             self.handle(input);
         }
         self.issue(lab, lab.now());

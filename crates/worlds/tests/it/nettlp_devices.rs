@@ -6,11 +6,11 @@ use devices::ethernet::{Peer, Station};
 use devices::simple_nic::Counters;
 use devices::{memory, simple_nic};
 use lab::{LabFile, parse};
-use nettlp::adapter::{Adapter, Settings};
+use nettlp::adapter::{Adapter, AdapterSettings};
 use nettlp::allow::{AllowList, Rule};
 use nettlp::carrier::Wait;
 use nettlp::client::control::Messaging;
-use nettlp::device_host::{DeviceHost, Place};
+use nettlp::device_host::{DeviceHost, DeviceLocation};
 use nettlp::net::{
     AdapterOptions, AdapterSockets, AnyCarrier, Clock, ConnectOptions, TaggedOptions, connect, serve,
 };
@@ -53,7 +53,7 @@ impl Served {
             let mut sockets = AdapterSockets::bind(&AdapterOptions::new(address)).unwrap();
             let allow = AllowList::new([format!("{peer},all,rw").parse::<Rule>().unwrap()]).unwrap();
             let scheme = PortScheme::Tagged;
-            let settings = Settings { allow, id: Bdf::default(), device: Some(peer), scheme };
+            let settings = AdapterSettings { allow, id: Bdf::default(), device: Some(peer), scheme };
             let mut adapter = Adapter::new(settings, backend);
             ready.send(()).unwrap();
             let go_on = |adapter: &mut Adapter<LabBackend>, _: &AdapterSockets, now: Time| {
@@ -80,9 +80,9 @@ impl Served {
     }
 }
 
-fn place(remote: IpAddr, local: IpAddr) -> Place {
+fn place(remote: IpAddr, local: IpAddr) -> DeviceLocation {
     let mut messaging = Messaging::open(remote, Some(local)).unwrap();
-    Place {
+    DeviceLocation {
         id: messaging.device_id().unwrap(),
         address: messaging.bar4_start().unwrap(),
         vectors: messaging.msix_table().unwrap(),
@@ -128,7 +128,7 @@ fn memory_answers_the_hosts_driver() {
         let settings = memory::Settings { bar: 0.into(), size_bytes: 1 << 16, ..memory::Settings::default() };
         let function = memory::function(settings, config::PcieLayout::default()).unwrap();
         let carrier = carrier(there, here, session);
-        let settings = nettlp::device_host::Settings::new(0);
+        let settings = nettlp::device_host::HostedSettings::new(0);
         let host =
             DeviceHost::new(carrier, function, &place(there, here), settings, &PayloadPool::new()).unwrap();
         let ended = run(host, served);
@@ -149,7 +149,7 @@ fn the_simple_nic_carries_pings_of_the_hosts_station() {
         let function =
             simple_nic::function(4.into(), config::PcieLayout::default(), &pool, peer, &counters).unwrap();
         let carrier = carrier(there, here, session);
-        let settings = nettlp::device_host::Settings::new(4);
+        let settings = nettlp::device_host::HostedSettings::new(4);
         let host = DeviceHost::new(carrier, function, &place(there, here), settings, &pool).unwrap();
         let vectors = host.vectors().clone();
         let ended = run(host, served);

@@ -3,13 +3,13 @@
 
 use capture::encap::PortScheme;
 use lab::{LabFile, parse};
-use nettlp::adapter::{Adapter, Settings};
+use nettlp::adapter::{Adapter, AdapterSettings};
 use nettlp::allow::{AllowList, Rule};
 use nettlp::client::Client;
 use nettlp::completer::Image;
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, serve};
 use nettlp::psmem::{self, Psmem, Window};
-use nettlp::requester::{Rest, Settings as ClientSettings};
+use nettlp::requester::{RequesterSettings as ClientSettings, Rest};
 use nettlp::tools::{Scheme, Target};
 use riser_worlds::adapter::{
     AdapterPlace, AdapterSlot, BridgeCounters, LabBackend, Timing, Uplink, serve_all,
@@ -38,7 +38,7 @@ fn serve_both(text: &str, stop: &AtomicBool) -> [BridgeCounters; 2] {
     let uplink = |(slot, address): (&String, IpAddr)| {
         let allow = AllowList::new([format!("{DEVICE},all,rw").parse::<Rule>().unwrap()]).unwrap();
         let settings =
-            Settings { allow, id: Bdf::default(), device: Some(DEVICE), scheme: PortScheme::Tagged };
+            AdapterSettings { allow, id: Bdf::default(), device: Some(DEVICE), scheme: PortScheme::Tagged };
         let sockets = AdapterSockets::bind(&AdapterOptions::new(address)).unwrap();
         Uplink::new(sockets, settings, AdapterPlace::named(&driver, slot).unwrap())
     };
@@ -68,7 +68,7 @@ fn read_across(text: &str) -> [BridgeCounters; 2] {
         let image = Arc::new(Image::zeroes(4096).unwrap());
         let bytes: Vec<u8> = (0..=255).cycle().take(512).collect();
         let mut window = Window { base, image };
-        nettlp::completer::Memory::write(&mut window, base + 0x80, &bytes).unwrap();
+        nettlp::completer::CompleterMemory::write(&mut window, base + 0x80, &bytes).unwrap();
         let mut psmem = Psmem::new(Bdf::default(), Mps::new(256).unwrap(), window);
         let mut carrier = target(ADAPTERS[1]).open(0..=0, true).unwrap();
         let stop = &stop;
@@ -118,8 +118,12 @@ fn peer_register_chooses_the_device_software() {
             let session = Session::new(&LabFile { lab, base: "".into() }).unwrap();
             let rules = [device, ip(14)].map(|peer| format!("{peer},all,rw").parse::<Rule>().unwrap());
             let allow = AllowList::new(rules).unwrap();
-            let settings =
-                Settings { allow, id: Bdf::default(), device: Some(ip(14)), scheme: PortScheme::Tagged };
+            let settings = AdapterSettings {
+                allow,
+                id: Bdf::default(),
+                device: Some(ip(14)),
+                scheme: PortScheme::Tagged,
+            };
             let lab = LabBackend::new(session, Timing::On).unwrap();
             let mut sockets = AdapterSockets::bind(&AdapterOptions::new(adapter)).unwrap();
             let mut adapter = Adapter::new(settings, lab);

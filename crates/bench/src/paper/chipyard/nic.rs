@@ -3,7 +3,7 @@
 //! more outstanding reads, which the study names as future work.
 
 use super::super::figures;
-use super::super::report::Report;
+use super::super::report::ExperimentReport;
 use super::super::setup::Setup;
 use super::super::table::{Cell, Chart, Column, Line, Table};
 use super::super::verdict::{Compared, Shape, Verdict};
@@ -40,29 +40,29 @@ pub(super) fn close() -> Setup {
     over_pcie(0).set("link.gen", 5).set("link.lanes", 32).host(|host| host.root_complex_latency = ON_CHIP)
 }
 
-pub(super) fn run(setup: Setup, effort: &Effort) -> Result<ice_nic::Report, PaperError> {
+pub(super) fn run(setup: Setup, effort: &Effort) -> Result<ice_nic::IceNicReport, PaperError> {
     let setup = setup.set("slot.0.ice-nic.frames", i64::from(effort.frames));
-    let (report, ..) = setup.device::<ice_nic::Report>()?;
+    let (report, ..) = setup.device::<ice_nic::IceNicReport>()?;
     match (report.failed, report.refused) {
         (0, 0) => Ok(report),
         (failed, refused) => Err(PaperError::Run(format!("{LAB}: {failed} failed, {refused} refused"))),
     }
 }
 
-pub(super) fn frame_ns(report: &ice_nic::Report) -> f64 {
+pub(super) fn frame_ns(report: &ice_nic::IceNicReport) -> f64 {
     report.elapsed.as_ps() as f64 / 1_000.0 / report.received.max(1) as f64
 }
 
-fn gbps(report: &ice_nic::Report) -> f64 {
+fn gbps(report: &ice_nic::IceNicReport) -> f64 {
     report.bytes as f64 * 8_000.0 / report.elapsed.as_ps().max(1) as f64
 }
 
 /// Returns a part of the report's time in per cent.
-pub(super) fn percent(part: Duration, report: &ice_nic::Report) -> f64 {
+pub(super) fn percent(part: Duration, report: &ice_nic::IceNicReport) -> f64 {
     100.0 * part.as_ps() as f64 / report.elapsed.as_ps().max(1) as f64
 }
 
-fn row(attached: String, report: &ice_nic::Report, paper: Option<f64>) -> Vec<Cell> {
+fn row(attached: String, report: &ice_nic::IceNicReport, paper: Option<f64>) -> Vec<Cell> {
     let percent = |part: Duration| percent(part, report);
     vec![
         Cell::Text(attached),
@@ -71,12 +71,12 @@ fn row(attached: String, report: &ice_nic::Report, paper: Option<f64>) -> Vec<Ce
         Cell::Number(percent(report.sending), 1),
         Cell::Number(percent(report.receiving), 1),
         Cell::Number(percent(report.waiting()), 1),
-        Cell::maybe(paper, 0),
+        Cell::optional(paper, 0),
     ]
 }
 
 /// Figures 9 and 10, and the study's future work.
-pub(in super::super) fn nic(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn nic(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::chipyard()?.nic;
     let cycles = paper.physical_latency_cycles.value as u32;
     let (by_delay, line) = delays(effort)?;
@@ -100,7 +100,7 @@ pub(in super::super) fn nic(effort: &Effort) -> Result<Report, PaperError> {
         small.table(paper.waiting_percent.value),
         recovered(effort, cycles)?,
     ];
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(shapes, numbers),
         labs: vec![LAB],
         tables,
@@ -112,7 +112,7 @@ pub(in super::super) fn nic(effort: &Effort) -> Result<Report, PaperError> {
             "Over PCIe the writes of the receive path are posted. A zero-length read after them confirms that they are done, as TileLink's responses do.".into(),
         ],
         chart: Some(Chart { x: "delay of the physical layer, one way (ns)", y: "time per frame (ns)", lines: vec![line] }),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 
@@ -132,7 +132,7 @@ fn delays(effort: &Effort) -> Result<(Table, Line), PaperError> {
 struct Widths {
     cycles: u32,
     frame_bytes: u32,
-    reports: Vec<(u8, ice_nic::Report)>,
+    reports: Vec<(u8, ice_nic::IceNicReport)>,
 }
 
 impl Widths {
@@ -146,7 +146,7 @@ impl Widths {
         Ok(Widths { cycles, frame_bytes, reports })
     }
 
-    fn at(&self, lanes: u8, of: impl Fn(&ice_nic::Report) -> f64) -> f64 {
+    fn at(&self, lanes: u8, of: impl Fn(&ice_nic::IceNicReport) -> f64) -> f64 {
         let found = self.reports.iter().find(|(width, _)| *width == lanes);
         found.map_or(f64::NAN, |(_, report)| of(report))
     }

@@ -4,7 +4,7 @@
 
 use super::super::figures::{self, ResourceTable, Resources};
 use super::super::make::{self, make};
-use super::super::report::Report;
+use super::super::report::ExperimentReport;
 use super::super::table::{Cell, Chart, Column, Line, Table};
 use super::super::verdict::{Compared, Shape, Verdict};
 use super::super::{Effort, PaperError};
@@ -74,7 +74,7 @@ pub(super) fn rows<R: DeserializeOwned>(target: &str) -> Result<Vec<R>, PaperErr
 }
 
 /// Figure 6: round-trip latency of reads.
-pub(in crate::paper) fn latency(effort: &Effort) -> Result<Report, PaperError> {
+pub(in crate::paper) fn latency(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::chipyard()?.latency;
     let measured: Vec<LatencyRow> = rows("figure6")?;
     let of = |lanes| measured.iter().filter(move |row| row.lanes == lanes);
@@ -88,12 +88,12 @@ pub(in crate::paper) fn latency(effort: &Effort) -> Result<Report, PaperError> {
         let ns = simulation.latency.map_or(f64::NAN, |l| l.latency_ns_median);
         let published = paper.payload_bytes.iter().position(|bytes| *bytes == size);
         cells.push(vec![
-            Cell::whole(size),
+            Cell::integer(size),
             Cell::Number(row.latency_ps / 1e3, 1),
             Cell::Number(ns, 1),
             Cell::Number((row.latency_ps - ns * 1e3) / row.clock_ps, 1),
             Cell::Number(x16.1, 1),
-            Cell::maybe(published.map(|at| paper.study_ns[at]), 0),
+            Cell::optional(published.map(|at| paper.study_ns[at]), 0),
         ]);
         simulated.push((f64::from(size), ns));
     }
@@ -101,7 +101,7 @@ pub(in crate::paper) fn latency(effort: &Effort) -> Result<Report, PaperError> {
     let compared: Vec<_> = x8.iter().copied().filter(|(size, _)| *size <= 4.0 || *size >= 32.0).collect();
     let study = paper.payload_bytes.iter().map(|b| f64::from(*b)).zip(paper.study_ns.iter().copied());
     let study = Line::paper("paper x8", study.collect());
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: latency_verdict(&paper, &compared),
         labs: vec![LATENCY_LAB.0],
         tables: vec![Table { title: "Read latency in the RTL".into(), columns: LATENCY, rows: cells }],
@@ -116,12 +116,12 @@ pub(in crate::paper) fn latency(effort: &Effort) -> Result<Report, PaperError> {
             y: "read latency (ns)",
             lines: vec![Line::riser("RTL x8", x8), Line::riser("RTL x16", x16), Line::riser("simulation x8", simulated), study],
         }),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 
 /// Figure 7: bandwidth of writes with ECRC.
-pub(in crate::paper) fn bandwidth(effort: &Effort) -> Result<Report, PaperError> {
+pub(in crate::paper) fn bandwidth(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::chipyard()?.bandwidth;
     let measured: Vec<BandwidthRow> = rows("figure7")?;
     let of = |lanes| measured.iter().filter(move |row| row.lanes == lanes);
@@ -131,7 +131,7 @@ pub(in crate::paper) fn bandwidth(effort: &Effort) -> Result<Report, PaperError>
             varied(BANDWIDTH_LAB, 16, row.payload_bytes, effort.bandwidth_transfers).measure()?;
         let gbps = simulation.bandwidth.map_or(f64::NAN, |b| b.bandwidth_gbps);
         cells.push(vec![
-            Cell::whole(row.payload_bytes),
+            Cell::integer(row.payload_bytes),
             Cell::Number(row.effective_gbps, 2),
             Cell::Number(row.total_gbps, 2),
             Cell::Number(gbps, 2),
@@ -156,7 +156,7 @@ pub(in crate::paper) fn bandwidth(effort: &Effort) -> Result<Report, PaperError>
         let x16 = measured.iter().filter(|row| row.lanes == 16);
         x16.map(|row| (f64::from(row.payload_bytes), of(row))).collect()
     };
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(shapes, factors.to_vec()),
         labs: vec![BANDWIDTH_LAB.0],
         tables: vec![Table {
@@ -180,7 +180,7 @@ pub(in crate::paper) fn bandwidth(effort: &Effort) -> Result<Report, PaperError>
                 Line::riser("total", points(|row| row.total_gbps)),
             ],
         }),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 
@@ -196,11 +196,11 @@ fn resources(report: &str, layer: &str) -> Result<(Resources, f64), PaperError> 
 }
 
 /// Table 2: resources of a port.
-pub(in crate::paper) fn table2(_: &Effort) -> Result<Report, PaperError> {
+pub(in crate::paper) fn table2(_: &Effort) -> Result<ExperimentReport, PaperError> {
     let ResourceTable { source, cells: paper } = figures::chipyard()?.resources;
     let cells = |name: &str, of: &Resources, path: Cell| {
         let numbers = [of.logic_luts, of.memory_luts, of.flip_flops, of.block_rams];
-        let numbers = numbers.map(Cell::whole);
+        let numbers = numbers.map(Cell::integer);
         [Cell::Text(name.to_owned())].into_iter().chain(numbers).chain([path]).collect::<Vec<_>>()
     };
     let mut sum = Resources::default();
@@ -208,20 +208,20 @@ pub(in crate::paper) fn table2(_: &Effort) -> Result<Report, PaperError> {
     for layer in LAYERS {
         let report = make(FOLDER, &["synth", &format!("TOP={layer}")])?;
         let (of, path) = resources(&report, layer)?;
-        table.push(cells(layer, &of, Cell::whole(path)));
+        table.push(cells(layer, &of, Cell::integer(path)));
         sum += of;
     }
     let share = 200.0 * sum.luts() / paper.luts();
     table.push(cells("one port", &sum, Cell::Empty));
     table.push(cells("paper: PCIe", &paper, Cell::Empty));
-    Ok(Report {
+    Ok(ExperimentReport {
         tables: vec![Table { title: "Resources, Yosys for xcup".into(), columns: RESOURCES, rows: table }],
         notes: vec![
             format!("Paper: {source}."),
             format!("Two ports take {share:.0} % of the paper's LUTs of logic and memories. The paper's tool is Vivado, and the paper does not state which parts its block has, so only the magnitude can be compared."),
             "Each layer is mapped alone, with its default parameters: x8, Gen3, one virtual channel, 256 bits.".into(),
         ],
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 

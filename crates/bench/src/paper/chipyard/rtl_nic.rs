@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Figures 9 and 10 in RTL: a NIC on the bus of a Rocket core, and the same NIC behind root complex, link and endpoint of
 //! `rtl/pcie_stack`, driven by a bare-metal program. Verilator counts cycles; at 1 GHz a cycle is a nanosecond, and a lane
-//! of 8 GT/s carries a byte in it.
+//! of 8 GT/s carries one byte per cycle.
 
 use super::super::figures;
-use super::super::report::Report;
+use super::super::report::ExperimentReport;
 use super::super::table::{Cell, Chart, Column, Line, Table};
 use super::super::verdict::{Compared, Shape, Verdict};
 use super::super::{Effort, PaperError};
@@ -72,7 +72,7 @@ impl Row {
     }
 
     /// Returns whether this is a row of one place with AXI4 ports and frames of one size.
-    fn is(&self, attached: Attached, frame_bytes: u32) -> bool {
+    fn matches(&self, attached: Attached, frame_bytes: u32) -> bool {
         self.attached == attached && self.ports == Ports::Axi && self.frame_bytes == frame_bytes
     }
 
@@ -85,21 +85,21 @@ impl Row {
         let report = nic::run(setup.set("slot.0.ice-nic.frame_bytes", i64::from(self.frame_bytes)), effort)?;
         Ok(vec![
             Cell::Text(self.name()),
-            Cell::whole(self.frame_bytes),
+            Cell::integer(self.frame_bytes),
             Cell::Number(self.frame_cycles, 1),
             Cell::Number(nic::frame_ns(&report), 1),
             Cell::Number(self.sending_percent, 1),
             Cell::Number(self.receiving_percent, 1),
             Cell::Number(self.waiting_percent, 1),
             Cell::Number(nic::percent(report.waiting(), &report), 1),
-            Cell::maybe(self.paper_waiting_percent, 0),
+            Cell::optional(self.paper_waiting_percent, 0),
         ])
     }
 }
 
 /// Rows with frames of one size over PCIe, with AXI4 ports.
 fn over_pcie(rows: &[Row], frame_bytes: u32) -> impl Iterator<Item = &Row> {
-    rows.iter().filter(move |row| row.is(Attached::Pcie, frame_bytes))
+    rows.iter().filter(move |row| row.matches(Attached::Pcie, frame_bytes))
 }
 
 fn table(title: &str, rows: &[Row], effort: &Effort) -> Result<Table, PaperError> {
@@ -123,24 +123,24 @@ struct Axis {
 }
 
 /// A report with the lab, and the chart of the time per frame.
-fn report(axis: &Axis, measured: &[Row]) -> Report {
+fn report(axis: &Axis, measured: &[Row]) -> ExperimentReport {
     let line = |bytes| {
         let points = over_pcie(measured, bytes).map(|row| ((axis.of)(row), row.frame_cycles));
         Line::riser(format!("frames of {bytes} B"), points.collect())
     };
-    Report {
+    ExperimentReport {
         labs: vec![nic::LAB],
         chart: Some(Chart { x: axis.label, y: "time per frame (cycles)", lines: vec![line(1500), line(64)] }),
-        ..Report::default()
+        ..ExperimentReport::default()
     }
 }
 
 /// Figure 9: one frame at a time, by the delay of the line.
-pub(in crate::paper) fn delays(effort: &Effort) -> Result<Report, PaperError> {
+pub(in crate::paper) fn delays(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::chipyard()?.nic;
     let measured: Vec<Row> = rows("figure9")?;
     let shapes = [1500, 64].map(|bytes| {
-        let close = measured.iter().filter(|row| row.is(Attached::Core, bytes));
+        let close = measured.iter().filter(|row| row.matches(Attached::Core, bytes));
         let mut falling: Vec<f64> = over_pcie(&measured, bytes).map(|row| row.frame_cycles).collect();
         falling.reverse();
         falling.extend(close.map(|row| row.frame_cycles));
@@ -150,7 +150,7 @@ pub(in crate::paper) fn delays(effort: &Effort) -> Result<Report, PaperError> {
         )
     });
     let axis = Axis { label: "delay of the line, one way (cycles)", of: |row| row.delay_cycles.into() };
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(shapes.to_vec(), Vec::new()),
         tables: vec![table("Figure 9 in RTL: one frame at a time", &measured, effort)?],
         notes: notes(&paper.physical_latency_cycles.source),
@@ -159,7 +159,7 @@ pub(in crate::paper) fn delays(effort: &Effort) -> Result<Report, PaperError> {
 }
 
 /// Figure 10: one frame at a time, by lanes.
-pub(in crate::paper) fn lanes(effort: &Effort) -> Result<Report, PaperError> {
+pub(in crate::paper) fn lanes(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::chipyard()?.nic;
     let measured: Vec<Row> = rows("figure10")?;
     let at = |lanes, bytes, of: fn(&Row) -> f64| {
@@ -174,7 +174,7 @@ pub(in crate::paper) fn lanes(effort: &Effort) -> Result<Report, PaperError> {
         let what = format!("waiting for control, frames of {bytes} B, x16 (§6.2)");
         Compared::usual(what, "%", paper.waiting_percent.value, at(16, bytes, |row| row.waiting_percent))
     });
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(shapes.to_vec(), numbers.to_vec()),
         tables: vec![table("Figure 10 in RTL: by lanes", &measured, effort)?],
         notes: notes(&paper.waiting_percent.source),

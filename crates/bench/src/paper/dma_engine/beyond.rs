@@ -2,11 +2,11 @@
 //! Experiments that ReConFig'15 could not measure: virtual functions that share a link, the window over the latency, scattered pages and an
 //! IOMMU, small transfers, and later generations.
 
-use super::super::report::Report;
+use super::super::report::ExperimentReport;
 use super::super::setup::Setup;
 use super::super::table::{Cell, Column, Table};
 use super::super::{Effort, PaperError};
-use devices::dma_engine::Report as EngineReport;
+use devices::dma_engine::EngineReport;
 use plug::gbps;
 use tlp::Time;
 use toml::Value;
@@ -54,13 +54,13 @@ fn setup(changes: &[(&str, Value)]) -> Setup {
     })
 }
 
-fn run(changes: &[(&str, Value)]) -> Result<(EngineReport, session::Report), PaperError> {
+fn run(changes: &[(&str, Value)]) -> Result<(EngineReport, session::SessionReport), PaperError> {
     let (engine, _, report) = setup(changes).device::<EngineReport>()?;
     Ok((engine, report))
 }
 
 /// Returns the rate of the physical function in one direction, and the lab's report.
-fn one_way(changes: &[(&str, Value)], directions: &str) -> Result<(f64, session::Report), PaperError> {
+fn one_way(changes: &[(&str, Value)], directions: &str) -> Result<(f64, session::SessionReport), PaperError> {
     let changes: Vec<_> = changes.iter().cloned().chain([("directions", directions.into())]).collect();
     let (engine, report) = run(&changes)?;
     Ok((gbps(engine.functions[0].bytes(), engine.elapsed(0, Time::MAX)), report))
@@ -86,7 +86,7 @@ fn shared(effort: &Effort) -> Result<Table, PaperError> {
         let (least, most) =
             (shares.iter().min().copied().unwrap_or(0), shares.iter().max().copied().unwrap_or(0));
         rows.push(vec![
-            Cell::whole(vfs as f64),
+            Cell::integer(vfs as f64),
             Cell::Number(gbps(shares.iter().sum(), report.shared_time(Time::MAX)), 2),
             Cell::Number(100.0 * (most - least) as f64 / most.max(1) as f64, 1),
         ]);
@@ -101,7 +101,7 @@ fn shared(effort: &Effort) -> Result<Table, PaperError> {
 fn reads(effort: &Effort) -> Result<Table, PaperError> {
     let mut rows = Vec::new();
     for window in [4, 8, 16, 32, 64] {
-        let mut row = vec![Cell::whole(window as f64)];
+        let mut row = vec![Cell::integer(window as f64)];
         for mrrs in [128, 512, 4096] {
             let transfers = i64::from(effort.frames) / 4;
             let changes = [
@@ -125,7 +125,7 @@ fn pages(effort: &Effort) -> Result<Table, PaperError> {
             let changes =
                 [("page_bytes", page.into()), ("host.iommu", iommu.into()), ("transfers", transfers.into())];
             let [h2d, d2h] = both(&changes)?;
-            let bytes = if page == 0 { Cell::Text("contiguous".into()) } else { Cell::whole(page as f64) };
+            let bytes = if page == 0 { Cell::Text("contiguous".into()) } else { Cell::integer(page as f64) };
             rows.push(vec![bytes, Cell::Text(iommu.into()), h2d, d2h]);
         }
     }
@@ -155,11 +155,11 @@ fn small(effort: &Effort) -> Result<Table, PaperError> {
             let ring =
                 if coalesce == 1 { ring.to_owned() } else { format!("{ring}, {coalesce} interrupts joined") };
             rows.push(vec![
-                Cell::whole(outstanding as f64),
+                Cell::integer(outstanding as f64),
                 Cell::Text(ring),
                 Cell::Number(h2d, 2),
                 Cell::Number(d2h, 2),
-                Cell::maybe(each, 3),
+                Cell::optional(each, 3),
             ]);
         }
     }
@@ -187,18 +187,18 @@ fn generations(effort: &Effort) -> Result<Table, PaperError> {
             ];
             let [h2d, d2h] = both(&changes)?;
             let link = Cell::Text(format!("Gen{generation} x{lanes}"));
-            rows.push(vec![link, Cell::Text(host.into()), Cell::whole(window as f64), h2d, d2h]);
+            rows.push(vec![link, Cell::Text(host.into()), Cell::integer(window as f64), h2d, d2h]);
         }
     }
     Ok(Table { title: "Later generations, 1 MiB, requests of 512 B".into(), columns: GENERATIONS, rows })
 }
 
 /// Runs all of these experiments.
-pub(in super::super) fn beyond(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn beyond(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let tables = vec![shared(effort)?, reads(effort)?, pages(effort)?, small(effort)?, generations(effort)?];
     let notes = vec![
         "The paper has none of these figures, and none is fitted: hosts are the shipped profiles, and software takes no time.".into(),
         "A window of n reads of b bytes carries n b bytes per round trip. If the link could carry more in this time, the rate is proportional to n b (Little's law).".into(),
     ];
-    Ok(Report { labs: vec![LAB], tables, notes, ..Report::default() })
+    Ok(ExperimentReport { labs: vec![LAB], tables, notes, ..ExperimentReport::default() })
 }

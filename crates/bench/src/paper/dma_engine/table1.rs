@@ -3,7 +3,7 @@
 
 use super::super::make::{self, make};
 use super::super::published;
-use super::super::report::Report;
+use super::super::report::ExperimentReport;
 use super::super::table::{Cell, Column, Table};
 use super::super::verdict::{Shape, Step, Verdict};
 use super::super::{Effort, PaperError};
@@ -42,7 +42,7 @@ fn row(design: &str, cells: [Cell; 4]) -> Vec<Cell> {
 }
 
 /// Table I: resources in an FPGA.
-pub(in super::super) fn table1(_: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn table1(_: &Effort) -> Result<ExperimentReport, PaperError> {
     let report = make(FOLDER, &["synth", "FUNCTIONS=1 2"])?;
     let [native, virtualized] = ["1 PF + 0 VF", "1 PF + 1 VF"].map(|functions| cells(&report, functions));
     let (native, virtualized) = (native?, virtualized?);
@@ -57,14 +57,14 @@ pub(in super::super) fn table1(_: &Effort) -> Result<Report, PaperError> {
     };
     let unknown = || [Cell::Empty, Cell::Empty, Cell::Empty, Cell::Empty];
     let riser = [("riser: DMA logic, 1 PF", native), ("riser: DMA logic, 1 PF + 1 VF", virtualized)];
-    let rows = riser.map(|(design, cells)| row(design, cells.map(Cell::whole)));
+    let rows = riser.map(|(design, cells)| row(design, cells.map(Cell::integer)));
     let rest = [
         row("riser: block of PCI Express", unknown()),
         row("riser: all, without SR-IOV", unknown()),
         row("riser: all, with SR-IOV", unknown()),
     ];
-    let paper = PAPER.map(|(design, cells)| row(design, cells.map(Cell::whole)));
-    Ok(Report {
+    let paper = PAPER.map(|(design, cells)| row(design, cells.map(Cell::integer)));
+    Ok(ExperimentReport {
         verdict: Verdict::of(vec![sign("LUTs", 0), sign("FFs", 2)], numbers),
         tables: vec![Table {
             title: "Resources on a 7-series part, by Yosys".into(),
@@ -79,7 +79,7 @@ pub(in super::super) fn table1(_: &Effort) -> Result<Report, PaperError> {
              distributed RAM where the paper's has FFs."
                 .into(),
         ],
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 

@@ -3,7 +3,7 @@
 //! a switch, as in the paper, or on a root port.
 
 use super::super::figures::{self, Figure};
-use super::super::report::Report;
+use super::super::report::ExperimentReport;
 use super::super::setup::Setup;
 use super::super::table::{Cell, Chart, Column, Line, Table};
 use super::super::verdict::{Compared, Limit, Shape, Step, Verdict};
@@ -45,7 +45,7 @@ const LINKS: [Link; 3] = [Link::Dropping, Link::Credits, Link::Posted];
 
 /// Position of the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
+enum DiskPosition {
     RootPort,
     /// Below a switch of this latency.
     Switch {
@@ -54,12 +54,12 @@ enum Place {
 }
 
 /// Below the switch of the paper.
-const BEHIND: Place = Place::Switch { latency_ns: SWITCH_LATENCY_NS };
+const BEHIND: DiskPosition = DiskPosition::Switch { latency_ns: SWITCH_LATENCY_NS };
 
 /// Parameters of one run of the disk.
 #[derive(Clone, Copy, Debug)]
-struct Run {
-    place: Place,
+struct DiskRun {
+    place: DiskPosition,
     link: Link,
     lanes: u8,
     replay_buffer: u16,
@@ -79,15 +79,15 @@ struct Shown {
     replay_percent: f64,
 }
 
-impl Run {
-    const fn new(place: Place, link: Link, lanes: u8) -> Run {
-        Run { place, link, lanes, replay_buffer: REPLAY_BUFFER, port_buffer: PORT_BUFFER }
+impl DiskRun {
+    const fn new(place: DiskPosition, link: Link, lanes: u8) -> DiskRun {
+        DiskRun { place, link, lanes, replay_buffer: REPLAY_BUFFER, port_buffer: PORT_BUFFER }
     }
 
     fn setup(self, effort: &Effort) -> Setup {
         let setup = match self.place {
-            Place::RootPort => Setup::new(DIRECT, DIRECT_TEXT),
-            Place::Switch { latency_ns } => {
+            DiskPosition::RootPort => Setup::new(DIRECT, DIRECT_TEXT),
+            DiskPosition::Switch { latency_ns } => {
                 let lanes = if self.lanes == 1 { WIDE_LANES } else { self.lanes };
                 Setup::new(SWITCHED, SWITCHED_TEXT)
                     .set("switch.0.latency_ns", i64::from(latency_ns))
@@ -124,7 +124,7 @@ impl Run {
     }
 
     fn measure(self, effort: &Effort) -> Result<Shown, PaperError> {
-        let (disk, _, report) = self.setup(effort).device::<devices::disk::Report>()?;
+        let (disk, _, report) = self.setup(effort).device::<devices::disk::DiskReport>()?;
         let bytes = disk.sectors * u64::from(SECTOR_BYTES);
         let gbps = |ps: u64| bytes as f64 * 8_000.0 / ps.max(1) as f64;
         let link = report.links.iter().find(|l| l.slot == "disk");
@@ -147,7 +147,7 @@ struct Sweep<'a> {
     x: &'static str,
     points: Vec<(u16, Option<f64>)>,
     lanes: u8,
-    vary: &'a dyn Fn(Run, u16) -> Run,
+    vary: &'a dyn Fn(DiskRun, u16) -> DiskRun,
 }
 
 /// The columns of every sweep, after its values.
@@ -177,13 +177,13 @@ struct Swept {
 }
 
 impl Sweep<'_> {
-    fn at(&self, effort: &Effort, place: Place) -> Result<Swept, PaperError> {
+    fn at(&self, effort: &Effort, place: DiskPosition) -> Result<Swept, PaperError> {
         let mut swept = Swept {
             table: Table { title: place.title(), columns: self.columns, rows: Vec::new() },
             shown: Vec::new(),
         };
         for &(value, paper) in &self.points {
-            let measure = |link| (self.vary)(Run::new(place, link, self.lanes), value).measure(effort);
+            let measure = |link| (self.vary)(DiskRun::new(place, link, self.lanes), value).measure(effort);
             let [dropping, credits, posted] = LINKS.map(measure);
             let shown = [dropping?, credits?, posted?];
             swept.table.rows.push(row(value, paper, &shown));
@@ -199,17 +199,17 @@ impl Sweep<'_> {
         effort: &Effort,
         verdict: impl Fn(&[Shown]) -> Verdict,
         notes: Vec<String>,
-    ) -> Result<Report, PaperError> {
+    ) -> Result<ExperimentReport, PaperError> {
         let behind = self.at(effort, BEHIND)?;
-        let direct = self.at(effort, Place::RootPort)?;
+        let direct = self.at(effort, DiskPosition::RootPort)?;
         let dropping: Vec<Shown> = behind.shown.iter().map(|[dropping, ..]| *dropping).collect();
-        Ok(Report {
+        Ok(ExperimentReport {
             verdict: verdict(&dropping),
             labs: vec![SWITCHED, DIRECT],
             chart: Some(self.chart(&behind.shown)),
             tables: vec![behind.table, direct.table],
             notes: with_common(notes),
-            ..Report::default()
+            ..ExperimentReport::default()
         })
     }
 
@@ -242,8 +242,8 @@ impl Sweep<'_> {
 
 fn row(value: u16, paper: Option<f64>, [dropping, credits, posted]: &[Shown; 3]) -> Vec<Cell> {
     vec![
-        Cell::whole(value),
-        Cell::maybe(paper, 0),
+        Cell::integer(value),
+        Cell::optional(paper, 0),
         Cell::Number(dropping.timeout_percent, 1),
         Cell::Number(dropping.replay_percent, 1),
         Cell::Number(dropping.sector_gbps, 3),
@@ -254,11 +254,11 @@ fn row(value: u16, paper: Option<f64>, [dropping, credits, posted]: &[Shown; 3])
     ]
 }
 
-impl Place {
+impl DiskPosition {
     fn title(self) -> String {
         match self {
-            Place::RootPort => "Disk on a root port".into(),
-            Place::Switch { latency_ns } => format!("Disk below a switch of {latency_ns} ns"),
+            DiskPosition::RootPort => "Disk on a root port".into(),
+            DiskPosition::Switch { latency_ns } => format!("Disk below a switch of {latency_ns} ns"),
         }
     }
 }
@@ -277,14 +277,14 @@ fn with_common(notes: Vec<String>) -> Vec<String> {
 }
 
 /// Figure 9(a).
-pub(in super::super) fn switch_latency(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn switch_latency(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::gem5()?.disk;
     let sweep = Sweep {
         columns: BY_LATENCY,
         x: "switch latency (ns)",
         points: [50, 100, 150].map(|ns| (ns, None)).to_vec(),
         lanes: 1,
-        vary: &|run, ns| Run { place: Place::Switch { latency_ns: ns.into() }, ..run },
+        vary: &|run, ns| DiskRun { place: DiskPosition::Switch { latency_ns: ns.into() }, ..run },
     };
     let mut swept = sweep.at(effort, BEHIND)?;
     swept.table.title = "Disk below a switch, x1 to it and x4 above it".into();
@@ -292,7 +292,7 @@ pub(in super::super) fn switch_latency(effort: &Effort) -> Result<Report, PaperE
         (Some(first), Some(last)) => 100.0 * (first[0].disk_gbps / last[0].disk_gbps - 1.0),
         _ => 0.0,
     };
-    let direct = Run::new(Place::RootPort, Link::Dropping, 1).measure(effort)?;
+    let direct = DiskRun::new(DiskPosition::RootPort, Link::Dropping, 1).measure(effort)?;
     let slowest = swept.shown.last().map_or(direct, |shown| shown[0]);
     let error = Limit::Percent(paper.error_percent.value);
     let number = |what: &str, unit: &str, paper: &Figure, riser| Compared {
@@ -321,13 +321,13 @@ pub(in super::super) fn switch_latency(effort: &Effort) -> Result<Report, PaperE
             f64::from(SECTOR_BYTES) * 8e-3 / slowest.disk_gbps
         ),
     ];
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(shapes, numbers),
         labs: vec![SWITCHED, DIRECT],
         chart: Some(sweep.chart(&swept.shown)),
         tables: vec![swept.table],
         notes: with_common(notes),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 
@@ -363,7 +363,7 @@ fn hardware(paper: &figures::Disk, behind: &Shown) -> String {
 }
 
 /// Figure 9(b).
-pub(in super::super) fn width(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn width(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::gem5()?;
     let known = |lanes: u16| {
         let of = paper.width.lanes.iter().zip(&paper.width.replay_percent);
@@ -374,7 +374,7 @@ pub(in super::super) fn width(effort: &Effort) -> Result<Report, PaperError> {
         x: "lanes",
         points: [1, 2, 4, 8].map(|lanes| (lanes, known(lanes))).to_vec(),
         lanes: 1,
-        vary: &|run, lanes| Run { lanes: lanes as u8, ..run },
+        vary: &|run, lanes| DiskRun { lanes: lanes as u8, ..run },
     };
     let x2 = &paper.disk.x2_over_x1;
     let verdict = |shown: &[Shown]| {
@@ -391,7 +391,7 @@ pub(in super::super) fn width(effort: &Effort) -> Result<Report, PaperError> {
         let numbers = std::iter::once(gain).chain(sweep.timeouts("lanes", shown)).collect();
         Verdict::of(shapes, numbers)
     };
-    let by_sequence = Run::new(BEHIND, Link::BySequence, 8).measure(effort)?;
+    let by_sequence = DiskRun::new(BEHIND, Link::BySequence, 8).measure(effort)?;
     let notes = vec![
         format!("Paper: {}; {} times from x1 to x2 ({}).", paper.width.source, x2.value, x2.source),
         counting(),
@@ -412,14 +412,14 @@ fn rates(shown: &[Shown]) -> [f64; 4] {
 }
 
 /// Figure 9(c).
-pub(in super::super) fn replay_buffer(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn replay_buffer(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::gem5()?.replay_buffer;
     let sweep = Sweep {
         columns: BY_REPLAY_BUFFER,
         x: "replay buffer (TLPs)",
         points: points(&paper.tlps, &paper.timeout_percent),
         lanes: 8,
-        vary: &|run, tlps| Run { replay_buffer: tlps, ..run },
+        vary: &|run, tlps| DiskRun { replay_buffer: tlps, ..run },
     };
     let verdict = |shown: &[Shown]| {
         let [one, two, three, four] = rates(shown);
@@ -463,7 +463,7 @@ fn acks() -> String {
 }
 
 /// Figure 9(d).
-pub(in super::super) fn port_buffer(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn port_buffer(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::gem5()?;
     let (error, paper) = (paper.disk.error_percent, paper.port_buffer);
     let sweep = Sweep {
@@ -471,7 +471,7 @@ pub(in super::super) fn port_buffer(effort: &Effort) -> Result<Report, PaperErro
         x: "port buffer (TLPs)",
         points: points(&paper.tlps, &paper.timeout_percent),
         lanes: 8,
-        vary: &|run, tlps| Run { port_buffer: tlps, ..run },
+        vary: &|run, tlps| DiskRun { port_buffer: tlps, ..run },
     };
     let saturated = &paper.saturated_gbps;
     let verdict = |shown: &[Shown]| {

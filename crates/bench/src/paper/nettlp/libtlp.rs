@@ -3,13 +3,13 @@
 //! so with one UDP port and one outstanding request, as in LibTLP.
 
 use super::super::published;
-use super::super::report::Report;
+use super::super::report::ExperimentReport;
 use super::super::table::{Cell, Chart, Column, Line, Table};
 use super::super::verdict::{Shape, Step, Verdict};
 use super::super::{Effort, Live, PaperError};
 use super::loopback::{Loopback, failed, machine};
 use capture::encap::PortScheme;
-use nettlp::adapter::{Function, Registers, Settings};
+use nettlp::adapter::{AdapterSettings, Function, Registers};
 use nettlp::client::Waiting;
 use nettlp::completer::Image;
 use nettlp::net::{AdapterOptions, default_threads};
@@ -48,7 +48,7 @@ impl Rig {
         let mps = Mps::new(256).map_err(failed)?;
         let memory = ServedMemory {
             options: AdapterOptions { host: false, ..AdapterOptions::new(at.adapter) },
-            settings: Settings { allow: at.allow()?, id, device: None, scheme: PortScheme::Paper },
+            settings: AdapterSettings { allow: at.allow()?, id, device: None, scheme: PortScheme::Paper },
             image: Arc::new(Image::zeroes(REGION_BYTES).map_err(failed)?),
             function: Arc::new(Function::new(Registers::new(id)).map_err(failed)?),
             mps,
@@ -159,15 +159,15 @@ impl ByCores {
         Shape::order(&format!("{len} B: the rate rises from 1 to 2, 4, 8, and 16 cores"), &falling)
     }
 
-    fn report(&self, verdict: Verdict, notes: Vec<String>) -> Report {
+    fn report(&self, verdict: Verdict, notes: Vec<String>) -> ExperimentReport {
         let row = |(n, &cores): (usize, &u64)| {
             let rates = self.0.iter().map(|of| Cell::Number(of[n], 3));
-            [Cell::whole(cores as u32)].into_iter().chain(rates).collect()
+            [Cell::integer(cores as u32)].into_iter().chain(rates).collect()
         };
         let line = |(len, rates): (&u64, &[f64; CORES.len()])| {
             Line::riser(format!("{len} B"), CORES.iter().map(|&cores| cores as f64).zip(*rates).collect())
         };
-        Report {
+        ExperimentReport {
             verdict,
             tables: vec![Table {
                 title: "Rate by cores: threads of the device host, each with one tag and one UDP port".into(),
@@ -180,7 +180,7 @@ impl ByCores {
                 y: "rate of data (Gb/s)",
                 lines: SIZES.iter().zip(&self.0).map(line).collect(),
             }),
-            ..Report::default()
+            ..ExperimentReport::default()
         }
     }
 }
@@ -194,7 +194,7 @@ const BY_CORES: &[Column] = &[
 ];
 
 /// Figure 7: the rate of reads by cores.
-pub(in super::super) fn reads_by_cores(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn reads_by_cores(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = published::nettlp("figure7")?;
     let rates = ByCores::measure(false, effort)?;
     let numbers = paper.compare_all(&[("large", rates.gain_percent(1024, 512)), ("most", rates.most())])?;
@@ -205,7 +205,7 @@ pub(in super::super) fn reads_by_cores(effort: &Effort) -> Result<Report, PaperE
 }
 
 /// Figure 10: the rate of writes by cores.
-pub(in super::super) fn writes_by_cores(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn writes_by_cores(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = published::nettlp("figure10")?;
     let rates = ByCores::measure(true, effort)?;
     let numbers = paper.compare_all(&[("large", rates.gain_percent(512, 256))])?;
@@ -233,20 +233,20 @@ pub(super) fn sizes(step: u64) -> Vec<u64> {
 }
 
 /// Figure 8: the rate of reads by their size, with 16 cores.
-pub(in super::super) fn reads_by_size(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn reads_by_size(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let all: Vec<Dma> = sizes(effort.live.step_bytes)
         .into_iter()
         .map(|len| Dma { is_write: false, cores: 16, len })
         .collect();
     let rates = Rig::with(|rig| rig.rates(&all, effort.live))?;
     let points: Vec<(f64, f64)> = all.iter().map(|dma| dma.len as f64).zip(rates).collect();
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(teeth(&points), Vec::new()),
         tables: vec![by_size(&points)],
         notes: vec![machine(), "Max_Read_Request_Size is 512 B, Max_Payload_Size 256 B. A thread has one tag, so it sends the second part of a \
             read after the completions of the first part.".into()],
         chart: Some(by_size_chart(points)),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 
@@ -317,7 +317,7 @@ impl Latency {
 }
 
 /// Figure 9: the distribution of the latency of reads.
-pub(in super::super) fn latencies(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn latencies(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = published::nettlp("figure9")?;
     let measured: Vec<Latency> =
         Rig::with(|rig| LATENCY_SIZES.iter().map(|&len| Latency::measure(rig, len, effort.live)).collect())?;
@@ -334,11 +334,11 @@ pub(in super::super) fn latencies(effort: &Effort) -> Result<Report, PaperError>
     let numbers = paper.compare_all(&[("max_1024", largest)])?;
     let row = |of: &Latency| {
         let values = [of.min, of.median, of.p99, of.max].map(|value| Cell::Number(value, 1));
-        [Cell::whole(of.len as u32)].into_iter().chain(values).collect()
+        [Cell::integer(of.len as u32)].into_iter().chain(values).collect()
     };
     let rows = measured.iter().map(row).collect();
     let lines = measured.into_iter().map(|of| Line::riser(format!("{} B", of.len), of.cdf)).collect();
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(shapes, numbers),
         tables: vec![Table {
             title: format!("Latency of {} reads, one at a time", effort.live.reads),
@@ -347,7 +347,7 @@ pub(in super::super) fn latencies(effort: &Effort) -> Result<Report, PaperError>
         }],
         notes: vec![machine(), "The maximum is the longest time for which an end waits for a core.".into()],
         chart: Some(Chart { x: "latency (us)", y: "share of reads (%)", lines }),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 

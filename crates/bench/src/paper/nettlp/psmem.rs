@@ -2,7 +2,7 @@
 //! Figure 11 and Table 2: a benchmark card in a lab reads the memory of device software, over an adapter's BAR4 and UDP.
 
 use super::super::published;
-use super::super::report::Report;
+use super::super::report::ExperimentReport;
 use super::super::setup::Setup;
 use super::super::table::{Cell, Chart, Column, Line, Table};
 use super::super::verdict::{Shape, Verdict};
@@ -61,7 +61,7 @@ fn run_once(test: &str, size: u32, count: u64) -> Result<Transfers, PaperError> 
 }
 
 /// Figure 11: the rate of the card's reads, by size.
-pub(in super::super) fn reads(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn reads(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = published::nettlp("figure11")?;
     let sizes = super::libtlp::sizes(effort.live.step_bytes.max(STEP));
     let mut points: Vec<(f64, f64)> = sizes.iter().map(|&size| (size as f64, 0.0)).collect();
@@ -72,14 +72,14 @@ pub(in super::super) fn reads(effort: &Effort) -> Result<Report, PaperError> {
         }
     }
     let most = points.iter().map(|point| point.1).fold(0.0, f64::max);
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(teeth(&points), paper.compare_all(&[("most", most)])?),
         labs: vec![PATH],
         tables: vec![by_size(&points)],
         notes: vec![machine(), "The card has 24 reads under way, with the paper's tags 0 to 17h. The lab runs in real time, and the times are \
             those of its clock, which includes the wire, the switch and the adapter's link.".into()],
         chart: Some(by_size_chart(points)),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 
@@ -110,7 +110,7 @@ const TABLE2: &[Column] = &[
 ];
 
 /// Table 2: the latency of the card's reads.
-pub(in super::super) fn table2(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn table2(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = published::nettlp("table2")?;
     let (mut numbers, mut rows, mut lines, mut within) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for size in SIZES {
@@ -120,11 +120,11 @@ pub(in super::super) fn table2(effort: &Effort) -> Result<Report, PaperError> {
         }
         within.push((RANGE_A_US, values[2]));
         let cells = values.map(|value| Cell::Number(value, 3));
-        rows.push([Cell::whole(size)].into_iter().chain(cells).collect());
+        rows.push([Cell::integer(size)].into_iter().chain(cells).collect());
         lines.push(Line::riser(format!("{size} B"), cdf));
     }
     let shape = Shape::above("all reads end within completion timeout range A", &within);
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(vec![shape], numbers),
         labs: vec![PATH],
         tables: vec![Table {
@@ -134,7 +134,7 @@ pub(in super::super) fn table2(effort: &Effort) -> Result<Report, PaperError> {
         }],
         notes: vec![machine()],
         chart: Some(Chart { x: "latency (us)", y: "share of reads (%)", lines }),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 

@@ -4,7 +4,7 @@
 use super::super::PaperError;
 use super::loopback::{Loopback, failed};
 use capture::encap::PortScheme;
-use nettlp::adapter::{Adapter, Settings};
+use nettlp::adapter::{Adapter, AdapterSettings};
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, serve};
 use session::Session;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ pub(super) fn run_served<T: Send>(
     let backend = LabBackend::new(session, Timing::On).map_err(failed)?;
     let mut sockets = AdapterSockets::bind(&AdapterOptions::new(at.adapter)).map_err(failed)?;
     let (allow, scheme) = (at.allow()?, PortScheme::Paper);
-    let settings = Settings { allow, id: Bdf::default(), device: Some(at.device), scheme };
+    let settings = AdapterSettings { allow, id: Bdf::default(), device: Some(at.device), scheme };
     let mut adapter = Adapter::new(settings, backend);
     let stop = AtomicBool::new(false);
     let (served, software) = thread::scope(|scope| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Figure 15: the TLPs with which a NIC in software sends an echo request of 98 B and receives the reply.
 
-use super::super::report::Report;
+use super::super::report::ExperimentReport;
 use super::super::setup::Setup;
 use super::super::table::{Cell, Column, Table};
 use super::super::verdict::{Kind, Shape, Verdict};
@@ -92,12 +92,12 @@ impl Step {
 }
 
 /// A carrier that keeps the steps of all TLPs.
-struct Kept {
+struct StepRecorder {
     inner: AnyCarrier,
     steps: Rc<RefCell<Vec<Step>>>,
 }
 
-impl Carrier for Kept {
+impl Carrier for StepRecorder {
     fn is_reliable(&self) -> bool {
         self.inner.is_reliable()
     }
@@ -145,7 +145,7 @@ impl Carrier for Kept {
 fn run_nic(target: &Target, stop: &AtomicBool) -> Result<Vec<Step>, PaperError> {
     let Some(Attachment { carrier, place, rest }) = attach(target, stop) else { return Ok(Vec::new()) };
     let steps = Rc::new(RefCell::new(Vec::new()));
-    let kept = Kept { inner: carrier, steps: Rc::clone(&steps) };
+    let kept = StepRecorder { inner: carrier, steps: Rc::clone(&steps) };
     let mut nic = Snic::with_rest(kept, &place, rest).map_err(failed)?;
     let mut peer = Peer { station: PEER, latency: Duration::ZERO };
     let (clock, mut replies) = (Clock::new(), Vec::new());
@@ -197,7 +197,7 @@ const STEPS: &[Column] = &[
 ];
 
 /// Figure 15: the TLPs of an echo request and its reply.
-pub(in super::super) fn tlps(_: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn tlps(_: &Effort) -> Result<ExperimentReport, PaperError> {
     let at = Loopback::new();
     let lab = Setup::new(PATH, LAB).set("slot.0.nettlp-adapter.ping_interval_ms", INTERVAL_MS);
     let target = at.target();
@@ -206,9 +206,9 @@ pub(in super::super) fn tlps(_: &Effort) -> Result<Report, PaperError> {
     let (_, steps) = run_served(lab.build()?, at, device, is_done)?;
     let shapes = vec![sequence("sending 98 B", &SENT, &steps), sequence("receiving 98 B", &RECEIVED, &steps)];
     let row = |step: &Step| {
-        vec![Cell::Text(step.by.name().into()), Cell::Text(step.kind.into()), Cell::whole(step.dw)]
+        vec![Cell::Text(step.by.name().into()), Cell::Text(step.kind.into()), Cell::integer(step.dw)]
     };
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(shapes, Vec::new()),
         labs: vec![PATH],
         tables: vec![Table {
@@ -220,7 +220,7 @@ pub(in super::super) fn tlps(_: &Effort) -> Result<Report, PaperError> {
             machine(),
             "The host is a simulated station that sends echo requests. The figure shows a host with a Linux driver.".into(),
         ],
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 

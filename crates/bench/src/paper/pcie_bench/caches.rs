@@ -2,7 +2,7 @@
 //! Figure 7, and Table 2: caches and DDIO, and one comparison for each finding of the paper.
 
 use super::super::published;
-use super::super::report::Report;
+use super::super::report::ExperimentReport;
 use super::super::table::{Cell, Chart, Column, Table};
 use super::super::verdict::{Shape, Verdict};
 use super::super::{Effort, PaperError};
@@ -53,7 +53,7 @@ const BANDWIDTH: &[Column] = &[
 ];
 
 /// Figure 7: latency of 8 B and bandwidth of 64 B by window.
-pub(in super::super) fn caches(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn caches(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = published::pcie_bench("figure7")?;
     let snb = machine(SNB, NFP)?;
     let of = |test, size| [Cache::Cold, Cache::HostWarm].map(|cache| (&snb, key(test, cache, 0, size)));
@@ -93,7 +93,7 @@ pub(in super::super) fn caches(effort: &Effort) -> Result<Report, PaperError> {
         ),
     ];
     let lines = latency.lines(LATENCY);
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(shapes, numbers),
         tables: vec![
             latency.table("Median latency of 8 B, command interface", LATENCY, &[]),
@@ -104,7 +104,7 @@ pub(in super::super) fn caches(effort: &Effort) -> Result<Report, PaperError> {
             "The paper rounds: in the authors' published data of this server, LAT_RD of 8 B in a window of 64 KiB is 51 to 56 ns less when warm (`lat_cmd_sweep_rd_rnd_08.csv`). The host profile is fitted to these data.".into(),
         ],
         chart: Some(Chart { x: "window (B)", y: "median latency (ns)", lines }),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 
@@ -118,7 +118,7 @@ const FINDINGS: &[Column] = &[
 ];
 
 /// Table 2: one comparison for each finding.
-pub(in super::super) fn findings(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn findings(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = published::pcie_bench("table2")?;
     let local = machine(LOCAL, NFP)?;
     let (snb, remote) = (machine(SNB, NFP)?, machine(REMOTE, NFP)?);
@@ -186,12 +186,12 @@ pub(in super::super) fn findings(effort: &Effort) -> Result<Report, PaperError> 
         row("NUMA, small", "remote", far_64, "local", near_64, "Gb/s, 64 B reads"),
         row("NUMA, large", "remote", far_512, "local", near_512, "Gb/s, 512 B reads"),
     ];
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(shapes, numbers),
         tables: vec![Table { title: "Findings".into(), columns: FINDINGS, rows }],
         notes: vec![
             "The paper's recommendations follow from the order of the two values of each row. IOMMU and NUMA: a dual Xeon E5-2630 v4; DDIO: a Xeon E5-2630.".into(),
         ],
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }

@@ -2,7 +2,7 @@
 //! Figures 4 to 6: bandwidth and latency of two cards, and distributions of latencies on two servers.
 
 use super::super::published;
-use super::super::report::Report;
+use super::super::report::ExperimentReport;
 use super::super::table::{Cell, Chart, Column, Line, Table};
 use super::super::verdict::{Shape, Step, Verdict};
 use super::super::{Effort, PaperError};
@@ -72,7 +72,7 @@ fn model(test: usize, size: u64, addressing: Addressing) -> Result<f64, PaperErr
 }
 
 /// Figure 4: bandwidth by transfer size.
-pub(in super::super) fn bandwidth(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn bandwidth(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = published::pcie_bench("figure4")?;
     let cards = [machine(HSW, NFP)?, machine(HSW, NETFPGA)?];
     let row = |test| key(test, Cache::HostWarm, WINDOW, 0);
@@ -119,7 +119,7 @@ pub(in super::super) fn bandwidth(effort: &Effort) -> Result<Report, PaperError>
     let drawn: [(&str, &dyn Fn(u64) -> f64); 4] =
         [("model BW_RD", &rd), ("model BW_WR", &wr), ("model BW_RDWR", &rw), ("40G Ethernet", &ethernet)];
     lines.extend(drawn.map(model_line));
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(shapes, numbers),
         tables: vec![grid.table("Bandwidth of one direction, Gb/s", BANDWIDTH, &[&rd, &wr, &rw, &ethernet])],
         notes: vec![
@@ -128,12 +128,12 @@ pub(in super::super) fn bandwidth(effort: &Effort) -> Result<Report, PaperError>
             "NetFPGA's reads of up to 256 B stay below the model because of the server. The gaps between completions in its profile are fitted to rates of the NFP-6000 on this server. So they may be gaps of that card. On the host profile `ideal`, the same card reaches the model (`riser bench --suite BW_RD --device netfpga-sume --host ideal`). The authors published no measurements of this card.".into(),
         ],
         chart: Some(Chart { x: "transfer (B)", y: "bandwidth of one direction (Gb/s)", lines }),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 
 /// Figure 5: latency by transfer size.
-pub(in super::super) fn latency(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn latency(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = published::pcie_bench("figure5")?;
     let (nfp, netfpga) = (machine(HSW, NFP)?, machine(HSW, NETFPGA)?);
     let read = key(Test::LatDmaRd, Cache::HostWarm, WINDOW, 0);
@@ -173,7 +173,7 @@ pub(in super::super) fn latency(effort: &Effort) -> Result<Report, PaperError> {
         &|size| grid.spread(1, size).min,
         &|size| grid.spread(1, size).p95,
     ];
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(shapes, numbers),
         tables: vec![grid.table("Median latency of LAT_RD", LATENCY, &columns), generations],
         notes: vec![
@@ -182,7 +182,7 @@ pub(in super::super) fn latency(effort: &Effort) -> Result<Report, PaperError> {
             "At 64 B, the NFP-6000's DMA engine is slower than its command interface. The NetFPGA's profile has the latency of the command interface, because the paper says that both are equal. In the authors' published data of this server the same difference is 120 ns (600 and 480 ns, `lat_dma_sizes.csv` and `lat_cmd_sizes.csv`), which the paper rounds to \"about 100\".".into(),
         ],
         chart: Some(Chart { x: "transfer (B)", y: "median latency (ns)", lines: grid.lines(LATENCY) }),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 
@@ -210,7 +210,7 @@ fn above(distribution: &[CdfPoint], ns: f64) -> f64 {
 }
 
 /// Figure 6: distributions of LAT_RD of 64 B.
-pub(in super::super) fn distribution(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn distribution(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = published::pcie_bench("figure6")?;
     let machines = SPREAD_SERVERS.map(|server| machine(server, NFP));
     let machines: Vec<Machine> = machines.into_iter().collect::<Result<_, _>>()?;
@@ -246,7 +246,7 @@ pub(in super::super) fn distribution(effort: &Effort) -> Result<Report, PaperErr
         let shown = cdf.iter().filter(|point| point.share <= 0.999);
         Line::riser(*server, shown.map(|point| (point.ns, point.share)).collect())
     });
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(shapes, numbers),
         chart: Some(Chart { x: "latency (ns)", y: "share of transfers", lines: lines.collect() }),
         tables: vec![table],
@@ -257,6 +257,6 @@ pub(in super::super) fn distribution(effort: &Effort) -> Result<Report, PaperErr
             "The paper's row of the E3 is the one with cold caches: its minimum, median, 99.9th percentile and maximum are those of `lat_dma_details.csv`. 12 us at 99.9 % are not usual either: of the 83 rows of 64 B, 63 have 2 ms.".into(),
             format!("E3: in riser, a link that retrains delays {:.2} % of the reads by 2 ms or more. In the paper, less than 0.1 % do. This share differs from run to run. If it is above 0.1 %, the 99.9th percentile is one of them.", 100.0 * above(e3_cdf, 1e6)),
         ],
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }

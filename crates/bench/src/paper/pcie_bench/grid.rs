@@ -113,7 +113,7 @@ impl Grid {
             let measured = self.rows.iter().map(|series| series[place].value());
             let further = more.iter().map(|of| of(*x));
             let numbers = measured.chain(further).map(|value| Cell::Number(value, 1));
-            [Cell::whole(*x as f64)].into_iter().chain(numbers).collect()
+            [Cell::integer(*x as f64)].into_iter().chain(numbers).collect()
         });
         Table { title: title.to_owned(), columns, rows: rows.collect() }
     }

@@ -3,7 +3,7 @@
 //! limited number.
 
 use super::super::published;
-use super::super::report::Report;
+use super::super::report::ExperimentReport;
 use super::super::setup::Setup;
 use super::super::table::{Cell, Chart, Column, Line, Table};
 use super::super::verdict::{Shape, Verdict};
@@ -41,7 +41,7 @@ const RATES: &[Column] = &[
 ];
 
 /// The budget, and the rate that a NIC reaches with each number of reads.
-pub(in super::super) fn in_flight(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn in_flight(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let packet = packet_ns(FRAME_BYTES, ETHERNET_GBPS.into()).map_err(lab)?;
     let host_ns = latency(effort)?;
     let mut budget = QUOTED.iter().map(quoted).collect::<Result<Vec<_>, _>>()?.concat();
@@ -51,7 +51,8 @@ pub(in super::super) fn in_flight(effort: &Effort) -> Result<Report, PaperError>
     let ethernet = model::ethernet_gbps(ETHERNET_GBPS.into(), size);
     for reads in READS {
         let setup = varied_reads(size, effort, reads);
-        let (nic, ..) = setup.set("slot.0.packet-nic.traffic", "tx").device::<packet_nic::Report>()?;
+        let (nic, ..) =
+            setup.set("slot.0.packet-nic.traffic", "tx").device::<packet_nic::PacketNicReport>()?;
         let sent = way_gbps(&nic.tx, size);
         let gbps = rate(varied_reads(size, effort, reads), size)?;
         alone.push((f64::from(reads), sent));
@@ -61,7 +62,7 @@ pub(in super::super) fn in_flight(effort: &Effort) -> Result<Report, PaperError>
         let shown = |gbps: f64| {
             [(gbps, 2), (100.0 * gbps / ethernet, 1), (place_ns(gbps), 0)].map(|(x, n)| Cell::Number(x, n))
         };
-        rows.push([Cell::whole(reads)].into_iter().chain(shown(sent)).chain(shown(gbps)).collect());
+        rows.push([Cell::integer(reads)].into_iter().chain(shown(sent)).chain(shown(gbps)).collect());
     }
     let flat = vec![(1.0, ethernet), (64.0, ethernet)];
     let number =
@@ -71,7 +72,7 @@ pub(in super::super) fn in_flight(effort: &Effort) -> Result<Report, PaperError>
         "at least 30 reads for 40G Ethernet both ways: reached with 64, not with 24",
         &[(at(64.0), LINE_RATE * ethernet), (LINE_RATE * ethernet, at(24.0))],
     );
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(vec![shape], vec![number]),
         labs: vec![nic.lab],
         tables: vec![
@@ -93,7 +94,7 @@ pub(in super::super) fn in_flight(effort: &Effort) -> Result<Report, PaperError>
                 Line::paper("40G Ethernet", flat),
             ],
         }),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 
@@ -122,8 +123,8 @@ fn row(name: &str, latency_ns: f64, packet_ns: f64, says: Option<u32>) -> Result
         Cell::Text(name.to_owned()),
         Cell::Number(latency_ns, 1),
         Cell::Number(packet_ns, 1),
-        Cell::whole(answer.needed),
-        Cell::maybe(says.map(f64::from), 0),
+        Cell::integer(answer.needed),
+        Cell::optional(says.map(f64::from), 0),
     ])
 }
 

@@ -2,7 +2,7 @@
 //! Figures 8 and 9: remote memory, and the IOMMU.
 
 use super::super::published;
-use super::super::report::Report;
+use super::super::report::ExperimentReport;
 use super::super::table::{Chart, Column, Line, Table};
 use super::super::verdict::{Shape, Verdict};
 use super::super::{Effort, PaperError};
@@ -93,7 +93,7 @@ impl Pair {
 }
 
 /// Figure 8: reads of remote memory.
-pub(in super::super) fn remote(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn remote(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = published::pcie_bench("figure8")?;
     let pair = Pair::measure(effort, machine(LOCAL, NFP)?, machine(REMOTE, NFP)?)?;
     let cold = SIZES.map(|size| key(Test::BwDmaRd, Cache::Cold, 0, size));
@@ -132,7 +132,7 @@ pub(in super::super) fn remote(effort: &Effort) -> Result<Report, PaperError> {
             &[(-cached(1), -cached(3)), (-cached(2), -cached(3))],
         ),
     ];
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(shapes, numbers),
         tables: vec![pair.table("BW_RD, warm; changed: remote memory")],
         notes: vec![
@@ -140,7 +140,7 @@ pub(in super::super) fn remote(effort: &Effort) -> Result<Report, PaperError> {
                 .into(),
         ],
         chart: Some(pair.chart("remote")),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 
@@ -153,7 +153,7 @@ fn by_pages(effort: &Effort, off: &Machine) -> Result<Grid, PaperError> {
 }
 
 /// Figure 9: the cost of the IOMMU with 4 KiB pages.
-pub(in super::super) fn iommu(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn iommu(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = published::pcie_bench("figure9")?;
     let off = machine(LOCAL, NFP)?;
     let pair = Pair::measure(effort, off.clone(), off.with_iommu(Iommu::Pages4k))?;
@@ -190,7 +190,7 @@ pub(in super::super) fn iommu(effort: &Effort) -> Result<Report, PaperError> {
             &[(pages.at(1, LARGE), pages.at(0, LARGE))],
         ),
     ];
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict: Verdict::of(shapes, numbers),
         tables: vec![
             pair.table("BW_RD, warm; changed: IOMMU with 4 KiB pages"),
@@ -201,6 +201,6 @@ pub(in super::super) fn iommu(effort: &Effort) -> Result<Report, PaperError> {
             "Hits are in a warm window of 16 KiB. Misses are in one of 64 MiB, which exceeds the last-level cache too: 330 ns include a read from memory.".into(),
         ],
         chart: Some(pair.chart("IOMMU")),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }

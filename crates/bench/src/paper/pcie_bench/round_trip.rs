@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Figure 2: one frame from a program to the cable and back, and the share of PCI Express in it.
 
-use super::super::report::Report;
+use super::super::report::ExperimentReport;
 use super::super::setup::Setup;
 use super::super::table::{Cell, Chart, Column, Line, Table};
 use super::super::verdict::{Shape, Verdict};
@@ -53,7 +53,7 @@ const STAGES: &[Column] = &[
 ];
 
 /// Results of one way to hand over a frame.
-struct Way {
+struct HandoverResults {
     table: Table,
     totals: Vec<(f64, f64)>,
     pcie: Vec<(f64, f64)>,
@@ -61,7 +61,7 @@ struct Way {
 }
 
 /// Round trips by frame size and stage.
-pub(in super::super) fn round_trip(effort: &Effort) -> Result<Report, PaperError> {
+pub(in super::super) fn round_trip(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::pcie_bench()?.round_trip;
     let measure = |(name, kind, send)| measure(name, kind, send, effort, &paper);
     let ways = WAYS.into_iter().map(measure).collect::<Result<Vec<_>, _>>()?;
@@ -84,7 +84,7 @@ pub(in super::super) fn round_trip(effort: &Effort) -> Result<Report, PaperError
         columns: STAGES,
         rows: stages,
     });
-    Ok(Report {
+    Ok(ExperimentReport {
         verdict,
         labs: vec![LAB],
         tables,
@@ -96,12 +96,12 @@ pub(in super::super) fn round_trip(effort: &Effort) -> Result<Report, PaperError
             "The parts of a row add up to its total. In the last table, posted transactions overlap: the lines of a frame written by PIO, or a frame and its descriptor.".into(),
         ],
         chart: Some(Chart { x: "frame (B)", y: "round trip (ns)", lines }),
-        ..Report::default()
+        ..ExperimentReport::default()
     })
 }
 
 /// Compares the paper's own way to hand over a frame.
-fn verdict(way: &Way, paper: &figures::RoundTrip) -> Result<Verdict, PaperError> {
+fn verdict(way: &HandoverResults, paper: &figures::RoundTrip) -> Result<Verdict, PaperError> {
     let at = |points: &[(f64, f64)], size: u32| {
         points.iter().find(|point| point.0 == f64::from(size)).map_or(f64::NAN, |point| point.1)
     };
@@ -127,8 +127,8 @@ fn measure(
     send: &str,
     effort: &Effort,
     paper: &figures::RoundTrip,
-) -> Result<Way, PaperError> {
-    let mut way = Way {
+) -> Result<HandoverResults, PaperError> {
+    let mut way = HandoverResults {
         table: Table { title: name.to_owned(), columns: COLUMNS, rows: Vec::new() },
         totals: Vec::new(),
         pcie: Vec::new(),
@@ -140,7 +140,7 @@ fn measure(
             .set("slot.0.packet-nic.send", send)
             .set("slot.0.packet-nic.frame_bytes", i64::from(size))
             .set("slot.0.packet-nic.frames", i64::from(effort.frames));
-        let (report, session, _) = setup.device::<packet_nic::Report>()?;
+        let (report, session, _) = setup.device::<packet_nic::PacketNicReport>()?;
         let trip = median(&report.trips).ok_or_else(|| PaperError::Run(format!("{LAB}: no round trip")))?;
         let all = transactions(&session.fabric, 0, session.host_basis());
         let later = if report.interrupts == 0 { visible_later_ns(&all) } else { 0.0 };
@@ -198,13 +198,13 @@ fn row(size: u32, trip: &Shown, paper: &figures::RoundTrip) -> Vec<Cell> {
         _ => (None, None),
     };
     let first = [
-        Cell::whole(size),
+        Cell::integer(size),
         Cell::Number(total, 1),
         Cell::Number(pcie, 1),
         Cell::Number(share(pcie, total), 1),
     ];
     let parts = trip.0.map(|part| Cell::Number(part, 1));
-    let last = [Cell::maybe(paper_total, 0), Cell::maybe(paper_share, 0)];
+    let last = [Cell::optional(paper_total, 0), Cell::optional(paper_share, 0)];
     first.into_iter().chain(parts).chain(last).collect()
 }
 

@@ -18,7 +18,7 @@ use super::error::LineError;
 use super::words::{bracketed_time, cut, dword, is_hex, seconds};
 use super::{ByteOrder, Lines, TextTlp};
 use crate::reader::{HEX_HEADING, MAX_FRAME_LEN};
-use crate::settings::Settings;
+use crate::settings::FunctionOverrides;
 use crate::time::duration_ps;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ pub(super) struct Hex {
     order: ByteOrder,
     reason: Reason,
     is_flit: bool,
-    settings: Settings,
+    settings: FunctionOverrides,
 }
 
 /// The source of the byte order of a text.
@@ -67,7 +67,7 @@ impl Hex {
             None if is_flit => (ByteOrder::Big, Reason::Flit),
             None => detect_order(sample.lines().filter_map(|line| Some(parse(line).ok()??.bytes))),
         };
-        Hex { order, reason, is_flit, settings: Settings::default() }
+        Hex { order, reason, is_flit, settings: FunctionOverrides::default() }
     }
 
     /// Stores the settings in a comment such as `mps=256 tags=32`. Comments without the name of a setting are
@@ -75,7 +75,7 @@ impl Hex {
     fn comment(&mut self, comment: &str) -> Result<(), LineError> {
         let pairs: Option<Vec<_>> = comment.split_whitespace().map(|word| word.split_once('=')).collect();
         let pairs = pairs.unwrap_or_default();
-        if !pairs.iter().any(|(name, _)| Settings::NAMES.contains(name)) {
+        if !pairs.iter().any(|(name, _)| FunctionOverrides::NAMES.contains(name)) {
             return Ok(());
         }
         let mut settings = self.settings;
@@ -103,7 +103,7 @@ impl Lines for Hex {
         format!("hexadecimal TLPs ({order}{}{flit}{settings})", self.reason.text())
     }
 
-    fn settings(&self) -> Settings {
+    fn settings(&self) -> FunctionOverrides {
         self.settings
     }
 

@@ -18,7 +18,7 @@ mod words;
 use super::format::{ByteOrder, FileFormat, ReadOptions};
 use super::{Fault, Found, Interfaces, LINKTYPE_PCI_EXP, Mark, Source, Step, Unreadable};
 use crate::count::Count;
-use crate::settings::Settings;
+use crate::settings::FunctionOverrides;
 use crate::time::{Resolution, Timestamp};
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -47,7 +47,7 @@ pub struct TextLine<'a> {
     /// True for a header that a port logged with an error. The text does not have the other TLPs of its link.
     pub is_log: bool,
     /// Settings in the text before this line.
-    pub settings: Settings,
+    pub settings: FunctionOverrides,
 }
 
 /// A TLP in a text.
@@ -103,8 +103,8 @@ trait Lines {
     }
 
     /// Returns the settings in the lines so far.
-    fn settings(&self) -> Settings {
-        Settings::default()
+    fn settings(&self) -> FunctionOverrides {
+        FunctionOverrides::default()
     }
 
     /// Returns true if the byte order was guessed, which the user should know.

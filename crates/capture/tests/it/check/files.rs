@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads files of hand-written TLPs in the same way as `riser trace --check`.
 
-use riser_capture::check::{Checker, Settings};
+use riser_capture::check::{Checker, FunctionOverrides};
 use riser_capture::{Bad, Direction, Interface, Kind, Origin, Reader, Record, Timestamp};
 use tlp::rules::Rule;
 use tlp::{Mps, RuleId};
@@ -9,7 +9,7 @@ use tlp::{Mps, RuleId};
 /// Line and rule of each violation in a file.
 fn rules(text: &str) -> Vec<(u64, &'static str)> {
     let mut reader = Reader::new(text.as_bytes()).unwrap();
-    let mut checker = Checker::new(Settings::default());
+    let mut checker = Checker::new(FunctionOverrides::default());
     while let Some(record) = reader.next_record().unwrap() {
         checker.see(&record);
     }
@@ -40,7 +40,7 @@ fn checks_files_of_hexadecimal_tlps() {
 #[test]
 fn counts_unread_records() {
     let log = "pcieport 0000:00:1c.0: AER:   TLP Header (Flit): 0x03010001 0x01000005 0x00001000 0x000000ff 0x00000000";
-    let mut checker = Checker::new(Settings::default());
+    let mut checker = Checker::new(FunctionOverrides::default());
     let mut reader = Reader::new(log.as_bytes()).unwrap();
     checker.see(&reader.next_record().unwrap().unwrap());
     let interface = Interface::of_link(0, Direction::Upstream, "");
@@ -73,7 +73,7 @@ fn settings_in_file_apply_to_lines_below() {
     let tlp = "up 60000021 010000ff 00000001 00000000";
     let text =
         format!("# seed=7\n{tlp}\n# mps=128 tags=32\n{tlp}\n# mps=100\n# mrrs=128 x=1\n# mps=256 for all\n");
-    let judged = |settings: Settings| {
+    let judged = |settings: FunctionOverrides| {
         let mut reader = Reader::new(text.as_bytes()).unwrap();
         let (mut checker, mut errors) = (Checker::new(settings), Vec::new());
         while let Some(record) = reader.next_record().unwrap() {
@@ -87,7 +87,7 @@ fn settings_in_file_apply_to_lines_below() {
             found.map(|finding| (finding.line, finding.applied.unwrap().to_string())).collect();
         (reader.taken_for(), found, errors)
     };
-    let (taken_for, found, errors) = judged(Settings::default());
+    let (taken_for, found, errors) = judged(FunctionOverrides::default());
     assert_eq!(found, [(Some(4), "Max_Payload_Size 128 bytes (file)".to_owned())]);
     assert_eq!(
         errors,
@@ -97,6 +97,7 @@ fn settings_in_file_apply_to_lines_below() {
         ]
     );
     assert!(taken_for.contains("settings mps=128 tags=32): 2 TLPs"), "{taken_for}");
-    let (_, found, _) = judged(Settings { mps: Some(Mps::new(256).unwrap()), ..Settings::default() });
+    let (_, found, _) =
+        judged(FunctionOverrides { mps: Some(Mps::new(256).unwrap()), ..FunctionOverrides::default() });
     assert_eq!(found, []);
 }

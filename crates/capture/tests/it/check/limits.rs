@@ -2,7 +2,7 @@
 //! Rules that depend on settings: Max_Payload_Size, Max_Read_Request_Size, the number of tags.
 
 use super::{judge, rules, trace};
-use riser_capture::check::{Checker, Settings};
+use riser_capture::check::{Checker, FunctionOverrides};
 use tlp::RuleId::{CompletionTimeout, Credits, LowerAddress, TcMapped, UnclaimedAddress};
 
 fn zeros(dws: usize) -> String {
@@ -73,7 +73,7 @@ fn checks_sizes_and_tags_by_configuration_writes() {
 /// A trace without DLLPs and times shows neither credits nor timeouts, and no trace shows the state of a component.
 #[test]
 fn lists_rules_that_trace_cannot_show() {
-    let mut checker = Checker::new(Settings::default());
+    let mut checker = Checker::new(FunctionOverrides::default());
     assert!(!checker.summary().to_string().contains("cannot be judged"));
     checker.only(&[UnclaimedAddress, TcMapped, LowerAddress, Credits, CompletionTimeout]);
     let due = ["tc-mapped", "completion-timeout", "credits", "unclaimed-address"];

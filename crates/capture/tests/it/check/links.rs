@@ -3,13 +3,13 @@
 
 use crate::common::{Link, Links, completion, memory, read_and_answer, reader, write};
 use riser_capture::Mark;
-use riser_capture::check::{Checker, Finding, NotJudged, Settings, Summary};
+use riser_capture::check::{Checker, Finding, FunctionOverrides, NotJudged, Summary};
 use tlp::{
     Attributes, Class, Data, Dllp, FlowControl, FlowControlKind, MemoryOp, Status, Tlp, TrafficClass, Vc,
 };
 
 fn judge(capture: &[u8]) -> (Vec<Finding>, Summary) {
-    let (mut reader, mut checker) = (reader(capture), Checker::new(Settings::default()));
+    let (mut reader, mut checker) = (reader(capture), Checker::new(FunctionOverrides::default()));
     while let Some(record) = reader.next_record().unwrap() {
         checker.see(&record);
     }
@@ -117,7 +117,7 @@ fn drops_requests_when_link_comes_up_again() {
 /// Many requesters without completions: memory is bounded, and the other requests are only counted.
 #[test]
 fn limits_number_of_outstanding_requests() {
-    let mut checker = Checker::new(Settings::default());
+    let mut checker = Checker::new(FunctionOverrides::default());
     let mut links = Links::new(&["disk"]);
     for n in 0..70_000u32 {
         let read = memory(MemoryOp::Read, (n >> 8) as u16, (n & 0xff) as u16, 0x1000, 4, Data::NONE);

@@ -9,19 +9,19 @@ mod links;
 mod oracle;
 mod settings;
 
-use riser_capture::check::{Checker, Finding, Settings, Summary};
+use riser_capture::check::{Checker, Finding, FunctionOverrides, Summary};
 use riser_capture::{Direction, Interface, Origin, Record, Timestamp};
 use tlp::{Class, Header};
 
 /// A trace as hexadecimal text, with one line per TLP: its direction and its DWs. A line `# name=value` gives a
 /// setting. A time precedes the direction, as `@NS` or `NUMBERus`. Omitted data is zero.
 pub(super) struct Trace {
-    settings: Settings,
+    settings: FunctionOverrides,
     tlps: Vec<(Option<u64>, Direction, Vec<u8>)>,
 }
 
 pub(super) fn trace(text: &str) -> Trace {
-    let mut trace = Trace { settings: Settings::default(), tlps: Vec::new() };
+    let mut trace = Trace { settings: FunctionOverrides::default(), tlps: Vec::new() };
     for line in text.lines() {
         if let Some(comment) = line.strip_prefix("# ") {
             if let Some((name, value)) = comment.split_once('=').filter(|(name, _)| !name.contains(' ')) {

@@ -2,7 +2,7 @@
 //! Random traces with injected errors, checked by riser and by `tools/oracle/check_trace.py`, which shares no code
 //! with riser. `RISER_ORACLE_TRACES` sets the number of traces of each kind.
 
-use riser_capture::check::{Checker, Settings};
+use riser_capture::check::{Checker, FunctionOverrides};
 use riser_capture::{Direction, Interface, Origin, Record, Timestamp};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -38,7 +38,7 @@ fn interfaces(has_others: bool) -> Vec<[Interface; 2]> {
 
 /// Violations of a trace, as the oracle prints them.
 fn judge(trace: &str) -> Vec<String> {
-    let mut settings = Settings::default();
+    let mut settings = FunctionOverrides::default();
     let mut lines = Vec::new();
     for line in trace.lines() {
         match line.strip_prefix("# ").map(|setting| setting.split_once('=').unwrap()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Settings given as text.
 
-use riser_capture::check::Settings;
+use riser_capture::check::FunctionOverrides;
 
 #[test]
 fn rejects_invalid_settings_with_valid_values() {
@@ -14,6 +14,6 @@ fn rejects_invalid_settings_with_valid_values() {
         ("speed", "5", "unknown setting \"speed\"; known settings: rcb, mps, mrrs, tags"),
     ];
     for (name, value, error) in rows {
-        assert_eq!(Settings::default().set(name, value).unwrap_err().to_string(), error);
+        assert_eq!(FunctionOverrides::default().set(name, value).unwrap_err().to_string(), error);
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn reader(bytes: &[u8]) -> Reader<Cursor<&[u8]>> {
 }
 
 /// Statistics of all records.
-pub(crate) fn report<R: Read>(mut reader: Reader<R>) -> stats::Report {
+pub(crate) fn report<R: Read>(mut reader: Reader<R>) -> stats::StatsReport {
     let mut stats = Stats::new();
     while let Some(record) = reader.next_record().unwrap() {
         stats.add(&record);

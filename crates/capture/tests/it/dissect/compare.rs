@@ -3,7 +3,7 @@
 
 use super::tables::OF_COMPLETIONS;
 use super::tshark::Values;
-use riser_capture::check::{Checker, Settings};
+use riser_capture::check::{Checker, FunctionOverrides};
 use riser_capture::decode::{Other, decode};
 use riser_capture::encap::{EncapError, HEADER_LEN, NETTLP_LEN};
 use riser_capture::matcher::{Match, Matcher};
@@ -72,7 +72,7 @@ struct Matched {
 pub(crate) fn compare(file: &[u8], rows: &[Values]) {
     let mut reader = Reader::new(Cursor::new(file)).unwrap();
     let (mut matcher, mut responses) = (Matcher::new(), BTreeMap::new());
-    let mut checker = Checker::new(Settings::default());
+    let mut checker = Checker::new(FunctionOverrides::default());
     let mut count = 0;
     while let Some(record) = reader.next_record().unwrap() {
         let row = &rows[count];

@@ -5,20 +5,20 @@ use crate::failure::Failure;
 use crate::output;
 use bench::configurations::Iommu;
 use bench::results::sheet::Entry;
-use bench::{Plan, Row, Settings};
+use bench::{MeasurementSettings, Plan, Row};
 use lab::profile::Basis;
 use lab::schema::BufferPages;
 use session::table::{self, PartsRow};
 
 /// A setting that a sweep can vary: its column heading, and a function that returns its value.
-type Swept = (&'static str, fn(&Settings) -> String);
+type Swept = (&'static str, fn(&MeasurementSettings) -> String);
 
 /// Settings whose arguments take lists.
 const SWEPT: [Swept; 4] = [
     ("MPS", |s| s.mps_bytes.to_string()),
     ("MRRS", |s| s.mrrs_bytes.to_string()),
     ("credits", |s| {
-        let Settings { posted_header_credits: ph, posted_data_credits: pd, .. } = s;
+        let MeasurementSettings { posted_header_credits: ph, posted_data_credits: pd, .. } = s;
         format!("{ph}:{pd}:{}:{}", s.non_posted_header_credits, s.non_posted_data_credits)
     }),
     ("outstanding", |s| s.outstanding.to_string()),
@@ -65,7 +65,7 @@ fn differs(entries: &[Entry], (name, value): Swept) -> bool {
 
 fn head(plans: &[Plan], entries: &[Entry], swept: &[Swept]) -> Result<(), Failure> {
     let (Some(plan), Some(Entry { settings, .. })) = (plans.first(), entries.last()) else { return Ok(()) };
-    let Settings { host, device, generation, lanes, rcb_bytes, window_bytes, .. } = settings;
+    let MeasurementSettings { host, device, generation, lanes, rcb_bytes, window_bytes, .. } = settings;
     let mut link = format!("host {host}, device {device}, Gen{generation} x{lanes}");
     for (name, value) in SWEPT.into_iter().take(2) {
         let value = value(settings);

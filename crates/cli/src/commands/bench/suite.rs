@@ -5,12 +5,11 @@
 use super::Args;
 use crate::commands::report::{self, Head};
 use crate::failure::Failure;
-use crate::outputs::{Outputs, Place};
+use crate::outputs::{ClaimedOutput, Outputs};
 use crate::{interrupt, output, progress};
 use bench::configurations::{CONFIGURATIONS, Configuration, Iommu};
-use bench::experiments::{EXPERIMENTS, Experiment};
 use bench::results::ResultSet;
-use bench::suite::{Extra, Machine, Outcome, Rule, Suite, SuiteError};
+use bench::suite::{Extra, Machine, Outcome, Rule, Suite, SuiteError, select};
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use lab::Folder;
@@ -156,7 +155,7 @@ fn suite(args: &Args) -> Result<Suite, Failure> {
         folder.ok_or_else(|| Failure::usage("--format pcie-bench requires -o, the folder to write to"))?;
     Ok(Suite {
         machines: machines(args)?,
-        experiments: experiments(args)?,
+        experiments: select(&args.suite, &public.only).map_err(Failure::usage)?,
         rule: Rule::default(),
         extra: Extra { histograms: public.histograms, time_series: public.time_series },
         seed: args.seed,
@@ -239,32 +238,6 @@ fn one(flag: &str, values: &[i64]) -> Result<Option<i64>, Failure> {
     }
 }
 
-/// Experiments of the suites, restricted by `--experiments`, in the suite's order.
-fn experiments(args: &Args) -> Result<Vec<&'static Experiment>, Failure> {
-    let unknown = |name: &str, more: &str| {
-        let names = EXPERIMENTS.map(|e| e.name).join(", ");
-        Failure::usage(format!("no experiment `{name}`: there are {more}{names}"))
-    };
-    let known = |name: &str| name == "full" || name == "short" || Experiment::named(name).is_some();
-    if let Some(name) = args.suite.iter().find(|name| !known(name)) {
-        return Err(unknown(name, "full, short, "));
-    }
-    if let Some(name) = args.public.only.iter().find(|name| Experiment::named(name).is_none()) {
-        return Err(unknown(name, ""));
-    }
-    let suite =
-        |e: &Experiment| args.suite.iter().any(|s| s == "full" || s == "short" && e.short || s == e.name);
-    let only = |e: &Experiment| args.public.only.is_empty() || args.public.only.iter().any(|o| o == e.name);
-    let wanted: Vec<&Experiment> = EXPERIMENTS.iter().filter(|e| suite(e) && only(e)).collect();
-    if wanted.is_empty() {
-        return Err(Failure::usage(format!(
-            "--experiments {}: the suite has no such experiment",
-            args.public.only.join(",")
-        )));
-    }
-    Ok(wanted)
-}
-
 fn show(args: &Args, suite: &Suite, outcome: &Outcome) -> Result<(), Failure> {
     let Outcome { rows, samples, written, kept, left } = *outcome;
     let bases = suite.bases();
@@ -294,17 +267,17 @@ fn show(args: &Args, suite: &Suite, outcome: &Outcome) -> Result<(), Failure> {
 }
 
 /// Claims the page, which must be neither a file of the suite nor a profile.
-fn page(args: &Args, suite: &Suite) -> Result<Option<Place>, Failure> {
+fn page(args: &Args, suite: &Suite) -> Result<Option<ClaimedOutput>, Failure> {
     let mut outputs = Outputs::new(args.force);
     super::reads_profiles(args, &mut outputs);
     for path in suite.files() {
         outputs.claim_own("-o", &path)?;
     }
-    outputs.claim_if("--html", args.public.html.as_deref())?.map(Place::prepare).transpose()
+    outputs.claim_if("--html", args.public.html.as_deref())?.map(ClaimedOutput::prepare).transpose()
 }
 
 /// Writes the page from all results in the folder.
-fn html(page: Place, suite: &Suite) -> Result<(), Failure> {
+fn html(page: ClaimedOutput, suite: &Suite) -> Result<(), Failure> {
     let results = ResultSet::read(&suite.folder).map_err(Failure::run)?;
     let names: Vec<&str> = suite.machines.iter().map(|m| m.name.as_str()).collect();
     let mut notes = vec![

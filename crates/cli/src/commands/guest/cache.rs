@@ -84,7 +84,7 @@ enum Command {
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct CacheReport<'a> {
     folder: &'a Path,
     bytes: u64,
     parts: Vec<Row>,
@@ -139,7 +139,7 @@ fn list(cache: &CacheArgs, json: bool) -> Result<(), Failure> {
     let entries = cache.entries()?;
     let bytes = entries.iter().map(|entry| entry.bytes).sum();
     let parts = entries.into_iter().map(|entry| Row::new(entry, None)).collect();
-    let report = Report { folder: cache.folder(), bytes, parts };
+    let report = CacheReport { folder: cache.folder(), bytes, parts };
     if json {
         return output::json(&report);
     }
@@ -164,7 +164,7 @@ fn clean(args: &CacheArgs, unused: Duration, dry_run: bool, json: bool) -> Resul
         let removed = Some(!entry.in_use && !dry_run);
         Row::new(entry, removed)
     };
-    let report = Report { folder: cache.folder(), bytes, parts: entries.into_iter().map(row).collect() };
+    let report = CacheReport { folder: cache.folder(), bytes, parts: entries.into_iter().map(row).collect() };
     if json {
         return output::json(&report);
     }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use vm::machine::{Accelerator, Gdb, Icount, Input, Outputs, Prefixed, Report};
+use vm::machine::{Accelerator, Gdb, Icount, Input, MachineOutcome, Outputs, Prefixed};
 use vm::processors::{self, Processors};
 use vm::{Error, Kernel, Load, Machine, Options, Parts, Programs};
 use worlds::machine::Pace;
@@ -242,7 +242,12 @@ impl MachineArgs {
     }
 
     /// Prints `what` and the part of the kernel's log that `choose` returns, unless --log shows the log.
-    pub(super) fn print_log(&self, what: &str, report: &Report, choose: fn(&vm::machine::Log) -> String) {
+    pub(super) fn print_log(
+        &self,
+        what: &str,
+        report: &MachineOutcome,
+        choose: fn(&vm::machine::Log) -> String,
+    ) {
         let lines = choose(&report.log);
         if self.log.is_none() && !lines.is_empty() {
             output::note(format_args!("{what}:\n{lines}"));

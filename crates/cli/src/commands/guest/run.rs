@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser guest run`: runs a lab together with guests that boot a stock kernel, from `riser-vm`, `riser-lab` and `riser-guest`.
+//! `riser guest run`: runs a lab together with guests that boot a stock kernel, from `riser-vm`, `riser-worlds` and `riser-guest`.
 
 use super::events::{Findings, lost, print_event};
 use super::machine::MachineArgs;
-use super::vm_args::{Names, VmArgs, links};
+use super::vm_args::{VmArgs, links};
 use crate::commands::outside::{Opened, Opening};
 use crate::failure::Failure;
-use crate::outputs::Place;
+use crate::outputs::ClaimedOutput;
 use crate::{interrupt, output};
 use lab::LabFile;
 use nettlp::net::Clock as WallClock;
 use plug::Models;
+use session::RunOutcome;
 use session::external::{Clock, Driver};
-use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use tempfile::TempDir;
+use vm::Options;
 use vm::machine::{End, Input, Log};
-use vm::{Load, Options, Which};
 use worlds::machine::torture::Listener;
 use worlds::machine::{
-    Guest, Guests, LinkSocket, Supervisor, VmCommandError, VmEvent, VmHost, VmReport, hexdump, machines,
-    socket_folder,
+    Guest, GuestSockets, Guests, LinkSocket, MachineNames, Supervisor, VmCommandError, VmEvent, VmHost,
+    VmReport, hexdump, machines, socket_folder,
 };
 
 const EXAMPLE: &str = "\
@@ -111,33 +110,10 @@ struct Started<'a> {
     guests: Guests<'a>,
 }
 
-/// Folder of the sockets. It is removed when all devices are connected, so that nothing remains even if this process is killed.
-struct Sockets {
-    folder: Option<TempDir>,
-    awaited: usize,
-}
-
-impl Sockets {
-    /// Waits for the devices of `hosts`. Guests that can start again need the folder until the end.
-    fn of(folder: TempDir, hosts: &[VmHost]) -> Sockets {
-        let all = || hosts.iter().flat_map(VmHost::sockets);
-        let awaited = if all().any(|socket| socket.machine.is_some()) { usize::MAX } else { all().count() };
-        Sockets { folder: Some(folder), awaited }
-    }
-
-    /// Counts a connected device.
-    fn joined(&mut self) {
-        self.awaited = self.awaited.saturating_sub(1);
-        if self.awaited == 0 {
-            self.folder = None;
-        }
-    }
-}
-
 /// Supervises the guests during a run.
 struct RunSupervisor<'a> {
     guests: Guests<'a>,
-    sockets: Sockets,
+    sockets: GuestSockets,
     /// Hosts whose registers are printed, with the values at the time when the first machine disconnects.
     hexdump: Option<&'a [String]>,
     registers: Option<String>,
@@ -156,7 +132,7 @@ impl Supervisor for RunSupervisor<'_> {
             self.registers = Some(hexdump(lab, places));
         }
         if matches!(event, VmEvent::Joined) {
-            self.sockets.joined();
+            self.sockets.add_joined();
         }
         if let VmEvent::Misplaced(why) = &event {
             self.guests.set_misplaced(device, &why.to_string());
@@ -194,7 +170,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let commands = args.commands(&all)?;
     let hexdump_to = lab.outputs.claim_if("--write-hexdump", args.hexdump.as_deref())?;
     all.iter().try_for_each(|name| args.machine.claim(&mut lab.outputs, (all.len() > 1).then_some(name)))?;
-    let hexdump_to = hexdump_to.map(Place::prepare).transpose()?;
+    let hexdump_to = hexdump_to.map(ClaimedOutput::prepare).transpose()?;
     let mut opened = lab.open(Clock::Virtual)?;
     let mut transports = args.vm.transports(&opened)?;
     // An unusable TMPDIR is reported before parts are fetched.
@@ -207,7 +183,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         args.start(&mut opened, &names, commands, &options, folder.path())?;
     let mut supervisor = RunSupervisor {
         guests,
-        sockets: Sockets::of(folder, &hosts),
+        sockets: GuestSockets::new(folder, &hosts),
         hexdump: hexdump_to.is_some().then_some(&*places),
         registers: None,
         lost: None,
@@ -236,7 +212,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         let spent = session::cpu_seconds() - before;
         let mut report = VmReport::new(&opened.driver, &opened.name, &hosts, guests.all(), spent);
         if interrupt::has_come() {
-            report.lab.outcome = "interrupted";
+            report.lab.outcome = RunOutcome::Interrupted;
         }
         output::json(&report)?;
     }
@@ -318,7 +294,7 @@ impl Args {
     fn start(
         &self,
         opened: &mut Opened,
-        names: &Names,
+        names: &MachineNames,
         commands: Vec<Vec<String>>,
         options: &Options,
         folder: &Path,
@@ -361,24 +337,11 @@ impl Args {
         (host, machine): (&VmHost, Option<&str>),
         links: &Path,
     ) -> Options {
-        let vm = self.vm.options();
-        // In QEMU's options a comma ends a value; a doubled comma is part of it.
-        let chardev = format!("socket,id=links,path={}", links.display().to_string().replace(',', ",,"));
-        let port = "virtserialport,chardev=links,name=riser.links";
-        let mut arguments = vm.qemu_arguments(host, machine, self.machine.is_still());
-        arguments.extend(["-chardev", &chardev, "-device", port].map(str::to_owned));
-        options.qemu_arguments.splice(0..0, arguments.into_iter().map(OsString::from));
-        let module = |name: &str| Load { module: Which::Named(name.to_owned()), parameters: String::new() };
-        options.modules.splice(0..0, vm.module(machine).map(module));
-        options.expected.extend(vm.expected_file(machine).map(str::to_owned));
-        options.scripts.push(("lab".to_owned(), include_str!("lab.sh").to_owned()));
-        options.environment.push(("RISER_HOST".to_owned(), machine.unwrap_or(&host.name).to_owned()));
+        self.vm.options().add_devices(&mut options, host, machine, self.machine.is_still(), links);
         if let Some(program) = &self.program {
             options.scripts.extend(program.files.iter().cloned());
             options.environment.extend(program.environment.iter().cloned());
         }
-        let words = [vm.kernel_arguments(machine), &options.append].map(str::to_owned);
-        options.append = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
         options
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser guest serve`: serves a lab's hierarchy to virtual machines that the user starts, from `riser-lab` and `riser-guest`.
+//! `riser guest serve`: serves a lab's hierarchy to virtual machines that the user starts, from `riser-worlds` and `riser-guest`.
 
 use super::events::{Findings, print_event};
 use super::vm_args::{VmArgs, links};
@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::{interrupt, output};
 use nettlp::net::Clock as WallClock;
 use plug::{Models, counted};
+use session::RunOutcome;
 use session::external::{Clock, Driver};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -91,7 +92,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     findings.end(&opened.driver);
     let mut report = VmReport::new(&opened.driver, &opened.name, &hosts, &[], spent);
     if interrupt::has_come() {
-        report.lab.outcome = "interrupted";
+        report.lab.outcome = RunOutcome::Interrupted;
     }
     if args.json { output::json(&report) } else { print(&report) }?;
     served.map_err(|e| Failure::Run(format!("serving: {e}")))?;

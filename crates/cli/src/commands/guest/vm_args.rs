@@ -7,19 +7,18 @@ use crate::commands::tap::Tap;
 use crate::commands::words::one_of;
 use crate::failure::Failure;
 use crate::{open_files, output};
-use devices::ethernet::Cable;
-use nettlp::adapter::Settings;
+use devices::ethernet::NetInterface;
+use nettlp::adapter::AdapterSettings;
 use nettlp::allow::{AllowList, Rule};
 use nettlp::net::AdapterSockets;
 use nettlp::tools::Scheme;
 use session::external::{Driver, LINKS};
-use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use tlp::Bdf;
 use worlds::adapter::{AdapterPlace, AdapterSlot, Uplink};
 use worlds::machine::{
-    AssignedMachine, CableLink, LinkSocket, Transport, VmError, VmHost, VmOptions, host_names,
+    CableLinkError, LinkSocket, MachineNames, Transport, VmError, VmHost, VmOptions, cable_links,
 };
 
 /// Maximum number of sessions of one peer.
@@ -85,21 +84,6 @@ pub(super) struct UplinkArgs {
     nettlp_device: Option<IpAddr>,
 }
 
-/// Names of the machines of a lab.
-pub(super) struct Names {
-    /// Hosts that are machines: `root`, or the external hosts of the file.
-    pub(super) hosts: Vec<String>,
-    /// Machines that have virtual functions, without the paths of their folders.
-    pub(super) assigned: Vec<AssignedMachine>,
-}
-
-impl Names {
-    /// Returns all names, hosts first.
-    pub(super) fn all(&self) -> Vec<String> {
-        self.hosts.iter().chain(self.assigned.iter().map(|machine| &machine.name)).cloned().collect()
-    }
-}
-
 impl VmArgs {
     pub(super) fn options(&self) -> VmOptions {
         VmOptions { direct: self.direct, iommu: self.iommu, dma_messages: self.dma_messages }
@@ -107,7 +91,7 @@ impl VmArgs {
 
     /// Opens the other ends of cables, and the sockets of the lab's NetTLP adapter.
     pub(super) fn transports(&self, opened: &Opened) -> Result<Vec<Box<dyn Transport>>, Failure> {
-        let mut transports = self.cable_links(opened)?;
+        let mut transports = self.cable_links(&opened.driver)?;
         if let Some(uplink) = self.uplink.open(&opened.driver)? {
             transports.push(Box::new(uplink));
         }
@@ -115,102 +99,34 @@ impl VmArgs {
     }
 
     /// Opens the other ends of cables.
-    fn cable_links(&self, opened: &Opened) -> Result<Vec<Box<dyn Transport>>, Failure> {
-        let driver = &opened.driver;
-        let mut taken = BTreeSet::new();
-        let mut end = |slot: &str| {
-            let wrong = |why: &str| Failure::Usage(format!("--cable: `{slot}`: {why}"));
-            let handle = driver.handle_named::<Cable>(&format!("slot {slot}"));
-            let legal = || driver.handles::<Cable>().map(|name| name.trim_start_matches("slot "));
-            let why = || match legal().collect::<Vec<_>>().join(", ") {
-                none if none.is_empty() => "no slot has a NIC with `cable = \"outside\"`".to_owned(),
-                slots => format!(
-                    "expected a slot whose NIC has `cable = \"outside\"`: {slots}; or tap:NAME after the ="
-                ),
-            };
-            let handle = handle.ok_or_else(|| wrong(&why()))?;
-            if taken.insert(slot.to_owned()) {
-                Ok(handle)
-            } else {
-                Err(wrong("its cable is already connected"))
-            }
-        };
-        let link = |given: &String| {
-            let wrong = || Failure::Usage(format!("--cable `{given}`, expected SLOT=SLOT or SLOT=tap:NAME"));
-            let (slot, to) = given.split_once('=').ok_or_else(wrong)?;
-            let handle = end(slot)?;
-            let link = match to.strip_prefix("tap:") {
-                Some("") => return Err(wrong()),
-                Some(name) => CableLink::to_interface(handle, Box::new(Tap::open(name)?)),
-                None => CableLink::between(handle, end(to)?),
-            };
-            Ok(Box::new(link) as Box<dyn Transport>)
-        };
-        self.cable.iter().map(link).collect()
+    fn cable_links(&self, driver: &Driver) -> Result<Vec<Box<dyn Transport>>, Failure> {
+        let open = |name: &str| Tap::open(name).map(|tap| Box::new(tap) as Box<dyn NetInterface>);
+        cable_links(driver, &self.cable, open)
     }
 
     /// Returns the names of the machines of a lab.
-    pub(super) fn names(&self, file: &lab::LabFile) -> Result<Names, Failure> {
-        let hosts = host_names(file);
-        let wrong = |why: String| Failure::Usage(format!("--assign: {why}"));
-        let (mut assigned, mut names) = (Vec::new(), BTreeSet::from_iter(hosts.iter().cloned()));
-        let mut given = BTreeSet::new();
-        for text in &self.assign {
-            let machine = read_assigned(text).ok_or_else(|| {
-                wrong(format!(
-                    "`{text}`, expected NAME=FUNCTION[,FUNCTION], such as vm1=card.virtfn0, with a NAME of letters, digits, `-` and `_`"
-                ))
-            })?;
-            if !names.insert(machine.name.clone()) {
-                return Err(wrong(format!("the name `{}` is already used", machine.name)));
-            }
-            if let Some(twice) = machine.functions.iter().find(|f| !given.insert((*f).clone())) {
-                return Err(wrong(format!("`{twice}` is given twice")));
-            }
-            assigned.push(machine);
-        }
-        match assigned.is_empty() || hosts.len() == 1 {
-            true => Ok(Names { hosts, assigned }),
-            false => Err(wrong("legal only if the lab has one host outside".to_owned())),
-        }
+    pub(super) fn names(&self, file: &lab::LabFile) -> Result<MachineNames, Failure> {
+        MachineNames::read(file, &self.assign).map_err(|why| Failure::Usage(format!("--assign: {why}")))
     }
 
     /// Connects machines to all hosts. `socket` returns the path of a machine's socket, or of the folder of its sockets.
     pub(super) fn open_hosts(
         &self,
         opened: &mut Opened,
-        names: &Names,
+        names: &MachineNames,
         socket: impl Fn(&str) -> PathBuf,
     ) -> Result<Vec<VmHost>, Failure> {
-        let with_folder =
-            |machine: &AssignedMachine| AssignedMachine { folder: socket(&machine.name), ..machine.clone() };
-        let assigned: Vec<AssignedMachine> = names.assigned.iter().map(with_folder).collect();
         let Opened { driver, file, .. } = opened;
-        let open = |host: &String| {
-            let opened = VmHost::open(driver, file, host, self.options(), &socket(host), &assigned);
-            opened.map_err(|error| match error {
-                VmError::Assign(why) => Failure::Usage(format!("--assign: {why}")),
-                VmError::NoPlace(_) | VmError::Folder(..) => Failure::run(error),
-                _ => Failure::Run(format!("host `{host}`: {error}")),
-            })
-        };
-        let hosts = names.hosts.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let hosts = names.open(driver, file, self.options(), socket);
+        let hosts = hosts.map_err(|(host, error)| match error {
+            VmError::Assign(why) => Failure::Usage(format!("--assign: {why}")),
+            VmError::NoPlace(_) | VmError::Folder(..) => Failure::run(error),
+            _ => Failure::Run(format!("host `{host}`: {error}")),
+        })?;
         let clients = hosts.iter().map(|host| host.sockets().count()).sum();
         open_files::check(clients, hosts.iter().map(VmHost::vectors).sum())?;
         Ok(hosts)
     }
-}
-
-/// Parses `NAME=FUNCTION[,FUNCTION]`.
-fn read_assigned(text: &str) -> Option<AssignedMachine> {
-    let (name, functions) = text.split_once('=')?;
-    let functions: Vec<_> = functions.split(',').map(str::to_owned).collect();
-    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
-    (is_name && functions.iter().all(|function| !function.is_empty())).then(|| AssignedMachine {
-        name: name.to_owned(),
-        functions,
-        folder: PathBuf::new(),
-    })
 }
 
 /// Opens a socket at `path` for commands to the lab's links.
@@ -220,6 +136,15 @@ pub(super) fn links(opened: &Opened, path: &Path) -> Result<LinkSocket, Failure>
         Failure::Run(format!("the lab takes no commands for links: it has no place `{LINKS}`"))
     })?;
     LinkSocket::bind(handle, path).map_err(Failure::run)
+}
+
+impl From<CableLinkError> for Failure {
+    fn from(error: CableLinkError) -> Failure {
+        match error {
+            CableLinkError::Form(_) => Failure::Usage(format!("--cable {error}")),
+            _ => Failure::Usage(format!("--cable: {error}")),
+        }
+    }
 }
 
 impl UplinkArgs {
@@ -248,7 +173,8 @@ impl UplinkArgs {
         }
         let sockets = AdapterSockets::bind(&options).map_err(Failure::run)?;
         listening.greet("the machine's adapter", &allow, device);
-        let settings = Settings { allow, id: Bdf::default(), device, scheme: self.nettlp_scheme.ports() };
+        let settings =
+            AdapterSettings { allow, id: Bdf::default(), device, scheme: self.nettlp_scheme.ports() };
         Ok(Some(Uplink::new(sockets, settings, place)))
     }
 }

@@ -75,7 +75,7 @@ const _: () = assert!(IOMMU_MISS_NS == 330.0);
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Report {
+struct InflightReport {
     /// Profile figures that are extrapolated to the link.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
@@ -102,7 +102,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         QuestionError::Run(_) => Failure::run(error),
     })?;
     if args.json {
-        return output::json(&Report { warnings, rows });
+        return output::json(&InflightReport { warnings, rows });
     }
     output::text(&format!("Frames of {} B at {} Gb/s, each direction:", args.size, args.ethernet))?;
     rows.iter().try_for_each(|answer| output::text(&format!("\n{answer}")))?;

@@ -7,7 +7,7 @@ use crate::commands::sizes::Sizes;
 use crate::commands::words::{Word, one_of};
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{Outputs, Place};
+use crate::outputs::{ClaimedOutput, Outputs};
 use bench::packet_devices::{devices, names};
 use clap::ValueEnum;
 use model::nic::{Answer, Question, Series, TABLE_SIZES};
@@ -135,7 +135,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 
 impl Args {
     /// Claims the files of the chart and the page.
-    fn pictures(&self) -> Result<[Option<Place>; 2], Failure> {
+    fn pictures(&self) -> Result<[Option<ClaimedOutput>; 2], Failure> {
         let mut outputs = Outputs::new(self.force);
         let files = self.devices.iter().filter(|name| Shipped::find(name).is_none());
         files.for_each(|file| outputs.reads(Path::new(file)));
@@ -170,7 +170,7 @@ fn all_notes(question: &Question, series: &[Series]) -> Vec<String> {
 }
 
 fn write_pictures(
-    [svg, html]: [Option<Place>; 2],
+    [svg, html]: [Option<ClaimedOutput>; 2],
     question: &Question,
     table: &[Series],
     drawn: &[Series],

@@ -54,7 +54,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct CodedumpReport {
     #[serde(flatten)]
     found: Found,
     pid: i32,
@@ -145,15 +145,15 @@ fn why(gap: &Gap) -> &'static str {
     }
 }
 
-fn report(args: &Args, code: &Code, found: Found) -> Report {
-    let run = |run: &introspect::Run| RunRow {
+fn report(args: &Args, code: &Code, found: Found) -> CodedumpReport {
+    let run = |run: &introspect::CodeRun| RunRow {
         address: run.address,
         physical_address: run.physical,
         length_bytes: run.bytes,
         is_mapped: run.is_mapped,
     };
     let gap = |gap: &Gap| GapRow { address: gap.address, length_bytes: gap.bytes, why: why(gap) };
-    Report {
+    CodedumpReport {
         found,
         pid: code.task.pid,
         name: code.task.name.clone(),

@@ -10,7 +10,7 @@ use crate::commands::sizes::seed;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use nettlp::tools::{
-    DeviceSoftware, ModelDevice, ModelFunction, ModelSettings, Run, SoftwareError, run as run_device,
+    DeviceSoftware, ModelDevice, ModelFunction, ModelSettings, SoftwareError, SoftwareRun, run as run_device,
 };
 use plug::file::{FileErrors, Folder, Overrides, Source};
 use plug::{Models, Plan};
@@ -100,7 +100,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         ModelDevice::new(function, attachment).map_err(Failure::run)
     };
     let (mut last, mut refused) = (None, Refusals::default());
-    let Run { came_back, is_session, result } =
+    let SoftwareRun { came_back, is_session, result } =
         run_device(attach()?, &target, &stop, attach, |device, now, has_gone| {
             last = Some((device.counters(), device.shown(now).into_map()));
             refused.extend(&device.refusals());

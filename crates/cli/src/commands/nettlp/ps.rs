@@ -32,7 +32,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct PsReport {
     #[serde(flatten)]
     found: Found,
     tasks: Vec<Row>,
@@ -50,7 +50,7 @@ struct Row {
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let (tasks, found) = args.kernel.with_kernel(|kernel, _| kernel.tasks())?;
     if args.json {
-        return output::json(&Report { found, tasks: tasks.into_iter().map(row).collect() });
+        return output::json(&PsReport { found, tasks: tasks.into_iter().map(row).collect() });
     }
     // As in figure 16a of the NetTLP paper.
     let mut text = format!("{:<17} {:>7} STAT COMMAND\n", "PhyAddr", "PID");

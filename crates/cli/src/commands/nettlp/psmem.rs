@@ -84,7 +84,7 @@ pub(crate) struct Args {
 type Counts = BTreeMap<&'static str, u64>;
 
 #[derive(Serialize)]
-struct Report {
+struct PsmemReport {
     remote: String,
     carrier: &'static str,
     base: u64,
@@ -116,7 +116,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let seconds = began.elapsed().as_secs_f64();
     // Write back and report after an error too.
     let written_back = image.write_back();
-    let report = Report {
+    let report = PsmemReport {
         remote: target.remote.to_string(),
         carrier: name,
         base,
@@ -195,7 +195,7 @@ fn until_interrupted(
     served
 }
 
-impl Report {
+impl PsmemReport {
     fn text(&self) -> Result<(), Failure> {
         let all = self.counters.iter().chain(&self.completer);
         let lines: Vec<String> = all

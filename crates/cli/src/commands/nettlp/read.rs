@@ -5,7 +5,7 @@ use super::bytes::{dump, number, within_addresses};
 use super::peer::{PeerArgs, failure, interrupted};
 use crate::commands::refused;
 use crate::failure::Failure;
-use crate::outputs::{Output, Outputs, Place};
+use crate::outputs::{ClaimedOutput, Output, Outputs};
 use crate::{output, progress};
 use serde::Serialize;
 use session::report::RefusalReport;
@@ -61,7 +61,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct ReadReport {
     remote: String,
     address: u64,
     length_bytes: u64,
@@ -79,7 +79,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     check(&args)?;
     let (mut client, target) = args.peer.client()?;
     let output = Outputs::new(args.force).claim_if("-o", args.output.as_deref())?;
-    let mut file = output.map(Place::open).transpose()?;
+    let mut file = output.map(ClaimedOutput::open).transpose()?;
     let mut shown = Vec::new();
     let mut chunk = vec![0; args.length.min(CHUNK_BYTES) as usize];
     let (bar, begun) = (progress::bar("{bar:30} {bytes}/{total_bytes}, {eta} left"), Instant::now());
@@ -105,7 +105,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let refusals = refusals(client.refusals());
     if args.json {
         let data = data_is_shown.then(|| shown.iter().map(|byte| format!("{byte:02x}")).collect());
-        output::json(&Report {
+        output::json(&ReadReport {
             remote: target.remote.to_string(),
             address: args.address,
             length_bytes: args.length,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp replay` and `riser guest replay`: run a lab again with its recorded inputs, from `riser-lab`.
+//! `riser nettlp replay` and `riser guest replay`: run a lab again with its recorded inputs, from `riser-session`.
 
+use crate::commands::capture_file::CaptureFile;
 use crate::commands::labs::{self, Native, Set};
 use crate::failure::Failure;
 use crate::outputs::Outputs;
@@ -60,7 +61,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct ReplayReport<'a> {
     record: String,
     lab: String,
     seed: u64,
@@ -87,10 +88,8 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         Some(path) => {
             let mut outputs = Outputs::new(args.force);
             outputs.reads(&args.record);
-            let out = outputs.claim("--capture", path)?.open()?;
-            let capture = |file| replay.session_mut().capture(file, CaptureOptions::default());
-            let handle = out.writer().and_then(capture).map_err(|e| out.failed(&e))?;
-            Some((out, handle))
+            let place = outputs.claim("--capture", path)?;
+            Some(CaptureFile::open(place, replay.session_mut(), CaptureOptions::default())?)
         }
     };
     let bar = progress::spinner("{spinner} {elapsed} {msg}");
@@ -100,14 +99,12 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     });
     bar.finish_and_clear();
     let mut replayed = replayed.map_err(|e| named(&e))?;
-    replayed.session.fabric.take_tap();
-    if let Some((out, handle)) = capture {
-        handle.finish().map_err(|e| out.failed(&e))?;
-        out.finish()?;
+    if let Some(capture) = capture {
+        capture.finish(&mut replayed.session)?;
     }
     let failure = why_not(&replayed);
     let of_lab = replayed.session.report(&name, &fabric::Stop::TimeLimit, 0.0);
-    let report = Report {
+    let report = ReplayReport {
         record: input::name(&args.record).display().to_string(),
         lab: name,
         seed: of_lab.seed,
@@ -165,7 +162,7 @@ fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::Run(format!("{}: {error}", path.display()))
 }
 
-impl Report<'_> {
+impl ReplayReport<'_> {
     fn text(&self) -> Result<(), Failure> {
         let end = match (self.failure, self.full) {
             (Some(_), _) => "; incomplete",

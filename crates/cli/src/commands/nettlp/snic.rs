@@ -6,7 +6,7 @@ use super::{report_attachment, report_lost_adapter};
 use crate::commands::tap::Tap;
 use crate::failure::Failure;
 use crate::{interrupt, output};
-use nettlp::tools::{Count, DeviceSoftware, Run, TapNic, run as run_device};
+use nettlp::tools::{Count, DeviceSoftware, SoftwareRun, TapNic, run as run_device};
 use serde::Serialize;
 use session::report::RefusalReport;
 use tlp::rules::Refusals;
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct SnicReport {
     session: bool,
     #[serde(flatten)]
     counts: Rows,
@@ -64,7 +64,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         TapNic::new(attachment, &tap).map_err(Failure::run)
     };
     let (mut counts, mut refused) = (Vec::<Count>::new(), Refusals::default());
-    let Run { came_back, is_session, result } =
+    let SoftwareRun { came_back, is_session, result } =
         run_device(attach()?, &target, &stop, attach, |nic, _, has_gone| {
             let before = counts.drain(..).map(|(_, count)| count).chain(std::iter::repeat(0));
             counts = nic.counters().into_iter().zip(before).map(|((name, n), sum)| (name, n + sum)).collect();
@@ -73,12 +73,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         });
     counts.push(("came_back", came_back));
     let refusals = RefusalReport::all("nettlp snic", refused.kinds());
-    let report = Report { session: is_session, counts: Rows::new(counts.into_iter()), refusals };
+    let report = SnicReport { session: is_session, counts: Rows::new(counts.into_iter()), refusals };
     if args.json { output::json(&report) } else { report.text() }?;
     result.map_err(|e| Failure::Run(format!("{}: {e}", target.remote)))
 }
 
-impl Report {
+impl SnicReport {
     /// Prints the counters that are not zero, a line each.
     fn text(&self) -> Result<(), Failure> {
         for (name, value) in self.counts.iter().filter(|(_, value)| *value > 0) {

@@ -55,7 +55,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct WriteReport {
     remote: String,
     address: u64,
     length_bytes: usize,
@@ -82,7 +82,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let sent = client.counters().written_bytes;
     let refusals = refusals(client.refusals());
     if args.json {
-        output::json(&Report {
+        output::json(&WriteReport {
             remote: target.remote.to_string(),
             address: args.address,
             length_bytes: data.len(),

@@ -2,11 +2,11 @@
 //! Charts and pages of `riser paper`: passes the result of an experiment to `riser-view`.
 
 use crate::failure::Failure;
-use bench::paper::{Cell, Line, Report, Table};
+use bench::paper::{Cell, ExperimentReport, Line, Table};
 use view::figure::{Axis, Collection, FigurePage, LineChart, PageTable, Section, Series, Stroke};
 
 /// Chart of an experiment. The paper's lines are dashed.
-pub(super) fn chart(report: &Report) -> Result<LineChart, Failure> {
+pub(super) fn chart(report: &ExperimentReport) -> Result<LineChart, Failure> {
     let nothing = || {
         Failure::Run(format!(
             "{}: cannot be drawn: the experiment has only tables; --json prints them",
@@ -37,14 +37,14 @@ fn series(line: &Line) -> Series {
 }
 
 /// Page with the verdict, the chart, the notes, the first table, and the comparison with the paper.
-pub(super) fn page(report: &Report) -> Result<FigurePage, Failure> {
+pub(super) fn page(report: &ExperimentReport) -> Result<FigurePage, Failure> {
     let tables = report.tables.first().into_iter().map(table).chain(compared(report)).collect();
     Ok(FigurePage { lead: report.line(), chart: chart(report)?, notes: notes(report), tables })
 }
 
 /// Page with all reports. Each has its verdict, chart, notes, comparison with the paper, and tables.
-pub(super) fn collection(reports: &[Report], summary: String) -> Result<Collection, Failure> {
-    let section = |report: &Report| {
+pub(super) fn collection(reports: &[ExperimentReport], summary: String) -> Result<Collection, Failure> {
+    let section = |report: &ExperimentReport| {
         Ok(Section {
             name: report.experiment.to_owned(),
             title: format!("{} ({})", report.title, report.source),
@@ -58,13 +58,13 @@ pub(super) fn collection(reports: &[Report], summary: String) -> Result<Collecti
     Ok(Collection { title: "Published figures, repeated by riser".to_owned(), lead: summary, sections })
 }
 
-fn notes(report: &Report) -> Vec<String> {
+fn notes(report: &ExperimentReport) -> Vec<String> {
     let basis = report.basis.map(|basis| format!("Basis of the hosts' figures: {}.", basis.name()));
     basis.into_iter().chain(report.notes.clone()).collect()
 }
 
 /// Comparison with the paper, as tables.
-fn compared(report: &Report) -> impl Iterator<Item = PageTable> {
+fn compared(report: &ExperimentReport) -> impl Iterator<Item = PageTable> {
     report.verdict.tables().into_iter().map(|of| table(&of))
 }
 

@@ -5,9 +5,9 @@ mod chart;
 
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{Outputs, Place};
+use crate::outputs::{ClaimedOutput, Outputs};
 use crate::progress;
-use bench::paper::{EXPERIMENTS, Effort, Outcome, Report, Table, by_paper, experiment, run_all};
+use bench::paper::{EXPERIMENTS, Effort, ExperimentReport, Outcome, Table, by_paper, experiment, run_all};
 use serde::Serialize;
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -62,7 +62,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let mut outputs = Outputs::new(args.force);
     let svg = outputs.claim_if("--svg", args.svg.as_deref())?;
     let html = outputs.claim_if("--html", args.html.as_deref())?;
-    let (svg, html) = (svg.map(Place::prepare).transpose()?, html.map(Place::prepare).transpose()?);
+    let (svg, html) =
+        (svg.map(ClaimedOutput::prepare).transpose()?, html.map(ClaimedOutput::prepare).transpose()?);
     let pictures = args.svg.is_some() || args.html.is_some();
     let reports = match args.name.as_deref() {
         None if pictures => return Err(Failure::usage("--svg and --html draw experiments: name one")),
@@ -85,7 +86,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// Counts the reports by outcome.
-fn summary(reports: &[Report]) -> String {
+fn summary(reports: &[ExperimentReport]) -> String {
     let count = |outcome: &Outcome| reports.iter().filter(|r| r.verdict.outcome == *outcome).count();
     let counts: Vec<String> = Outcome::ALL
         .iter()
@@ -111,7 +112,7 @@ fn list(json: bool) -> Result<(), Failure> {
 }
 
 /// Runs all experiments on all cores.
-fn measure_all() -> Vec<Report> {
+fn measure_all() -> Vec<ExperimentReport> {
     let bar = progress::bar("{pos}/{len}, {elapsed}: {msg}");
     bar.set_length(EXPERIMENTS.len() as u64);
     let jobs = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -121,12 +122,16 @@ fn measure_all() -> Vec<Report> {
     })
 }
 
-fn measure(name: &str) -> Result<Report, Failure> {
+fn measure(name: &str) -> Result<ExperimentReport, Failure> {
     let found = experiment(name).map_err(Failure::usage)?;
     found.run(&Effort::default()).map_err(|e| Failure::Run(format!("{}: {e}", found.name)))
 }
 
-fn draw(svg: Option<Place>, html: Option<Place>, report: &Report) -> Result<(), Failure> {
+fn draw(
+    svg: Option<ClaimedOutput>,
+    html: Option<ClaimedOutput>,
+    report: &ExperimentReport,
+) -> Result<(), Failure> {
     let failed = |e: view::figure::FigureError| Failure::Run(e.to_string());
     if let Some(place) = svg {
         place.write(&chart::chart(report)?.svg().map_err(failed)?)?;
@@ -137,13 +142,13 @@ fn draw(svg: Option<Place>, html: Option<Place>, report: &Report) -> Result<(), 
     Ok(())
 }
 
-fn draw_all(html: Option<Place>, reports: &[Report]) -> Result<(), Failure> {
+fn draw_all(html: Option<ClaimedOutput>, reports: &[ExperimentReport]) -> Result<(), Failure> {
     let Some(place) = html else { return Ok(()) };
     let page = chart::collection(reports, summary(reports))?;
     place.write(&page.html().map_err(|e| Failure::Run(e.to_string()))?)
 }
 
-fn show(n: usize, report: &Report) -> Result<(), Failure> {
+fn show(n: usize, report: &ExperimentReport) -> Result<(), Failure> {
     let before = if n == 0 { "" } else { "\n" };
     if let Some(line) = report.line() {
         output::text(&format!("{before}{}: {line}", report.experiment))?;

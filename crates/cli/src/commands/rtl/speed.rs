@@ -42,7 +42,7 @@ pub(super) struct Args {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct SpeedReport {
     lab: String,
     #[serde(flatten)]
     speed: DesignSpeed,
@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     bar.finish_and_clear();
     let speed = speed.map_err(Failure::run)?;
     if args.json {
-        return output::json(&Report { lab, speed });
+        return output::json(&SpeedReport { lab, speed });
     }
     output::text(&format!(
         "{lab}: {} cycles of its design; {:.2} M per second of CPU time, {:.2} M without riser: {:.1} %",

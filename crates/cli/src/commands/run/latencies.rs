@@ -3,14 +3,14 @@
 
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::Place;
-use session::{LinkReport, Report, TransactionReport};
+use crate::outputs::ClaimedOutput;
+use session::{LinkReport, SessionReport, TransactionReport};
 use view::bars::{Bar, StackedBars};
 
 /// Rows of a report that are drawn.
 const DRAWN: [&str; 2] = ["mean", "p99"];
 
-pub(super) fn draw(place: Place, report: &Report) -> Result<(), Failure> {
+pub(super) fn draw(place: ClaimedOutput, report: &SessionReport) -> Result<(), Failure> {
     let Some(first) = report.links.iter().find_map(|link| link.transactions.first()) else {
         output::note("--latency-svg: no transaction finished, so no picture is written");
         return Ok(());

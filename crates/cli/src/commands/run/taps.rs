@@ -2,20 +2,20 @@
 //! Files that `riser run` writes: while a lab runs, its capture and a line for each transaction; at the end, a picture of latencies.
 
 use super::Args;
+use crate::commands::capture_file::CaptureFile;
 use crate::failure::Failure;
-use crate::outputs::{Output, Outputs, Place};
+use crate::outputs::{ClaimedOutput, Output, Outputs};
 use lab::LabFile;
-use session::{CaptureHandle, CaptureOptions, Session, TransactionLogHandle};
+use session::{CaptureOptions, Session, TransactionLogHandle};
 use std::fs::File;
-use std::io;
 
 /// The open files, each with the handle that writes it.
 #[derive(Default)]
 pub(super) struct Taps {
-    capture: Option<(Output, CaptureHandle<File>)>,
+    capture: Option<CaptureFile>,
     log: Option<(Output, TransactionLogHandle<File>)>,
     /// The picture of latencies, which is drawn from the report.
-    pub(super) latencies: Option<Place>,
+    pub(super) latencies: Option<ClaimedOutput>,
 }
 
 impl Taps {
@@ -27,17 +27,17 @@ impl Taps {
         let capture = outputs.claim_if("--capture", args.capture.as_deref())?;
         let log = outputs.claim_if("--transactions-json", args.transactions_json.as_deref())?;
         let latencies = outputs.claim_if("--latency-svg", args.latency_svg.as_deref())?;
-        let latencies = latencies.map(Place::prepare).transpose()?;
+        let latencies = latencies.map(ClaimedOutput::prepare).transpose()?;
         let options = CaptureOptions { at: args.tap, dllps: args.dllps };
-        let capture = begin(capture, |file| session.capture(file, options))?;
-        let log = begin(log, |file| Ok(session.log_transactions(file)))?;
+        let capture = capture.map(|place| CaptureFile::open(place, session, options)).transpose()?;
+        let log = log.map(|place| open_log(place, session)).transpose()?;
         Ok(Taps { capture, log, latencies })
     }
 
     /// Flushes both files, so that a reader of a pipe sees the data and a crash loses little.
     pub(super) fn flush(&self) -> Result<(), Failure> {
-        if let Some((out, handle)) = &self.capture {
-            handle.flush().map_err(|e| out.failed(&e))?;
+        if let Some(capture) = &self.capture {
+            capture.flush()?;
         }
         if let Some((out, handle)) = &self.log {
             handle.flush().map_err(|e| out.failed(&e))?;
@@ -47,10 +47,8 @@ impl Taps {
 
     /// Completes both files.
     pub(super) fn finish(self, session: &mut Session) -> Result<(), Failure> {
-        if let Some((out, handle)) = self.capture {
-            session.fabric.take_tap();
-            handle.finish().map_err(|e| out.failed(&e))?;
-            out.finish()?;
+        if let Some(capture) = self.capture {
+            capture.finish(session)?;
         }
         if let Some((out, handle)) = self.log {
             handle.finish().map_err(|e| out.failed(&e))?;
@@ -60,11 +58,11 @@ impl Taps {
     }
 }
 
-fn begin<H>(
-    place: Option<Place>,
-    tap: impl FnOnce(File) -> io::Result<H>,
-) -> Result<Option<(Output, H)>, Failure> {
-    let Some(out) = place.map(Place::open).transpose()? else { return Ok(None) };
-    let handle = out.writer().and_then(tap).map_err(|e| out.failed(&e))?;
-    Ok(Some((out, handle)))
+fn open_log(
+    place: ClaimedOutput,
+    session: &mut Session,
+) -> Result<(Output, TransactionLogHandle<File>), Failure> {
+    let out = place.open()?;
+    let handle = session.log_transactions(out.writer().map_err(|e| out.failed(&e))?);
+    Ok((out, handle))
 }

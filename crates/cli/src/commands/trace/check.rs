@@ -6,7 +6,7 @@ use super::{Args, for_each_record, shown, stdout};
 use crate::commands::rules::RuleName;
 use crate::failure::Failure;
 use crate::output;
-use capture::check::{Checker, Finding, JsonFinding, Settings, Summary, TAGS, append_line};
+use capture::check::{Checker, Finding, FunctionOverrides, JsonFinding, Summary, TAGS, append_line};
 use capture::{Bad, Kind};
 use clap::builder::TypedValueParser;
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ fn timeout(text: &str) -> Result<u64, String> {
 impl CheckArgs {
     fn checker(&self) -> Checker {
         let CheckArgs { rcb, mps, mrrs, tags, timeout, .. } = *self;
-        let mut checker = Checker::new(Settings { rcb, mps, mrrs, tags, timeout_ps: timeout });
+        let mut checker = Checker::new(FunctionOverrides { rcb, mps, mrrs, tags, timeout_ps: timeout });
         if !self.only.is_empty() {
             checker.only(&self.only);
         }

@@ -15,7 +15,7 @@ mod write;
 
 use super::reading::{self, Reading};
 use crate::failure::Failure;
-use crate::outputs::{Outputs, Place};
+use crate::outputs::{ClaimedOutput, Outputs};
 use crate::{input, interrupt, output};
 use capture::credits::Ledgers;
 use capture::{Filter, Kind, Reader, Record, Sieve};
@@ -330,7 +330,7 @@ fn for_each_record(
         return Ok(());
     };
     let capture = Outputs::new(args.force).claim_if("--capture", args.capture.as_deref())?;
-    let capture = capture.map(Place::open).transpose()?;
+    let capture = capture.map(ClaimedOutput::open).transpose()?;
     let kept = capture.as_ref().map(|out| out.writer().map_err(|e| out.failed(&e))).transpose()?;
     let (live, counts) =
         LiveCapture::open(interface, kept, interrupt::flag()?).map_err(|e| refused(interface, e))?;

@@ -4,7 +4,7 @@
 use super::{Args, for_each_record, shown};
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{Outputs, Place};
+use crate::outputs::{ClaimedOutput, Outputs};
 use capture::Tracker;
 use capture::diagram::{Arranged, Diagram, Steps};
 use std::path::Path;
@@ -56,7 +56,7 @@ fn arranged(args: &Args, file: &Path) -> Result<Option<Arranged>, Failure> {
     Ok(Some(diagram.arrange(&steps)))
 }
 
-fn draw(place: Place, file: &Path, arranged: &Arranged) -> Result<(), Failure> {
+fn draw(place: ClaimedOutput, file: &Path, arranged: &Arranged) -> Result<(), Failure> {
     let arrow = |arrow: &capture::diagram::Arrow| Arrow {
         from: arrow.from,
         to: arrow.to,

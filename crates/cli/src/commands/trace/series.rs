@@ -5,7 +5,7 @@ use super::{Args, Format, Interval, for_each_record, need_time, reports};
 use crate::failure::Failure;
 use crate::output;
 use capture::Direction;
-use capture::series::{Report, Row, Series, WayRow};
+use capture::series::{Row, Series, SeriesReport, WayRow};
 use std::path::Path;
 
 pub(super) fn run(args: &Args, interval: Interval) -> Result<(), Failure> {
@@ -17,7 +17,7 @@ pub(super) fn run(args: &Args, interval: Interval) -> Result<(), Failure> {
     reports(args, format == Format::Json, |file| series(args, file, interval), print)
 }
 
-fn series(args: &Args, file: &Path, interval: Interval) -> Result<Report, Failure> {
+fn series(args: &Args, file: &Path, interval: Interval) -> Result<SeriesReport, Failure> {
     let interval_ps = match interval {
         Interval::Automatic => None,
         Interval::Ps(ps) => Some(ps),
@@ -35,13 +35,13 @@ fn series(args: &Args, file: &Path, interval: Interval) -> Result<Report, Failur
     Ok(series.report(args.speed_bps()?))
 }
 
-fn print_csv(report: &Report) -> Result<(), Failure> {
+fn print_csv(report: &SeriesReport) -> Result<(), Failure> {
     let mut csv = String::new();
     report.append_csv(&mut csv);
     output::text(csv.trim_end())
 }
 
-fn print(report: &Report) -> Result<(), Failure> {
+fn print(report: &SeriesReport) -> Result<(), Failure> {
     let (us, rest) = (report.interval_ps / 1_000_000, report.interval_ps % 1_000_000);
     output::text(&format!("intervals of {us}.{rest:06} us; Gb/s and busy % on the wire, framing included"))?;
     let header = "from us,link,direction,TLPs,payload B,P Gb/s,NP Gb/s,Cpl Gb/s,DLLP Gb/s,busy %";
@@ -73,7 +73,7 @@ fn print(report: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-fn link_row(report: &Report, row: &Row, way: &WayRow) -> Vec<String> {
+fn link_row(report: &SeriesReport, row: &Row, way: &WayRow) -> Vec<String> {
     let gbps = |bytes: u64| format!("{:.3}", bytes as f64 * 8_000.0 / report.interval_ps as f64);
     let busy = way.utilization.map_or_else(|| "-".to_owned(), |share| format!("{:.1}", share * 100.0));
     let tlps = way.posted_tlps + way.non_posted_tlps + way.completion_tlps;

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use capture::Filter;
 use capture::names::OfRequests;
 use capture::render::append_meaning;
-use capture::transactions::{self, JsonTransaction, Report, Summary, Tracker};
+use capture::transactions::{self, JsonTransaction, Summary, Tracker, TransactionsReport};
 use plug::Models;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -40,7 +40,7 @@ fn write_transactions(
     filter: Option<&Filter>,
     mut names: OfRequests,
     out: &mut impl Write,
-) -> Result<Report, Failure> {
+) -> Result<TransactionsReport, Failure> {
     let (mut tracker, mut summary) = (Tracker::new(), Summary::new());
     let (mut line, mut digits) = (String::new(), 1);
     let mut show = |tracker: &mut Tracker, names: &mut OfRequests, digits: u8| -> Result<(), Failure> {

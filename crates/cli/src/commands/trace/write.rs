@@ -4,7 +4,7 @@
 use super::{Args, for_each_record};
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{Outputs, Place};
+use crate::outputs::{ClaimedOutput, Outputs};
 use capture::reader::UNTIMED;
 use capture::render::Count;
 use capture::{Interface, InterfaceId, Record, Writer, hex_text};
@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 /// Interfaces of the input, each with its number in the output.
 type Known = Vec<(Interface, InterfaceId)>;
 
-fn pcapng(args: &Args, file: &Path, place: Place) -> Result<u64, Failure> {
+fn pcapng(args: &Args, file: &Path, place: ClaimedOutput) -> Result<u64, Failure> {
     let output = place.open()?;
     let failed = |error| output.failed(&error);
     let mut writer = output
@@ -95,7 +95,7 @@ fn number_of<W: Write>(
     Ok(id)
 }
 
-fn text(args: &Args, file: &Path, place: Place) -> Result<u64, Failure> {
+fn text(args: &Args, file: &Path, place: ClaimedOutput) -> Result<u64, Failure> {
     let output = place.open()?;
     let failed = |error| output.failed(&error);
     let mut writer = BufWriter::new(output.writer().map_err(failed)?);

@@ -4,7 +4,7 @@
 
 use crate::common::has_verilator;
 use crate::conformance::engine_file;
-use devices::dma_engine::{Directions, Report, RingOf, Settings, driver};
+use devices::dma_engine::{Directions, EngineReport, RingOf, Settings, driver};
 use fabric::{Limits, Stop};
 use plug::site::NativeCode;
 use plug::{Fault, Model, Needs, Plugged, Shared, Site, Task};
@@ -22,7 +22,7 @@ const HUNDREDTHS: u64 = 125;
 const SEQUENCER_PS: u64 = 80_000;
 
 thread_local! {
-    static REPORT: RefCell<Shared<Report>> = RefCell::default();
+    static REPORT: RefCell<Shared<EngineReport>> = RefCell::default();
 }
 
 /// Model of the engine with the load driver.
@@ -42,7 +42,7 @@ impl Model for Loaded {
     }
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
-        let (load, report) = (self.load.clone(), Shared::new(Report::default()));
+        let (load, report) = (self.load.clone(), Shared::new(EngineReport::default()));
         let mut plugged = match self.design.is_empty() {
             true => load.plug(site)?,
             false => {
@@ -122,7 +122,7 @@ impl Variant {
     }
 
     /// Runs a load to its end. Returns its report, and the time of the end.
-    fn run_load(&self, design: &str, load: &Settings) -> (Shared<Report>, Time) {
+    fn run_load(&self, design: &str, load: &Settings) -> (Shared<EngineReport>, Time) {
         let lanes = self.bits / 32;
         let text = format!(
             "version = 1\nhost.high_memory_mib = 4096\nlink.lanes = {lanes}\n[[slot]]\nname = 'x'\ndevice = 'loaded'\n\

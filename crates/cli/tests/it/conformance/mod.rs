@@ -10,7 +10,7 @@ use crate::common::{command, has_verilator};
 use devices::{dma_engine, memory};
 use fabric::{Limits, Stop};
 use lab::LabFile;
-use nettlp::adapter::{Adapter, Settings};
+use nettlp::adapter::{Adapter, AdapterSettings};
 use nettlp::allow::{AllowList, Rule};
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, serve};
 use plug::site::NativeCode;
@@ -136,7 +136,7 @@ impl Programs {
         let mut sockets = AdapterSockets::bind(&AdapterOptions::new(there)).unwrap();
         let allow = AllowList::new([format!("{here},all,rw").parse::<Rule>().unwrap()]).unwrap();
         let scheme = capture::encap::PortScheme::Tagged;
-        let wanted = Settings { allow, id: Bdf::default(), device: Some(here), scheme };
+        let wanted = AdapterSettings { allow, id: Bdf::default(), device: Some(here), scheme };
         let mut adapter = Adapter::new(wanted, backend);
         fs::write(self.path("settings.toml"), settings).unwrap();
         let _device = self.device(device, there, here);

@@ -10,8 +10,9 @@ use host::firmware::MSI_ADDRESS;
 use host::{AsyncProgram, HostError, HostInput, HostMemory, HostOutput, HostProgram, HostReadId};
 use std::collections::{BTreeMap, VecDeque};
 use tlp::{
-    Access, Asked, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp,
-    MemoryRequest, Mps, PayloadPool, Rcb, Repr, Span, Status, Tag, Time, Tlp, split::completion_piece,
+    Access, Bdf, Body, Class, CompletedRequest, Completion, ConfigKind, ConfigRequest, Data, Duration,
+    MemoryOp, MemoryRequest, Mps, PayloadPool, Rcb, Repr, Span, Status, Tag, Time, Tlp,
+    split::completion_piece,
 };
 
 pub(crate) struct Slot {
@@ -159,7 +160,7 @@ impl Slot {
     }
 
     fn on_read(&mut self, read: &Tlp) {
-        let asked = Asked::of(&read.repr).expect("a read is answered");
+        let asked = CompletedRequest::of(&read.repr).expect("a read is answered");
         let (first, len) = (asked.bytes.first_byte, asked.bytes.byte_count);
         self.log.push(Event::DmaRead(first, len));
         let Ok(bytes) = self.memory.payload(&self.pool, first, len as usize) else {

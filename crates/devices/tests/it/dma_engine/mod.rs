@@ -31,7 +31,7 @@ const ENABLE: u32 = 0x19;
 struct Bench {
     slot: Slot,
     functions: Vec<FoundFunction>,
-    report: Shared<Report>,
+    report: Shared<EngineReport>,
     /// Number of engines per function.
     engines: u16,
 }
@@ -201,9 +201,15 @@ fn every_setting_moves_every_byte() {
         Settings { window_of: WindowOf::Function, window: 3, ..base() },
         Settings { read_bytes: 128, ..base() },
         Settings { read_bytes: 4096, weights: vec![3, 1], ..base() },
-        Settings { logic: Behind::Plain, ..base() },
-        Settings { logic: Behind::LoopBack, h2d_engines: 2, d2h_engines: 2, ..base() },
-        Settings { logic: Behind::LoopBack, page_bytes: 904, size_bytes: 4520, ring_entries: 64, ..base() },
+        Settings { logic: UserLogic::Plain, ..base() },
+        Settings { logic: UserLogic::LoopBack, h2d_engines: 2, d2h_engines: 2, ..base() },
+        Settings {
+            logic: UserLogic::LoopBack,
+            page_bytes: 904,
+            size_bytes: 4520,
+            ring_entries: 64,
+            ..base()
+        },
         Settings { completion: Completion::Poll, set_up_ns: 700, outstanding: 2, ..base() },
         Settings { coalesce_count: 5, coalesce_us: 3, ..base() },
         Settings { size_bytes: 1 << 20, transfers: 2, vfs: 0, ring_entries: 2, ..base() },

@@ -137,7 +137,7 @@ fn dma(requester: u16, tag: u16, address: u64, len: u32) -> Tlp {
 
 /// Completions of a read that the design has received, with its own bytes, split at `piece` bytes.
 fn answers(request: &DesignRequest, piece: u32) -> Vec<Tlp> {
-    let asked = Asked::of(&request.tlp.repr).unwrap();
+    let asked = CompletedRequest::of(&request.tlp.repr).unwrap();
     let bytes: Vec<u8> = (0..asked.bytes.byte_count).map(|n| byte_at(u64::from(n))).collect();
     let cut = |(n, part): (usize, &[u8])| {
         let repr = asked.with_data(Bdf::default(), n as u32 * piece, part.len() as u32);
@@ -397,7 +397,7 @@ fn mismatched_completions_are_returned_to_the_design() {
     // An error within the answer is its last completion, and logged (`PCIe 5.0 §2.3.1`).
     block.sends(0, good[0].clone());
     assert!(block.poll(Class::Completion).is_some());
-    let asked = Asked::of(&request.tlp.repr).unwrap();
+    let asked = CompletedRequest::of(&request.tlp.repr).unwrap();
     block.sends(0, Tlp::new(asked.without_data(HOST, Status::CompleterAbort), Data::NONE));
     let abort = completion(&block.poll(Class::Completion).unwrap());
     assert_eq!((abort.status, abort.completer), (Status::CompleterAbort, EP));
@@ -618,7 +618,7 @@ fn tag_used_twice_is_sent_twice() {
     }
     assert!(matches!(&block.inputs()[..], [DesignInput::SentWrong { why: RefusedTlp::Tag(7), .. }]));
     for address in [0x1000, 0x2000] {
-        let asked = Asked::of(&dma(EP.bits(), 7, address, 8).repr).unwrap();
+        let asked = CompletedRequest::of(&dma(EP.bits(), 7, address, 8).repr).unwrap();
         let repr = asked.with_data(HOST, 0, 8);
         block.handle(Tlp::new(repr, Data::Counted(8)));
         let inputs = block.inputs();

@@ -85,8 +85,8 @@ fn lookup_is_occupied_by_misses_and_by_data_of_reads() {
     }
 }
 
-/// Sandy Bridge, 240 ns a walk: walks of a region follow one another after 21 ns. One waits, and lookups go on; a second
-/// stops them until the first has started. Rows: page, translation time of a write that is there at 0, and the reason.
+/// Sandy Bridge, 240 ns a walk: walks of a region follow one another after 21 ns. Lookups continue
+/// while one walk waits. A second waiting walk stops them until the first has started. Rows: page, translation time of a write that is there at 0, and the reason.
 #[test]
 fn walks_of_a_region_do_not_overlap() {
     let rows = [
@@ -147,13 +147,13 @@ fn function_reaches_only_its_window() {
 }
 
 /// Transfers of a card to random pages. `under_way` of them are outstanding. Each takes `wire_ps` on the wire or in the card,
-/// `late_gap_ps` more for each microsecond of its translation, and `else_ps` elsewhere.
+/// `late_gap_ps` more for each microsecond of its translation, and `other_ps` elsewhere.
 struct Load {
     reads: bool,
     bytes: u32,
     under_way: u64,
     wire_ps: u64,
-    else_ps: u64,
+    other_ps: u64,
     late_gap_ps: u64,
 }
 
@@ -168,7 +168,7 @@ impl Load {
         for n in 0..TRANSFERS {
             let at = ends.pop_front().unwrap_or_default();
             let translated = rig.translate(0, draws.next_u64() % pages, self.bytes, self.reads, at);
-            let ready = translated + Duration::from_ps(self.else_ps);
+            let ready = translated + Duration::from_ps(self.other_ps);
             let late = translated.since(at).as_ps() * self.late_gap_ps / 1_000_000;
             wire_free = ready.max(wire_free) + Duration::from_ps(self.wire_ps + late);
             ends.push_back(wire_free);
@@ -192,19 +192,19 @@ fn translation_under_load_is_as_slow_as_measured() {
         read_service: Duration::from_ps(7_700),
         ..profile()
     };
-    let read = |bytes, wire_ps, else_ps| Load {
+    let read = |bytes, wire_ps, other_ps| Load {
         reads: true,
         bytes,
         under_way: 28,
         wire_ps,
-        else_ps,
+        other_ps,
         late_gap_ps: 0,
     };
     let loads = [
         read(64, 13_000, 534_000),
         // Two completions of 128 B.
         Load { late_gap_ps: 2 * 8_600, ..read(256, 44_400, 490_000) },
-        Load { reads: false, bytes: 256, under_way: 64, wire_ps: 40_520, else_ps: 0, late_gap_ps: 0 },
+        Load { reads: false, bytes: 256, under_way: 64, wire_ps: 40_520, other_ps: 0, late_gap_ps: 0 },
         read(512, 74_330, 510_000),
     ];
     let rows = [
@@ -237,7 +237,8 @@ fn serial_walks_are_as_slow_as_measured() {
         serial_walks: Some(SerialWalks { region_bytes: 2 << 20, restart: Duration::from_ns(21) }),
         ..profile()
     };
-    let writes = Load { reads: false, bytes: 64, under_way: 64, wire_ps: 21_100, else_ps: 0, late_gap_ps: 0 };
+    let writes =
+        Load { reads: false, bytes: 64, under_way: 64, wire_ps: 21_100, other_ps: 0, late_gap_ps: 0 };
     let rows = [
         (512, 21.1),
         (1024, 127.8),

@@ -2,9 +2,9 @@
 //! An adapter whose memory is rewritten all the time: in every turn of the loop, the next pages get a new version.
 //! Every 8 bytes hold their address and their version.
 
-use riser_nettlp::adapter::{Adapter, Function, MemoryBackend, Registers, Settings};
+use riser_nettlp::adapter::{Adapter, AdapterSettings, Function, MemoryBackend, Registers};
 use riser_nettlp::allow::{AllowList, Rule};
-use riser_nettlp::completer::{Image, Memory};
+use riser_nettlp::completer::{CompleterMemory, Image};
 use riser_nettlp::net::{AdapterOptions, AdapterSockets, Clock, serve};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Rewritten {
             let function = Arc::new(Function::new(Registers::new(id)).unwrap());
             let backend = MemoryBackend::new(Arc::clone(&image), function, Mps::new(256).unwrap());
             let scheme = capture::encap::PortScheme::Tagged;
-            let mut adapter = Adapter::new(Settings { allow, id, device: None, scheme }, backend);
+            let mut adapter = Adapter::new(AdapterSettings { allow, id, device: None, scheme }, backend);
             let mut turns = 0;
             let go_on = |_: &mut Adapter<MemoryBackend>, _: &AdapterSockets, _| {
                 for page in (0..PAGES_A_TURN).map(|n| (turns * PAGES_A_TURN + n) % PAGES) {

@@ -4,7 +4,7 @@
 
 use crate::external::journal::Journal;
 use crate::external::record::Answered;
-use host::memory::{DmaAccess, Memory, write_result};
+use host::memory::{DmaAccess, MemoryContents, write_result};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -219,7 +219,7 @@ impl OutsideMemory {
     }
 }
 
-impl Memory for OutsideMemory {
+impl MemoryContents for OutsideMemory {
     fn ranges(&self) -> Vec<Range<u64>> {
         self.maps.borrow().0.values().map(|m| m.map.address..m.map.address + m.map.bytes).collect()
     }

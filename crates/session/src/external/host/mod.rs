@@ -27,7 +27,7 @@ pub const OUTSIDE: &str = "host.outside=true";
 /// Maximum number of outstanding and waiting requests of a host.
 pub const MAX_HOST_REQUESTS: usize = 1024;
 /// Maximum number of inputs that a host may leave untaken.
-pub const MAX_UNHEARD: usize = 1 << 16;
+pub const MAX_WAITING_INPUTS: usize = 1 << 16;
 
 /// Reason why an external host may not issue a request.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -65,9 +65,9 @@ pub type TimedHostInput = (Time, HostInput);
 
 /// The place of an external host. Clones are handles of the same place.
 #[derive(Clone)]
-pub struct HostPlace(Rc<RefCell<State>>);
+pub struct HostPlace(Rc<RefCell<HostState>>);
 
-struct State {
+struct HostState {
     pool: PayloadPool,
     memory: OutsideMemory,
     /// Functions with their own address space.
@@ -78,7 +78,7 @@ struct State {
     /// Outstanding requests that need an answer.
     open: BTreeSet<HostReadId>,
     /// Inputs that the host has not fetched; `None` if no program fetches them.
-    heard: Option<VecDeque<TimedHostInput>>,
+    inputs: Option<VecDeque<TimedHostInput>>,
     outcome: Option<Result<(), DriverError>>,
     /// True if everything below must be reset.
     reset: bool,
@@ -86,21 +86,21 @@ struct State {
 
 impl HostPlace {
     pub(crate) fn new(pool: PayloadPool, memory: OutsideMemory) -> HostPlace {
-        let ((requests, open), heard) = (Default::default(), Some(VecDeque::new()));
-        HostPlace(Rc::new(RefCell::new(State {
+        let ((requests, open), inputs) = (Default::default(), Some(VecDeque::new()));
+        HostPlace(Rc::new(RefCell::new(HostState {
             pool,
             memory,
             spaces: BTreeMap::new(),
             changed: Vec::new(),
             requests,
             open,
-            heard,
+            inputs,
             outcome: None,
             reset: false,
         })))
     }
 
-    /// True if there is room for another request. If not, call `hear` and drain the lab first.
+    /// True if there is room for another request. If not, call `poll_input` and drain the lab first.
     pub fn has_room(&self) -> bool {
         let state = self.0.borrow();
         state.requests.len() + state.open.len() < MAX_HOST_REQUESTS
@@ -134,8 +134,8 @@ impl HostPlace {
     }
 
     /// Takes the next input for the host, in the order of time. Query this after every drain of the lab.
-    pub fn hear(&self) -> Option<TimedHostInput> {
-        self.0.borrow_mut().heard.as_mut()?.pop_front()
+    pub fn poll_input(&self) -> Option<TimedHostInput> {
+        self.0.borrow_mut().inputs.as_mut()?.pop_front()
     }
 
     /// Takes the request to reset everything below.
@@ -159,7 +159,7 @@ impl HostPlace {
     }
 }
 
-impl State {
+impl HostState {
     /// # Errors
     /// The host's request is illegal. This ends the host, and thus the run.
     fn take(&mut self, HostRequest(asked): HostRequest) -> Result<(), HostRequestError> {
@@ -219,11 +219,11 @@ impl Attachment for HostPlace {
     }
 
     fn has_output(&self) -> bool {
-        self.0.borrow().heard.as_ref().is_some_and(|heard| !heard.is_empty())
+        self.0.borrow().inputs.as_ref().is_some_and(|inputs| !inputs.is_empty())
     }
 
-    fn nobody_fetches(&self) {
-        self.0.borrow_mut().heard = None;
+    fn discard_outputs(&self) {
+        self.0.borrow_mut().inputs = None;
     }
 }
 
@@ -234,10 +234,10 @@ impl HostProgram for HostPlace {
         if let HostInput::Done { id, .. } = &input {
             state.open.remove(id);
         }
-        let Some(heard) = &mut state.heard else { return };
-        heard.push_back((now, input));
-        if heard.len() > MAX_UNHEARD {
-            state.fail(format!("{MAX_UNHEARD} interrupts, messages and answers are not taken"));
+        let Some(inputs) = &mut state.inputs else { return };
+        inputs.push_back((now, input));
+        if inputs.len() > MAX_WAITING_INPUTS {
+            state.fail(format!("{MAX_WAITING_INPUTS} interrupts, messages and answers are not taken"));
         }
     }
 

@@ -7,7 +7,7 @@ use device::CompletionError;
 use host::{HostError, HostInterrupt, HostOutput, HostReadId};
 use lab::{LabFile, draw, parse, parse_in};
 use plug::Models;
-use riser_session::external::host::{HostRequest, MAX_UNHEARD, Map, MapAccess};
+use riser_session::external::host::{HostRequest, MAX_WAITING_INPUTS, Map, MapAccess};
 use riser_session::external::{Clock, Commands, Driver, Handle, RecordEnd, RecordedLab, Replay, ReplayError};
 use riser_session::{CaptureHandle, CaptureOptions, Session, enumerate};
 use std::path::Path;
@@ -374,7 +374,7 @@ fn replays_long_record_to_its_end() {
     let mut machine = Machine::new(&lab, "left", 0);
     lab.drain(us(20), |_| {});
     let function = Bdf::new(0, 1, 0).unwrap();
-    for _ in 0..MAX_UNHEARD / 64 + 1 {
+    for _ in 0..MAX_WAITING_INPUTS / 64 + 1 {
         for _ in 0..64 {
             let id = machine.name();
             machine
@@ -387,7 +387,7 @@ fn replays_long_record_to_its_end() {
     assert_eq!(lab.failure(), None);
     let record = record.0.take();
     let replayed = Replay::new(&record, &models()).unwrap().run().unwrap();
-    assert!(replayed.complete && replayed.inputs > MAX_UNHEARD as u64, "{:?}", replayed.failure);
+    assert!(replayed.complete && replayed.inputs > MAX_WAITING_INPUTS as u64, "{:?}", replayed.failure);
 }
 
 /// A host that never takes inputs gets an error.
@@ -396,7 +396,7 @@ fn rejects_host_that_takes_no_inputs() {
     let mut lab = driver(PAIR);
     let mut machine = Machine::new(&lab, "left", 0);
     lab.drain(us(20), |_| {});
-    for _ in 0..=MAX_UNHEARD + 1 {
+    for _ in 0..=MAX_WAITING_INPUTS + 1 {
         let (id, function) = (machine.name(), Bdf::new(0, 1, 0).unwrap());
         machine.post(&mut lab, HostOutput::ConfigRead { id, function, register_dw: 0, byte_enables: 0xf });
         lab.drain(lab.now() + Duration::from_us(1), |_| {});
@@ -652,7 +652,7 @@ mod any {
             // Longer than the host's own timeout.
             let end = lab.now() + Duration::from_ms(60);
             lab.finish(end).unwrap();
-            while machine.handle.place.hear().is_some() {}
+            while machine.handle.place.poll_input().is_some() {}
             prop_assert_eq!(lab.failure(), None);
             lab.session_mut().fabric.take_tap();
             handle.finish().unwrap();

@@ -125,7 +125,7 @@ impl Machine {
     /// Takes new inputs. Returns the result of the request with this ID, if it has ended.
     pub(crate) fn hear(&mut self, name: u32) -> Option<(Time, Result<Data, HostError>)> {
         let mut ended = None;
-        while let Some((at, heard)) = self.handle.place.hear() {
+        while let Some((at, heard)) = self.handle.place.poll_input() {
             match heard {
                 HostInput::Done { id, result } if id.0 == name => ended = Some((at, result)),
                 HostInput::Done { .. } if name == 0 => {}

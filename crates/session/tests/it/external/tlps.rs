@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use testkit::Bytes;
 use tlp::{
-    Asked, Bdf, Body, Data, Duration, MemoryOp, MemoryRequest, Mps, PayloadPool, Rcb, Repr, Span, Tag, Time,
-    Tlp,
+    Bdf, Body, CompletedRequest, Data, Duration, MemoryOp, MemoryRequest, Mps, PayloadPool, Rcb, Repr, Span,
+    Tag, Time, Tlp,
 };
 
 const LAB: &str = "version = 1\n[[slot]]\nname = \"rtl\"\ndevice = \"rtl\"\n";
@@ -91,7 +91,7 @@ impl Design {
 
     /// Handles all new inputs.
     fn work(&mut self, lab: &mut Driver, now: Time) {
-        while let Some((_, heard)) = self.handle.place.hear() {
+        while let Some((_, heard)) = self.handle.place.poll_input() {
             match heard {
                 OutsideInput::Input(DesignInput::Request(request)) => self.serve(lab, now, &request),
                 OutsideInput::Input(DesignInput::Completion { tlp, .. }) => {
@@ -114,7 +114,7 @@ impl Design {
         lab.inject(now, &self.handle, TlpInput::Taken(request.token));
         let Target::Bar { offset, .. } = request.target else { return };
         let at = offset as usize;
-        let Some(asked) = Asked::of(&request.tlp.repr) else {
+        let Some(asked) = CompletedRequest::of(&request.tlp.repr) else {
             let written = request.tlp.data.bytes().unwrap();
             self.memory[at..at + written.len()].copy_from_slice(written);
             if offset == DOORBELL {
@@ -202,6 +202,6 @@ fn returns_outputs_that_cannot_be_sent() {
         !design.handle.place.has_room(tlp::Class::NonPosted)
             && design.handle.place.has_room(tlp::Class::Posted)
     );
-    let back: Vec<_> = std::iter::from_fn(|| design.handle.place.hear()).collect();
+    let back: Vec<_> = std::iter::from_fn(|| design.handle.place.poll_input()).collect();
     assert!(matches!(back[..], [(_, OutsideInput::NoRoom(DesignOutput::Tlp { .. }))]), "{back:?}");
 }

@@ -2,7 +2,7 @@
 //! Sweeps of small labs, in memory.
 use plug::Models;
 use plug::site::NativeCode;
-use riser_sweep::{Run, Sweep, TextFile, results};
+use riser_sweep::{RunningSweep, Sweep, TextFile, results};
 
 /// A lab with a memory BAR that its driver writes and reads back.
 pub(crate) const LAB: &str =
@@ -35,7 +35,7 @@ pub(crate) fn sweep(file: &str) -> Result<Sweep, String> {
 }
 
 /// Runs the remaining points, `most` at a time, in this process.
-pub(crate) fn finish(run: &mut Run<'_>, most: usize) {
+pub(crate) fn finish(run: &mut RunningSweep<'_>, most: usize) {
     while !run.is_done() {
         let chunk = run.next_chunk(most);
         assert!(!chunk.is_empty());
@@ -45,7 +45,7 @@ pub(crate) fn finish(run: &mut Run<'_>, most: usize) {
 }
 
 /// Returns the Parquet file of a run.
-pub(crate) fn parquet(run: &Run<'_>) -> Vec<u8> {
+pub(crate) fn parquet(run: &RunningSweep<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     results::write_parquet(&results::columns(run), &mut bytes).unwrap();
     bytes

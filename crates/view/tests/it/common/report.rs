@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A small report that uses all features.
 
-use riser_view::report::{Axis, Bars, Figure, Plot, Report, Scale, Series, SeriesStyle, Table};
+use riser_view::report::{Axis, Bars, Figure, PageContent, Plot, Scale, Series, SeriesStyle, Table};
 
 /// Returns the page of a report.
-pub(crate) fn text_of(report: &Report) -> String {
+pub(crate) fn text_of(report: &PageContent) -> String {
     let mut out = Vec::new();
     report.write(&mut out).unwrap();
     String::from_utf8(out).unwrap()
@@ -20,7 +20,7 @@ fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
 
 /// Returns a report with three figures: one with bars, points and a byte scale, one with a long tail, and one without
 /// data.
-pub(crate) fn report() -> Report {
+pub(crate) fn report() -> PageContent {
     let cold = Series {
         name: "cold".into(),
         look: SeriesStyle::Line,
@@ -56,7 +56,7 @@ pub(crate) fn report() -> Report {
         y: vec![0.9, 0.9],
         ..tail.clone()
     };
-    Report {
+    PageContent {
         title: "Bandwidths & <latencies>".into(),
         notes: texts(&["a < b", "second"]),
         tables: vec![Table {

@@ -13,9 +13,9 @@ const MAX_LINE: usize = 64 << 10;
 
 /// The standard output of `torture.sh` in one machine after another. Clones share their state with the thread that writes.
 #[derive(Clone)]
-pub struct Listener(Arc<Mutex<State>>);
+pub struct Listener(Arc<Mutex<ListenerState>>);
 
-struct State {
+struct ListenerState {
     tally: Tally,
     on_progress: Box<dyn FnMut(&Tally) + Send>,
     line: Vec<u8>,
@@ -28,10 +28,16 @@ impl Listener {
     /// A listener that calls `on_progress` after each output.
     pub fn new(tally: Tally, on_progress: impl FnMut(&Tally) + Send + 'static) -> Listener {
         let on_progress = Box::new(on_progress);
-        Listener(Arc::new(Mutex::new(State { tally, on_progress, line: Vec::new(), at: None, last: None })))
+        Listener(Arc::new(Mutex::new(ListenerState {
+            tally,
+            on_progress,
+            line: Vec::new(),
+            at: None,
+            last: None,
+        })))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ListenerState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -72,7 +78,7 @@ impl Listener {
 impl Write for Listener {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.state();
-        let State { tally, on_progress, line, at, last } = &mut *state;
+        let ListenerState { tally, on_progress, line, at, last } = &mut *state;
         *at = Some(Instant::now());
         line.extend_from_slice(bytes);
         while let Some(end) = line.iter().position(|byte| *byte == b'\n') {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp adapter LAB.toml`: serves the host of a lab, from `riser-lab`, to NetTLP peers. The lab itself never reads the
+//! `riser nettlp adapter LAB.toml`: serves the host of a lab, from `riser-worlds`, to NetTLP peers. The lab itself never reads the
 //! clock.
 
 use super::Args;
 use crate::commands::outside::{Opened, RecordFiles};
 use crate::failure::Failure;
 use crate::output;
-use nettlp::adapter::{Adapter, Backend, Settings, Strangers};
+use nettlp::adapter::{Adapter, AdapterSettings, Backend, Strangers};
 use nettlp::allow::AllowList;
 use nettlp::dropped::Dropped;
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, serve};
 use plug::{Models, counted};
 use serde::Serialize;
-use session::Report;
+use session::SessionReport;
 use session::external::{Driver, Lag, RecordSize};
 use session::report::RefusalReport;
 use std::net::IpAddr;
@@ -45,7 +45,7 @@ struct LabReport {
     lag: Option<LagReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     record: Option<RecordSize>,
-    lab: Report,
+    lab: SessionReport,
 }
 
 /// Counters of one adapter.
@@ -182,9 +182,9 @@ impl LabRun<'_> {
         listen.iter().enumerate().map(of).collect()
     }
 
-    fn settings(&self, device: Option<IpAddr>) -> Settings {
+    fn settings(&self, device: Option<IpAddr>) -> AdapterSettings {
         let (allow, scheme) = (self.allow.clone(), self.args.scheme.ports());
-        Settings { allow, id: Bdf::default(), device, scheme }
+        AdapterSettings { allow, id: Bdf::default(), device, scheme }
     }
 
     fn serve_one(

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::{interrupt, output};
 use lab::LabRun;
 pub(in crate::commands) use listening::{Listening, SERVED_SCHEMES};
-use nettlp::adapter::{Function, Registers, Settings};
+use nettlp::adapter::{AdapterSettings, Function, Registers};
 use nettlp::allow::{AllowList, Rule, parse_size};
 use nettlp::completer::Image;
 use nettlp::net::{AdapterOptions, default_threads};
@@ -202,7 +202,7 @@ fn serve_memory(
     let function = Function::new(args.registers(listen)).map_err(Failure::run)?;
     let served = ServedMemory {
         options,
-        settings: Settings { allow, id: args.id(), device: None, scheme: args.scheme.ports() },
+        settings: AdapterSettings { allow, id: args.id(), device: None, scheme: args.scheme.ports() },
         image: Arc::clone(&image),
         function: Arc::new(function),
         mps: args.mps.or_else(|| Mps::new(1024).ok()).unwrap_or_default(),
