@@ -105,7 +105,6 @@ impl Target {
         // The driver registers the sender of the request for the vectors as device software, so the sockets of the
         // device must already be open.
         let mut driver = self.messaging()?;
-        let place = driver.place(0)?;
         let virtual_place = |number| {
             let peer = self.remote;
             driver.place(number).map_err(|error| match error {
@@ -113,7 +112,9 @@ impl Target {
                 error => error,
             })
         };
+        // A host enables its virtual functions last. After that, the physical function has its vectors too.
         let virtual_places = (1..=virtual_functions).map(virtual_place).collect::<Result<_, _>>()?;
+        let place = driver.place(0)?;
         Ok(Attachment { carrier, place, virtual_places, rest: self.rest() })
     }
 

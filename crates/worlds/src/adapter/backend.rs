@@ -320,7 +320,7 @@ impl<D: DerefMut<Target = Driver>> Backend for LabBackend<D> {
         if !self.slot().is_enabled() {
             return None;
         }
-        let id = self.slot().id_of(function)?;
+        let id = self.slot().id_of(function).filter(|id| self.slot().is_bus_master(*id))?;
         if request != Request::DeviceId && self.place.arrival.is_none() && !self.slot().starts_alone {
             self.place.arrival = Some(now + ARRIVAL);
         }

@@ -111,6 +111,12 @@ impl AdapterSlot {
         self.with(id).flatten()
     }
 
+    /// Returns whether the host has enabled bus mastering of the function with this ID. It does so after it has set the MSI-X table of
+    /// a virtual function.
+    pub(crate) fn is_bus_master(&self, id: Bdf) -> bool {
+        self.with(|e| e.config_of(id).is_some_and(ConfigSpace::bus_master_enable)).unwrap_or(false)
+    }
+
     /// Returns the number of the function with this ID. Any other ID means the physical function, because peers choose theirs.
     pub(crate) fn function_of(&self, id: Bdf) -> usize {
         let mut functions = 1..=self.vfs;

@@ -178,9 +178,9 @@ fn engine(
         dma_engine::functions(&engine, config::PcieLayout::default(), 32, &pool, report, None, None).unwrap();
     let settings = nettlp::device_host::Settings::new(0);
     let carrier = carrier(there, here, session);
-    let host = DeviceHost::new(carrier, functions.physical, &place(there, here), settings, &pool)?;
     let mut messaging = Messaging::open(there, Some(here)).unwrap();
     let places: Vec<Place> = (1..=2).map(|n| messaging.place(n).unwrap()).collect();
+    let host = DeviceHost::new(carrier, functions.physical, &place(there, here), settings, &pool)?;
     host.with_virtual_functions(functions.virtual_functions.unwrap(), &places)
 }
 
