@@ -209,7 +209,7 @@ fn distant_nic_waits_for_control() {
         let waiting = column(width, "waiting_percent");
         assert!((45.0..50.0).contains(&waiting[4]), "{waiting:?}");
     }
-    // As in the study, the width has no effect; with 1500 B, none from x4 on.
+    // The width has no effect, as in the study. With 1500 B this holds from x4 on.
     for (width, narrow) in [(fitted, 0), (large, 2)] {
         let ns = column(width, "frame_ns");
         assert!(ns[narrow] / ns[4] < 1.1, "{ns:?}");

@@ -15,7 +15,7 @@ impl<C: Carrier> DeviceHost<C> {
     /// Adds the virtual functions of the device. `places` are those of the adapter, in order. It needs as many as the device has.
     ///
     /// # Errors
-    /// If the carrier can lose datagrams, or a virtual function of the device has another ID or address than that of the adapter.
+    /// If the carrier can lose datagrams, or an ID or an address differs from that in the adapter.
     pub fn with_virtual_functions(
         mut self,
         functions: VirtualFunctions,
@@ -55,7 +55,7 @@ fn enable(endpoint: &mut Endpoint, bar: u8, places: &[Place]) -> Result<(), Devi
         write(at + 1, (first.address >> 32) as u32);
     }
     write(capability + sriov::NUM_VFS, places.len() as u32);
-    // Only with ARI do IDs of virtual functions follow that of the physical function.
+    // ARI numbers virtual functions from the ID after the physical function. Without ARI, they begin on the next bus.
     let is_next = first.id.bits() == physical.bits().wrapping_add(1);
     let hierarchy = if is_next { control::ARI_HIERARCHY } else { 0 };
     write(capability + sriov::CONTROL, hierarchy);

@@ -35,7 +35,7 @@ pub(crate) enum Match {
     Stray(Violation),
 }
 
-/// What the endpoint gets for one function.
+/// Replies of one function for the endpoint: accepted requests, and answers.
 #[derive(Default)]
 pub(crate) struct Replies {
     pub(crate) taken: VecDeque<Token>,
