@@ -554,10 +554,19 @@ fn messaging_reports_the_enumerated_function() {
     assert_eq!(completion(&out.out[0].1).status, Status::UnsupportedRequest);
 }
 
+/// Lets the host enumerate an adapter with two virtual functions, which take 100 ms after VF Enable (`PCIe 5.0 §9.3.3.3.1`).
+fn booted_with_virtual_functions() -> (LabBackend, Time) {
+    let (mut lab, mut now) = booted(&lab("vfs = 2\nbar_bytes = 65536\n"), Timing::On);
+    for _ in 0..10 {
+        advance(&mut lab, &mut now, Duration::from_ms(20), &mut Sent::new());
+    }
+    (lab, now)
+}
+
 /// Function 0 is the adapter, functions 1 and 2 are its virtual functions.
 #[test]
 fn messaging_reports_each_virtual_function() {
-    let (mut lab, now) = booted(&lab("vfs = 2\nbar_bytes = 65536\n"), Timing::On);
+    let (mut lab, now) = booted_with_virtual_functions();
     let mut ask = |request, function| lab.message(now, Question { request, function });
     let mut first = None;
     for (function, id) in [(1, 0x101), (2, 0x102)] {
@@ -575,7 +584,7 @@ fn messaging_reports_each_virtual_function() {
 /// adapter's own function.
 #[test]
 fn requests_of_peers_have_the_id_of_their_virtual_function() {
-    let (mut lab, mut now) = booted(&lab("vfs = 2\nbar_bytes = 65536\n"), Timing::On);
+    let (mut lab, mut now) = booted_with_virtual_functions();
     let capture = Bytes::default();
     let handle = lab.session_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
     let mut out = Sent::new();
