@@ -5,7 +5,7 @@
 //! Registers, little-endian, in BAR 0:
 //!
 //! ```text
-//! +0   u64  buffer    bus address of the buffer, which is reused
+//! +0   u64  buffer    bus address of the buffer, which is reused; with descriptors, bus address of their table
 //! +8   u32  sectors   number of sectors to read
 //! +12  u32  control   writing 1 starts
 //! +16  u32  status    0 idle, 1 running, 2 done, 3 failed
@@ -16,6 +16,9 @@
 //! Memory Write"). With three DW of header they are as long as the paper's requests, 64 B plus 20 B. Their completion
 //! has no data. [`NonPostedWrites`] creates them, below an ordinary endpoint. With [`Writes::Posted`] the disk uses
 //! ordinary posted writes. Data are only counted: the disk does not know the contents of a sector.
+//!
+//! With descriptors, the disk reads the address of each sector's page from a table in host memory, as the paper's IDE controller does.
+//! An entry has 8 bytes: the address (u32), the number of bytes (u16) and flags (u16), which the disk ignores.
 
 mod non_posted;
 
@@ -46,6 +49,8 @@ const BAR_BYTES: u64 = 128;
 const CLASS: u32 = 0x01_8000;
 const BAR: BarIndex = BarIndex(0);
 const DONE_VECTOR: u16 = 0;
+/// Size of a descriptor in bytes: a Physical Region Descriptor (Bus Master IDE 1.0, §1.2).
+const DESCRIPTOR_BYTES: u32 = 8;
 
 /// Offset of the buffer's address.
 const BUFFER: u64 = 0;
@@ -87,6 +92,8 @@ pub struct Settings {
     #[serde(rename = "access_latency_ns", with = "plug::values::ns")]
     #[schemars(with = "u32", range(min = 0, max = 4_294_967_295_u32))]
     pub access_latency: Duration,
+    /// Whether the disk reads the address of each sector's page from a descriptor in host memory, before it accesses the sector.
+    pub descriptors: bool,
     /// Size of each request in bytes: a power of two.
     #[schemars(range(min = 4, max = 128), extend("powerOfTwo" = true))]
     pub request_bytes: u32,
@@ -96,7 +103,13 @@ impl Default for Settings {
     /// Values of the paper.
     fn default() -> Settings {
         let access_latency = Duration::from_us(1);
-        Settings { sectors: 100, writes: Writes::NonPosted, access_latency, request_bytes: 64 }
+        Settings {
+            sectors: 100,
+            writes: Writes::NonPosted,
+            access_latency,
+            descriptors: false,
+            request_bytes: 64,
+        }
     }
 }
 
@@ -110,9 +123,9 @@ impl Model for Settings {
     }
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
-        let (sectors, report) = (self.sectors, Shared::default());
-        let function = function(*self, site.pcie, site.payloads, &report)?;
-        let plugged = Plugged::new(function, move |cpu, found| driver(cpu, found, sectors));
+        let (settings, report) = (*self, Shared::default());
+        let function = function(settings, site.pcie, site.payloads, &report)?;
+        let plugged = Plugged::new(function, move |cpu, found| driver(cpu, found, settings));
         let plugged = match self.writes {
             Writes::NonPosted => plugged.behind(|endpoint| Box::new(NonPostedWrites::new(endpoint))),
             Writes::Posted => plugged,
@@ -162,9 +175,16 @@ async fn run(
     report.change(|r| *r = DiskReport::default());
     let (start, mut result) = (io.now(), Ok(()));
     for n in 0..u64::from(sectors) {
+        let page = match page(&io, settings, buffer, n % BUFFER_SECTORS).await {
+            Ok(page) => page,
+            Err(error) => {
+                result = Err(error);
+                break;
+            }
+        };
         io.sleep(settings.access_latency).await;
         let from = io.now();
-        result = sector(&io, settings, buffer + n % BUFFER_SECTORS * u64::from(SECTOR_BYTES)).await;
+        result = sector(&io, settings, page).await;
         if result.is_err() {
             break;
         }
@@ -192,6 +212,15 @@ impl DiskReport {
     }
 }
 
+/// Returns the address of page `n` of the buffer; with descriptors, from entry `n` of the table at `buffer`.
+async fn page(io: &Io, settings: Settings, buffer: u64, n: u64) -> Result<u64, DmaError> {
+    if !settings.descriptors {
+        return Ok(buffer + n * u64::from(SECTOR_BYTES));
+    }
+    let entry = io.dma_read(buffer + n * u64::from(DESCRIPTOR_BYTES), DESCRIPTOR_BYTES).await?;
+    Ok(entry.first_chunk().map_or(0, |address| u32::from_le_bytes(*address)).into())
+}
+
 /// Writes one sector. A read of no bytes is completed after all earlier writes are done (`PCIe 5.0 §2.2.5`).
 async fn sector(io: &Io, settings: Settings, address: u64) -> Result<(), DmaError> {
     let step = settings.request_bytes;
@@ -204,19 +233,32 @@ async fn sector(io: &Io, settings: Settings, address: u64) -> Result<(), DmaErro
     }
 }
 
-/// Reads `sectors` sectors into host memory below 4 GiB, because the paper's TLPs have three DW of header. Ends with
+/// Reads the sectors of `settings` into host memory below 4 GiB, because the paper's TLPs have three DW of header. Ends with
 /// the interrupt after the last sector.
 ///
 /// # Errors
 /// The operation that failed.
-pub async fn driver(cpu: Cpu, function: FoundFunction, sectors: u32) -> Result<(), DriverError> {
-    let at_function = |e: host::HostError| DriverError::from(e).at(function);
+pub async fn driver(cpu: Cpu, function: FoundFunction, settings: Settings) -> Result<(), DriverError> {
+    let said = |e: host::HostError| DriverError::from(e).at(function);
     let bytes = BUFFER_SECTORS * u64::from(SECTOR_BYTES);
     let buffer = cpu.memory().alloc_low(bytes, 4096).map_err(|e| DriverError::from(e).at("buffer"))?;
-    cpu.write_u64(function.address(BAR, BUFFER)?, buffer).await.map_err(at_function)?;
-    cpu.write_u32(function.address(BAR, SECTORS)?, sectors).await.map_err(at_function)?;
+    let start = if settings.descriptors { table(&cpu, buffer)? } else { buffer };
+    cpu.write_u64(function.address(BAR, BUFFER)?, start).await.map_err(said)?;
+    cpu.write_u32(function.address(BAR, SECTORS)?, settings.sectors).await.map_err(said)?;
     match control::run(&cpu, &function, LAYOUT, DONE_VECTOR).await? {
         control::DONE => Ok(()),
         status => Err(format!("{function}: a request failed (status {status})").into()),
     }
+}
+
+/// Returns the address of a new table with a descriptor for each page of the buffer.
+fn table(cpu: &Cpu, buffer: u64) -> Result<u64, DriverError> {
+    let bytes = BUFFER_SECTORS * u64::from(DESCRIPTOR_BYTES);
+    let table = cpu.memory().alloc_low(bytes, 4096).map_err(|e| DriverError::from(e).at("descriptors"))?;
+    for n in 0..BUFFER_SECTORS {
+        let page = buffer + n * u64::from(SECTOR_BYTES);
+        let entry = u64::from(SECTOR_BYTES) << 32 | page;
+        cpu.memory().write(table + n * u64::from(DESCRIPTOR_BYTES), &entry.to_le_bytes())?;
+    }
+    Ok(table)
 }

@@ -22,7 +22,7 @@ const DROP_MAX: usize = 64;
 pub(crate) fn message(address: InAddr, request: Request) -> Result<Reply, Errno> {
     let timeout = crate::dma::TIMEOUT;
     let fd = socket::open(None, address.with_port(PORT_MESSAGING), timeout)?;
-    socket::send_whole(fd.as_raw_fd(), &request.emit())?;
+    socket::send_whole(fd.as_raw_fd(), &request.of_physical().emit())?;
     // One byte more than the longest answer, to detect a longer one.
     let mut buffer = [0; REPLY_MAX + 1];
     let len = socket::receive_by(fd.as_raw_fd(), &mut buffer, Instant::now() + timeout, false)?;

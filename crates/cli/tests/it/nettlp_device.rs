@@ -72,6 +72,31 @@ fn dma_engine_moves_data_both_ways() {
     }
 }
 
+/// Each virtual function of the device moves its share through the adapter's virtual function of the same number.
+#[test]
+fn virtual_functions_move_data_both_ways() {
+    let lab = ["labs/nettlp/functions.toml"];
+    let (adapter, device) = drive("127.64.30", &lab, &["dma-engine", "--set", "vfs=2"], "session");
+    check(&adapter, &device, "session");
+    let counters = &adapter["lab"]["devices"][0]["counters"];
+    assert!(count(counters, "peer_reads") >= 3 * 64 * 2048 / 512, "{counters}");
+    assert!(count(counters, "peer_writes") >= 3 * 64 * 2048 / 256, "{counters}");
+}
+
+#[test]
+fn names_virtual_function_that_adapter_lacks() {
+    let (there, here) = ("127.64.31.1", "127.64.31.2");
+    let rule = format!("{here},all,rw");
+    let own = ["nettlp", "adapter", "labs/nettlp/host.toml", "--listen", there, "--allow", &rule];
+    let adapter = Running::start(riser(&own), "Ctrl-C");
+    let args = ["nettlp", "device", "dma-engine", "--set", "vfs=1", "--remote", there, "--local", here];
+    let output = riser(&args).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the adapter at 127.64.31.1 has no virtual function 1"), "{said}");
+    drop(adapter);
+}
+
 /// A path with a larger Max_Payload_Size than adapters have by default.
 #[test]
 fn accepts_longer_payloads_with_larger_mps() {
@@ -104,7 +129,6 @@ fn rejects_models_unfit_for_adapter() {
         (&["memory", "--set", "size=1"], "unknown field `size`, expected one of `size_bytes`"),
         (&["memory", "--set", "size_bytes=17"], "size_bytes of 17, expected"),
         (&["dma-engine", "--settings", &bad], "bad.toml:2:10: window is string \"wide\", expected 0 to 1024"),
-        (&["dma-engine"], "it has virtual functions, but an adapter presents one function; expected none"),
         (&["traffic"], "missing field `flow`"),
         (
             &["traffic", "--set", "flow=[{name=\"f\",kind=\"write\",count=1}]"],

@@ -156,6 +156,10 @@ pub struct Settings {
     #[serde(rename = "loop_latency_ns", with = "plug::values::ns")]
     #[schemars(with = "u32", range(min = 0, max = 4_294_967_295_u32))]
     pub loop_latency: Duration,
+    /// Nanoseconds of the NIC's own logic between PCI Express and its Ethernet, for each direction of a round trip.
+    #[serde(rename = "interface_latency_ns", with = "plug::values::ns")]
+    #[schemars(with = "u32", range(min = 0, max = 4_294_967_295_u32))]
+    pub interface_latency: Duration,
     /// Memory for frames and rings.
     pub memory: MemoryKind,
     /// Warm-up frames and measured frames of a measurement.
@@ -178,6 +182,7 @@ impl Default for Settings {
             poll: Duration::from_ns(100),
             ethernet_gbps: None,
             loop_latency: Duration::ZERO,
+            interface_latency: Duration::ZERO,
             memory: MemoryKind::High,
             measured: None,
         }

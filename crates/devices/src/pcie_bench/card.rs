@@ -24,7 +24,7 @@ macro_rules! ships {
 pub const CARDS: Shelf = Shelf {
     kind: "device",
     extrapolated: "times of its stages, and how many transfers and requests are under way",
-    all: &[ships!("ideal"), ships!("nfp6000"), ships!("netfpga-sume"), ships!("h100")],
+    all: &[ships!("ideal"), ships!("nfp6000"), ships!("netfpga-sume"), ships!("h100"), ships!("chipyard")],
     replaced: &[
         ("push_word_ps", "push_burst_ps, the time of a burst, expected 0 to 10000000"),
         ("push_partial_ps", "push_ragged_line_ps, expected 0 to 10000000"),

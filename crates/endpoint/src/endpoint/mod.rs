@@ -189,7 +189,13 @@ impl Endpoint {
 
     /// Returns address and data of each entry of a function's MSI-X table, in order; empty if it has no table.
     pub fn msix_table(&self, function: u8) -> Vec<(u64, u32)> {
-        let msix = self.front.function(function).and_then(|f| f.msix.as_ref());
+        self.function_id(function).map_or_else(Vec::new, |id| self.msix_table_of(id))
+    }
+
+    /// Returns the same of the function with this ID, physical or virtual.
+    pub fn msix_table_of(&self, id: Bdf) -> Vec<(u64, u32)> {
+        let function = self.front.function_of(id).and_then(|index| self.front.functions.get(index));
+        let msix = function.and_then(|f| f.msix.as_ref());
         msix.map_or_else(Vec::new, |msix| msix.messages().map(|m| (m.address, m.data)).collect())
     }
 

@@ -5,7 +5,7 @@
 use crate::carrier::SendError;
 use crate::completer::Full;
 use crate::dropped::Drops;
-use crate::wire::messaging::{Reply, Request};
+use crate::wire::messaging::{Question, Reply};
 use capture::encap::PORT_SESSION;
 use std::net::{IpAddr, SocketAddr};
 use tlp::rules::{Head, Refusal};
@@ -124,9 +124,9 @@ pub trait Backend {
         None
     }
 
-    /// Answers a messaging request. Returns `None` if the request is unknown: no reply is then sent, and the peer
+    /// Answers a messaging request. Returns `None` if there is no such function: no reply is then sent, and the peer
     /// times out.
-    fn message(&mut self, now: Time, request: Request) -> Option<Reply>;
+    fn message(&mut self, now: Time, question: Question) -> Option<Reply>;
 
     /// Reads register `register_dw`, 0 to 1023, of the adapter's configuration space.
     fn config_read(&mut self, now: Time, register_dw: u16) -> u32;

@@ -11,7 +11,7 @@ use crate::completer::{Completions, Full, Incoming, reason_to_drop, refusal};
 use crate::dropped::{DropReason, Drops};
 use crate::wire::config::{CONFIG_LEN, ConfigMessage};
 use crate::wire::header::NettlpHeader;
-use crate::wire::messaging::{REPLY_MAX, Request};
+use crate::wire::messaging::{Question, REPLY_MAX};
 use crate::wire::registers::RegisterMessage;
 use capture::encap::{
     PORT_ADAPTER, PORT_CONFIG, PORT_CONFIG_OLD, PORT_DEVICE, PORT_HOST, PORT_MESSAGING, PORT_SESSION,
@@ -322,8 +322,8 @@ impl<B: Backend> Adapter<B> {
     }
 
     fn messaging(&mut self, now: Time, way: PeerPath, bytes: &[u8], out: &mut dyn Datagrams) -> Done {
-        let request = Request::parse(bytes).map_err(malformed)?;
-        let Some(reply) = self.backend.message(now, request) else { return Ok(|c| &mut c.messaging) };
+        let question = Question::parse(bytes).map_err(malformed)?;
+        let Some(reply) = self.backend.message(now, question) else { return Ok(|c| &mut c.messaging) };
         let mut buffer = [0; REPLY_MAX];
         let len = reply.emit(&mut buffer);
         answer(way, &buffer[..len], out)?;

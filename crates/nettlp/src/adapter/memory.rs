@@ -14,7 +14,7 @@ use super::egress::Back;
 use super::registers::Registers;
 use crate::completer::{Completer, CompleterCounters, CompleterMemory, Full, Image};
 use crate::dropped::{DropReason, Drops};
-use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry, Reply, Request};
+use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry, Question, Reply, Request};
 use config::header::{self, command, type0};
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -187,8 +187,11 @@ impl Backend for MemoryBackend {
         done
     }
 
-    fn message(&mut self, _: Time, request: Request) -> Option<Reply> {
-        Some(match request {
+    fn message(&mut self, _: Time, question: Question) -> Option<Reply> {
+        if question.function > 0 {
+            return None;
+        }
+        Some(match question.request {
             Request::Bar4Start => {
                 let bar = self.function.with(|state| state.config.bar(4));
                 Reply::Bar4Start(bar.map_or(0, |bar| bar.address))

@@ -2,9 +2,10 @@
 //! Messaging with the driver of an adapter's host, and the adapter's configuration space: LibTLP's `nettlp_msg_get_*` and
 //! `nettlp_pcie_cfg_*`. Every call blocks for a bounded time, and never accepts an answer to an earlier request.
 
+use crate::device_host::DeviceLocation;
 use crate::net::{AskOptions, AskSocket, OpenError};
 use crate::wire::config::ConfigMessage;
-use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry, Reply, Request};
+use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry, Question, Reply, Request};
 use capture::encap::{PORT_CONFIG, PORT_CONFIG_OLD, PORT_MESSAGING};
 use std::io;
 use std::net::IpAddr;
@@ -37,6 +38,14 @@ pub enum ControlError {
         port: u16,
         /// How the wait ended.
         source: io::Error,
+    },
+    /// The adapter answers requests about its physical function, but not about a virtual function.
+    #[error("the adapter at {peer} has no virtual function {number}, or its host has not enabled it")]
+    NoVirtualFunction {
+        /// Address of the peer.
+        peer: IpAddr,
+        /// Number of the virtual function, from 1.
+        number: u16,
     },
     /// The register is outside the configuration space.
     #[error("configuration register DW {0}; expected 0 to 1023")]
@@ -80,10 +89,7 @@ impl Messaging {
     /// # Errors
     /// If no answer arrives.
     pub fn bar4_start(&mut self) -> Result<u64, ControlError> {
-        self.ask(Request::Bar4Start, "a request for the address of BAR4", |reply| match reply {
-            Reply::Bar4Start(address) => Some(address),
-            _ => None,
-        })
+        self.bar4_of(0)
     }
 
     /// Returns the adapter's bus, device and function: the Requester ID of its DMA.
@@ -91,10 +97,7 @@ impl Messaging {
     /// # Errors
     /// If no answer arrives.
     pub fn device_id(&mut self) -> Result<Bdf, ControlError> {
-        self.ask(Request::DeviceId, "a request for its device id", |reply| match reply {
-            Reply::DeviceId(id) => Some(id),
-            _ => None,
-        })
+        self.id_of(0)
     }
 
     /// Returns the MSI-X table.
@@ -102,7 +105,37 @@ impl Messaging {
     /// # Errors
     /// If no answer arrives.
     pub fn msix_table(&mut self) -> Result<[MsixEntry; MSIX_ENTRIES], ControlError> {
-        self.ask(Request::MsixTable, "a request for its MSI-X table", |reply| match reply {
+        self.table_of(0)
+    }
+
+    /// Returns the place of a function: 0 for the adapter's physical function, n for its n-th virtual function.
+    ///
+    /// # Errors
+    /// If no answer arrives, for example because the adapter has no such function.
+    pub fn place(&mut self, function: u16) -> Result<DeviceLocation, ControlError> {
+        let (id, address) = (self.id_of(function)?, self.bar4_of(function)?);
+        Ok(DeviceLocation { id, address, vectors: self.table_of(function)? })
+    }
+
+    fn bar4_of(&mut self, function: u16) -> Result<u64, ControlError> {
+        let question = Question { request: Request::Bar4Start, function };
+        self.ask(question, "a request for the address of BAR4", |reply| match reply {
+            Reply::Bar4Start(address) => Some(address),
+            _ => None,
+        })
+    }
+
+    fn id_of(&mut self, function: u16) -> Result<Bdf, ControlError> {
+        let question = Question { request: Request::DeviceId, function };
+        self.ask(question, "a request for its device id", |reply| match reply {
+            Reply::DeviceId(id) => Some(id),
+            _ => None,
+        })
+    }
+
+    fn table_of(&mut self, function: u16) -> Result<[MsixEntry; MSIX_ENTRIES], ControlError> {
+        let question = Question { request: Request::MsixTable, function };
+        self.ask(question, "a request for its MSI-X table", |reply| match reply {
             Reply::MsixTable(table) => Some(table),
             _ => None,
         })
@@ -111,12 +144,13 @@ impl Messaging {
     // The replies to different requests differ in length, so they cannot be confused.
     fn ask<T>(
         &mut self,
-        request: Request,
+        question: Question,
         what: &'static str,
         choose: impl Fn(Reply) -> Option<T>,
     ) -> Result<T, ControlError> {
-        let asked =
-            self.socket.ask(&request.emit(), |bytes| Reply::parse(request, bytes).ok().and_then(&choose));
+        let asked = self
+            .socket
+            .ask(&question.emit(), |bytes| Reply::parse(question.request, bytes).ok().and_then(&choose));
         asked.map_err(no_answer(self.remote, PORT_MESSAGING, what))
     }
 }

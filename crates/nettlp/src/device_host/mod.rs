@@ -17,11 +17,15 @@
 //! sent again. A lost AtomicOp is not sent again either, because it must not execute twice. It ends with the
 //! completion timeout.
 //!
+//! A device may have virtual functions if the adapter has them too ([`DeviceHost::with_virtual_functions`]). Each has the ID, the
+//! BAR and the MSI-X table of the adapter's virtual function of the same number.
+//!
 //! Sans-IO: only the carrier waits, in [`DeviceHost::receive`]. [`DeviceHost::advance`] receives the time as an
 //! argument.
 
 mod reads;
 mod vectors;
+mod virtual_functions;
 
 pub use vectors::Vectors;
 
@@ -97,6 +101,33 @@ pub enum DeviceHostError {
         /// Start address of the adapter's BAR4.
         address: u64,
     },
+    /// The carrier can lose datagrams, so a requester with the ID of the physical function issues all reads.
+    #[error(
+        "virtual functions need a session, because reads over ports have the ID of the physical function"
+    )]
+    Ports,
+    /// The adapter has another virtual function there.
+    #[error(
+        "virtual function {number} is {id} with its BAR at {address:#x} in the adapter; the device has {own_id} at {own_address:#x}. \
+         Expected an adapter whose bar_bytes is {size}, the size of the device's BAR"
+    )]
+    Virtual {
+        /// Number of the virtual function, from 1.
+        number: u16,
+        /// Its ID in the adapter.
+        id: Bdf,
+        /// Its address in the adapter.
+        address: u64,
+        /// Its ID in the device.
+        own_id: Bdf,
+        /// Its address in the device.
+        own_address: u64,
+        /// Size of its BAR in the device.
+        size: u64,
+    },
+    /// The device has no virtual functions with that BAR.
+    #[error("the virtual functions have no BAR {0} to map to those of the adapter")]
+    VirtualBar(u8),
     /// The carrier's tags do not start at 0.
     #[error("tags start at {0:#x}; the tags of a device must start at 0")]
     Tags(u16),
@@ -127,6 +158,9 @@ pub struct DeviceHost<C> {
     /// Present only if the carrier can lose datagrams and has tags for retries.
     reads: Option<Reads>,
     vectors: Vectors,
+    virtual_vectors: Vec<Vectors>,
+    /// The BAR that appears as the adapter's BAR4.
+    bar: u8,
     pool: PayloadPool,
     /// Received TLPs for the endpoint, not yet passed on.
     arrived: VecDeque<Tlp>,
@@ -169,6 +203,8 @@ impl<C: Carrier> DeviceHost<C> {
             endpoint,
             reads,
             vectors,
+            virtual_vectors: Vec::new(),
+            bar: settings.bar,
             pool: pool.clone(),
             arrived: VecDeque::new(),
             answers: Vec::new(),
@@ -183,6 +219,12 @@ impl<C: Carrier> DeviceHost<C> {
     /// Returns the targets of interrupts. Update them when the adapter's host changes its table.
     pub fn vectors(&self) -> &Vectors {
         &self.vectors
+    }
+
+    /// Returns the number of raised interrupts of all functions, and the number of lost interrupts.
+    pub fn interrupts(&self) -> (u64, u64) {
+        let all = std::iter::once(&self.vectors).chain(&self.virtual_vectors).map(Vectors::counts);
+        all.fold((0, 0), |(raised, lost), (more, gone)| (raised + more, lost + gone))
     }
 
     /// Returns the endpoint, for access to its counters.

@@ -43,19 +43,16 @@ pub enum FunctionError {
     /// The model has no endpoint.
     #[error("it has no endpoint, so no adapter can present it; expected a model with an endpoint")]
     NoFunction,
-    /// The model has virtual functions.
-    #[error(
-        "it has virtual functions, but an adapter presents one function; expected none, for example with --set vfs=0"
-    )]
-    VirtualFunctions,
     /// The model has no memory BAR.
     #[error("it has no memory BAR for an adapter to present")]
     NoBar,
 }
 
-/// The function of a model, before it is attached to an adapter.
+/// The function of a model with its virtual functions, before it is attached to an adapter.
 pub struct ModelFunction {
     end: FunctionEnd,
+    /// Number of its virtual functions.
+    pub virtual_functions: u16,
     /// The BAR that the adapter's BAR4 shows.
     pub bar: u8,
     report: Option<Box<dyn AnyReport>>,
@@ -92,11 +89,11 @@ impl ModelFunction {
         });
         let plugged = plugged.map_err(|fault| FunctionError::Plug(fault.to_string()))?;
         let End::Function(end) = plugged.end else { return Err(FunctionError::NoFunction) };
-        if end.virtual_functions.is_some() {
-            return Err(FunctionError::VirtualFunctions);
-        }
+        let virtual_functions =
+            if end.virtual_functions.is_some() { plan.needs().virtual_functions } else { 0 };
         let bar = settings.bar.or_else(|| end.memory_bar()).ok_or(FunctionError::NoBar)?;
-        Ok(ModelFunction { end: *end, bar, report: plugged.report, pool, mps: settings.mps })
+        let report = plugged.report;
+        Ok(ModelFunction { end: *end, virtual_functions, bar, report, pool, mps: settings.mps })
     }
 }
 
@@ -110,17 +107,22 @@ impl ModelDevice {
     /// Attaches a function to an adapter.
     ///
     /// # Errors
-    /// As [`DeviceHost::new`].
+    /// As [`DeviceHost::new`] and [`DeviceHost::with_virtual_functions`].
     pub fn new(function: ModelFunction, attachment: Attachment) -> Result<ModelDevice, DeviceHostError> {
-        let ModelFunction { end, bar, report, pool, mps } = function;
-        let Attachment { carrier, place, rest } = attachment;
+        let ModelFunction { end, bar, report, pool, mps, .. } = function;
+        let Attachment { carrier, place, virtual_places, rest } = attachment;
         let settings = HostedSettings { mps, rest, ..HostedSettings::new(bar) };
-        Ok(ModelDevice { host: DeviceHost::new(carrier, end.function, &place, settings, &pool)?, report })
+        let host = DeviceHost::new(carrier, end.function, &place, settings, &pool)?;
+        let host = match end.virtual_functions {
+            Some(functions) => host.with_virtual_functions(functions, &virtual_places)?,
+            None => host,
+        };
+        Ok(ModelDevice { host, report })
     }
 
     /// Returns the counters of TLPs and interrupts, and of reads unless they travel in a session.
     pub fn counters(&self) -> Vec<Count> {
-        let (tlps, (interrupts, lost_interrupts)) = (self.host.counters(), self.host.vectors().counts());
+        let (tlps, (interrupts, lost_interrupts)) = (self.host.counters(), self.host.interrupts());
         let counts = [
             ("received_tlps", tlps.received),
             ("sent_tlps", tlps.sent),

@@ -35,7 +35,7 @@ impl<'i> TapNic<'i> {
     /// # Errors
     /// As [`Snic::with_rest`].
     pub fn new(attachment: Attachment, interface: &'i dyn NetInterface) -> Result<TapNic<'i>, SnicError> {
-        let Attachment { carrier, place, rest } = attachment;
+        let Attachment { carrier, place, rest, .. } = attachment;
         Ok(TapNic { snic: Snic::with_rest(carrier, &place, rest)?, interface })
     }
 

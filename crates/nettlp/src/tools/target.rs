@@ -57,6 +57,8 @@ pub struct Attachment {
     pub carrier: AnyCarrier,
     /// The place, as the driver of the adapter's host reports it.
     pub place: DeviceLocation,
+    /// The places of the adapter's virtual functions, in order: as many as the device has.
+    pub virtual_places: Vec<DeviceLocation>,
     /// How long tags rest on the way to this adapter.
     pub rest: Rest,
 }
@@ -94,21 +96,26 @@ impl Target {
         }
     }
 
-    /// Attaches to the adapter as device software.
+    /// Attaches to the adapter as device software with `virtual_functions` virtual functions.
     ///
     /// # Errors
     /// The carrier cannot be opened, or the driver of the adapter's host does not answer.
-    pub fn attach(&self) -> Result<Attachment, ControlError> {
+    pub fn attach(&self, virtual_functions: u16) -> Result<Attachment, ControlError> {
         let carrier = self.open(DEVICE_TAGS, true)?;
         // The driver registers the sender of the request for the vectors as device software, so the sockets of the
         // device must already be open.
         let mut driver = self.messaging()?;
-        let place = DeviceLocation {
-            id: driver.device_id()?,
-            address: driver.bar4_start()?,
-            vectors: driver.msix_table()?,
+        let virtual_place = |number| {
+            let peer = self.remote;
+            driver.place(number).map_err(|error| match error {
+                ControlError::NoAnswer { .. } => ControlError::NoVirtualFunction { peer, number },
+                error => error,
+            })
         };
-        Ok(Attachment { carrier, place, rest: self.rest() })
+        // A host enables its virtual functions last. After that, the physical function has its vectors too.
+        let virtual_places = (1..=virtual_functions).map(virtual_place).collect::<Result<_, _>>()?;
+        let place = driver.place(0)?;
+        Ok(Attachment { carrier, place, virtual_places, rest: self.rest() })
     }
 
     /// Returns how long tags rest: on the loopback datagrams are neither duplicated nor reordered.

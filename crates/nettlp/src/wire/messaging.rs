@@ -4,13 +4,15 @@
 //! Both directions are in the host's byte order, which is little endian:
 //!
 //! ```text
-//! request   u32: 1 BAR4 start, 2 device id, 3 MSI-X table
+//! request   u32: 1 BAR4 start, 2 device id, 3 MSI-X table; from bit 16 on the function
 //! reply 1   u64: address where BAR4 starts
 //! reply 2   u16: bus << 8 | device << 3 | function
 //! reply 3   16 x { u64 address, u32 data }, packed: 192 bytes
 //! ```
 //!
 //! A reply does not name its request. The length of the reply identifies the request.
+//!
+//! Function 0 is the adapter's physical function, function n its n-th virtual function. Upstream has only function 0.
 
 use thiserror::Error;
 use tlp::Bdf;
@@ -24,7 +26,7 @@ pub const REPLY_MAX: usize = MSIX_ENTRIES * ENTRY_LEN;
 
 const ENTRY_LEN: usize = 12;
 
-/// Request of device software.
+/// Subject of a request of device software.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u32)]
 pub enum Request {
@@ -34,6 +36,15 @@ pub enum Request {
     DeviceId = 2,
     /// The MSI-X table.
     MsixTable = 3,
+}
+
+/// Request of device software: a subject, and the function of the adapter that it is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Question {
+    /// The subject.
+    pub request: Request,
+    /// 0 for the adapter's physical function, n for its n-th virtual function.
+    pub function: u16,
 }
 
 /// An entry of the MSI-X table.
@@ -64,7 +75,9 @@ pub enum MessagingError {
     #[error("messaging request of {0} bytes; expected {REQUEST_LEN}")]
     RequestLength(usize),
     /// Unknown request.
-    #[error("messaging request {0:#x}; expected 1 (BAR4 start), 2 (device id) or 3 (MSI-X table)")]
+    #[error(
+        "messaging request {0:#x}; expected 1 (BAR4 start), 2 (device id) or 3 (MSI-X table), and a function from bit 16 on"
+    )]
     Unknown(u32),
     /// The length of the reply does not match the request.
     #[error("messaging reply of {have} bytes to {request:?}; expected {legal}")]
@@ -78,22 +91,32 @@ pub enum MessagingError {
     },
 }
 
-impl Request {
+impl Question {
     /// Parses a request.
     ///
     /// # Errors
-    /// If the length is not four bytes, or the value is not 1 to 3.
-    pub fn parse(bytes: &[u8]) -> Result<Request, MessagingError> {
+    /// If the length is not four bytes, or the subject is not 1 to 3.
+    pub fn parse(bytes: &[u8]) -> Result<Question, MessagingError> {
         let array = bytes.try_into().map_err(|_| MessagingError::RequestLength(bytes.len()))?;
         let number = u32::from_le_bytes(array);
         let all = [Request::Bar4Start, Request::DeviceId, Request::MsixTable];
-        all.into_iter().find(|request| *request as u32 == number).ok_or(MessagingError::Unknown(number))
+        let request = all.into_iter().find(|request| *request as u32 == number & 0xffff);
+        let request = request.ok_or(MessagingError::Unknown(number))?;
+        Ok(Question { request, function: (number >> 16) as u16 })
     }
 
     /// Returns the request as bytes.
     #[must_use]
     pub const fn emit(self) -> [u8; REQUEST_LEN] {
-        (self as u32).to_le_bytes()
+        (self.request as u32 | (self.function as u32) << 16).to_le_bytes()
+    }
+}
+
+impl Request {
+    /// Returns the request about the adapter's physical function.
+    #[must_use]
+    pub const fn of_physical(self) -> Question {
+        Question { request: self, function: 0 }
     }
 
     /// Returns the size of the reply in bytes.
@@ -168,13 +191,15 @@ mod tests {
     // Facts of the wire: numbers 1 to 3, u32 little endian.
     #[test]
     fn requests_are_four_bytes_little_endian() {
-        for (bytes, request) in [
-            ([1, 0, 0, 0], Request::Bar4Start),
-            ([2, 0, 0, 0], Request::DeviceId),
-            ([3, 0, 0, 0], Request::MsixTable),
+        for (bytes, request, function) in [
+            ([1, 0, 0, 0], Request::Bar4Start, 0),
+            ([2, 0, 0, 0], Request::DeviceId, 0),
+            ([3, 0, 0, 0], Request::MsixTable, 0),
+            ([3, 0, 2, 1], Request::MsixTable, 258),
         ] {
-            assert_eq!(Request::parse(&bytes), Ok(request));
-            assert_eq!(request.emit(), bytes);
+            let question = Question { request, function };
+            assert_eq!(Question::parse(&bytes), Ok(question));
+            assert_eq!(question.emit(), bytes);
         }
         for (bytes, error) in [
             (&[0, 0, 0, 1][..], MessagingError::Unknown(0x0100_0000)),
@@ -183,7 +208,7 @@ mod tests {
             (&[1, 0, 0, 0, 0], MessagingError::RequestLength(5)),
             (&[], MessagingError::RequestLength(0)),
         ] {
-            assert_eq!(Request::parse(bytes), Err(error));
+            assert_eq!(Question::parse(bytes), Err(error));
         }
     }
 

@@ -7,7 +7,7 @@ use riser_nettlp::adapter::{Adapter, AdapterSettings, Backend, Datagrams, Outbox
 use riser_nettlp::allow::{AllowList, Rule};
 use riser_nettlp::carrier::{SendError, announcement};
 use riser_nettlp::completer::Full;
-use riser_nettlp::wire::messaging::{Reply, Request};
+use riser_nettlp::wire::messaging::{Question, Reply};
 use std::net::SocketAddr;
 use tlp::{Bdf, Tag, Time};
 
@@ -47,7 +47,7 @@ impl Backend for Host {
         self.0 = out.device(Tag::from_bits(3));
     }
 
-    fn message(&mut self, _: Time, _: Request) -> Option<Reply> {
+    fn message(&mut self, _: Time, _: Question) -> Option<Reply> {
         None
     }
 

@@ -8,7 +8,7 @@ use super::slot::AdapterSlot;
 use host::DriverError;
 use nettlp::adapter::{Backend, Full, Outbox, PeerPath, Received};
 use nettlp::carrier::SendError;
-use nettlp::wire::messaging::{Reply, Request};
+use nettlp::wire::messaging::{Question, Reply, Request};
 use session::Session;
 use session::external::{Clock, Driver, Handle, Lag, RecordSize, RecordedLab};
 use std::io;
@@ -316,18 +316,19 @@ impl<D: DerefMut<Target = Driver>> Backend for LabBackend<D> {
         Some(self.place.arrival.map_or(due, |at| due.min(at)))
     }
 
-    fn message(&mut self, now: Time, request: Request) -> Option<Reply> {
+    fn message(&mut self, now: Time, Question { request, function }: Question) -> Option<Reply> {
         if !self.slot().is_enabled() {
             return None;
         }
+        let id = self.slot().id_of(function).filter(|id| self.slot().is_bus_master(*id))?;
         if request != Request::DeviceId && self.place.arrival.is_none() && !self.slot().starts_alone {
             self.place.arrival = Some(now + ARRIVAL);
         }
         let slot = self.slot();
         Some(match request {
-            Request::Bar4Start => Reply::Bar4Start(slot.bar_address()),
-            Request::DeviceId => Reply::DeviceId(slot.id()),
-            Request::MsixTable => Reply::MsixTable(slot.msix_table()),
+            Request::Bar4Start => Reply::Bar4Start(slot.bar_address(function)),
+            Request::DeviceId => Reply::DeviceId(id),
+            Request::MsixTable => Reply::MsixTable(slot.msix_table(id)),
         })
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The device in the adapter's slot. Peers' TLPs become DMA of its only function, and the host's requests to one BAR
-//! become TLPs for the device software. The bridge is sans-IO.
+//! The device in the adapter's slot. Peers' TLPs become DMA of its function, or of the virtual function that they name as their
+//! requester. The host's requests to one BAR of each function become TLPs for the device software. The bridge is sans-IO.
 //!
 //! ```text
 //!   peers ── requests ──▶ Bridge ── DmaRead, DmaWrite ──▶ endpoint ──▶ link, root complex, memory
@@ -70,6 +70,23 @@ device::counters! {
     }
 }
 
+/// DMA of one function that waits for the endpoint.
+#[derive(Default)]
+struct Dma {
+    /// Writes, each with its number in the order of arrival.
+    writes: VecDeque<(u64, DmaWrite)>,
+    reads: VecDeque<(u64, PeerRequest)>,
+    /// An input has arrived from outside, so the fabric must call the device.
+    woken: bool,
+}
+
+/// A read or atomic that waits or is in progress.
+struct Job {
+    function: usize,
+    way: PeerPath,
+    asked: CompletedRequest,
+}
+
 /// A request of a peer that waits for the endpoint.
 enum PeerRequest {
     Read(DmaRead),
@@ -86,42 +103,34 @@ pub(crate) struct Bridge {
     /// Boundaries of completions to peers: the same as those of the root complex.
     pub(crate) rcb: Rcb,
     pub(crate) registers: Registers,
-    /// Writes that wait, each with its number in the order of arrival.
-    writes: VecDeque<(u64, DmaWrite)>,
-    reads: VecDeque<(u64, PeerRequest)>,
+    /// DMA that waits, by function: the physical function, then the virtual functions.
+    dma: Vec<Dma>,
     arrivals: u64,
-    /// Reads and atomics that wait or are in progress.
-    jobs: BTreeMap<DmaId, (PeerPath, CompletedRequest)>,
+    jobs: BTreeMap<DmaId, Job>,
     next_id: u32,
     pub(crate) host: HostSide,
     pub(crate) egress: Egress,
-    /// Requests that the bridge answers itself.
-    taken: VecDeque<Token>,
-    /// An input has arrived from outside, so the fabric must call the device.
-    woken: bool,
     now: Time,
     pub(crate) counters: BridgeCounters,
     refusals: Refusals,
 }
 
 impl Bridge {
-    /// Creates an adapter whose BAR `bar` leads to the device software, on a path of this Max_Payload_Size.
-    pub(crate) fn new(bar: u8, mps: Mps, pool: &PayloadPool) -> Bridge {
+    /// Creates an adapter with this many functions, whose BARs `bar` lead to the device software, on a path of this
+    /// Max_Payload_Size.
+    pub(crate) fn new(functions: usize, bar: u8, mps: Mps, pool: &PayloadPool) -> Bridge {
         Bridge {
             pool: pool.clone(),
             bar: BarIndex(bar),
             mps,
             rcb: Rcb::default(),
             registers: Registers::new(Bdf::default()),
-            writes: VecDeque::new(),
-            reads: VecDeque::new(),
+            dma: (0..functions).map(|_| Dma::default()).collect(),
             arrivals: 0,
             jobs: BTreeMap::new(),
             next_id: 0,
-            host: HostSide::new(),
+            host: HostSide::new(functions),
             egress: Egress::default(),
-            taken: VecDeque::new(),
-            woken: false,
             now: Time::ZERO,
             counters: BridgeCounters::default(),
             refusals: Refusals::default(),
@@ -130,31 +139,36 @@ impl Bridge {
 
     /// Returns whether there is room for a TLP of any kind.
     pub(crate) fn has_room(&self) -> bool {
-        self.jobs.len() < MAX_PEER_READS && self.writes.len() < MAX_PEER_WRITES
+        self.jobs.len() < MAX_PEER_READS && self.writes() < MAX_PEER_WRITES
     }
 
     /// Returns whether the fabric still has to answer or take a request.
     pub(crate) fn awaits_fabric(&self) -> bool {
-        !self.jobs.is_empty() || !self.writes.is_empty()
+        !self.jobs.is_empty() || self.writes() > 0
     }
 
-    /// Takes a TLP of a peer. Call this only if there is [room](Self::has_room).
-    pub(crate) fn take_from_peer(&mut self, now: Time, from: &Received<'_>) {
+    /// Returns the number of writes that wait.
+    fn writes(&self) -> usize {
+        self.dma.iter().map(|dma| dma.writes.len()).sum()
+    }
+
+    /// Takes a TLP of a peer, which is a request or an answer of `function`. Call this only if there is [room](Self::has_room).
+    pub(crate) fn take_from_peer(&mut self, now: Time, function: usize, from: &Received<'_>) {
         let Received { way, repr, prefixes, data, .. } = *from;
-        (self.now, self.woken) = (now, true);
+        (self.now, self.dma[function].woken) = (now, true);
         let kept = data.get(repr.data_lanes()).unwrap_or_default();
         match &repr.body {
             Body::Memory(m) if m.op.is_read() && repr.at != AddressType::TranslationRequest => {
-                self.read(from, m);
+                self.read(function, from, m);
             }
-            Body::Memory(m) if m.op == MemoryOp::Write => self.write(from, m, kept),
+            Body::Memory(m) if m.op == MemoryOp::Write => self.write(function, from, m, kept),
             Body::Atomic(a) => {
                 let operands = Data::Carried(self.pool.copy(kept));
                 let (address, op, options) = (a.address, a.op, options(repr, prefixes));
                 self.counters.peer_atomics += 1;
-                let id = self.job(way, CompletedRequest::of_non_posted(repr));
+                let id = self.job(Job { function, way, asked: CompletedRequest::of_non_posted(repr) });
                 let atomic = DmaAtomic::new(id, address, op, operands).with_options(options);
-                self.queue(PeerRequest::Atomic(atomic));
+                self.queue(function, PeerRequest::Atomic(atomic));
             }
             Body::Completion(c) => {
                 if repr.ep {
@@ -163,6 +177,7 @@ impl Bridge {
                 if let Match::Stray(why) = self.host.completion(c, kept, repr.ep, &self.pool) {
                     self.refused(|c| &mut c.strays, why, from.head());
                 }
+                self.wake_for_replies();
             }
             Body::Message(m) if is_ignored(m.code) => self.counters.dropped += 1,
             Body::Message(m) => {
@@ -192,20 +207,21 @@ impl Bridge {
 
     /// Queues a read. The endpoint splits every read that crosses a 4 KiB boundary, also a read that ends
     /// `behind_bytes` after the boundary.
-    fn read(&mut self, from: &Received<'_>, m: &MemoryRequest) {
+    fn read(&mut self, function: usize, from: &Received<'_>, m: &MemoryRequest) {
         let Received { way, repr, prefixes, behind_bytes, .. } = *from;
         self.counters.peer_reads += 1;
         let mut asked = CompletedRequest::of_non_posted(repr);
         asked.bytes.byte_count += behind_bytes;
         let byte_count = asked.bytes.byte_count;
-        let id = self.job(way, asked);
+        let id = self.job(Job { function, way, asked });
         let len = if m.span.is_zero_length() { 0 } else { byte_count };
         let options = options(repr, prefixes);
-        self.queue(PeerRequest::Read(DmaRead::new(id, m.span.first_byte(), len).with_options(options)));
+        let read = DmaRead::new(id, m.span.first_byte(), len).with_options(options);
+        self.queue(function, PeerRequest::Read(read));
     }
 
     /// Queues a DMA write for each run of enabled bytes. Byte enables may leave holes in the first and last DW.
-    fn write(&mut self, from: &Received<'_>, m: &MemoryRequest, kept: &[u8]) {
+    fn write(&mut self, function: usize, from: &Received<'_>, m: &MemoryRequest, kept: &[u8]) {
         let Received { repr, prefixes, .. } = *from;
         if repr.ep {
             return self.refused(|c| &mut c.dropped, poisoned(), from.head());
@@ -221,8 +237,8 @@ impl Bridge {
             let data = Data::Carried(self.pool.copy(&kept[start as usize..][..len as usize]));
             let address = m.span.first_byte() + u64::from(start);
             let stamp = self.arrival();
-            self.writes
-                .push_back((stamp, DmaWrite::new(address, data).with_options(options(repr, prefixes))));
+            let write = DmaWrite::new(address, data).with_options(options(repr, prefixes));
+            self.dma[function].writes.push_back((stamp, write));
             at = start + len;
         }
     }
@@ -240,25 +256,25 @@ impl Bridge {
         self.arrivals
     }
 
-    fn queue(&mut self, request: PeerRequest) {
+    fn queue(&mut self, function: usize, request: PeerRequest) {
         let stamp = self.arrival();
-        self.reads.push_back((stamp, request));
+        self.dma[function].reads.push_back((stamp, request));
     }
 
     /// Registers a job under an id that no other job has.
-    fn job(&mut self, way: PeerPath, asked: CompletedRequest) -> DmaId {
+    fn job(&mut self, job: Job) -> DmaId {
         while self.jobs.contains_key(&DmaId(self.next_id)) {
             self.next_id = self.next_id.wrapping_add(1);
         }
         let id = DmaId(self.next_id);
         self.next_id = self.next_id.wrapping_add(1);
-        self.jobs.insert(id, (way, asked));
+        self.jobs.insert(id, job);
         id
     }
 
     /// Handles the end of a DMA read or atomic.
     fn done(&mut self, id: DmaId, result: Result<Data, DmaError>) {
-        let Some((way, asked)) = self.jobs.remove(&id) else { return };
+        let Some(Job { way, asked, .. }) = self.jobs.remove(&id) else { return };
         let result = match result {
             Ok(data) if data.is_empty() => Ok(Data::Carried(self.pool.copy(&[0]))),
             Ok(data) => Ok(data),
@@ -276,26 +292,27 @@ impl Bridge {
         self.egress.push(self.now, Entry::Answer(Answer::new(way, asked, result)));
     }
 
-    /// Handles a request of the host.
-    fn request(&mut self, request: Request) {
+    /// Handles a request of the host to a function.
+    fn request(&mut self, function: usize, request: Request) {
         let own = match &request.op {
             RequestOp::Read { bar, .. } | RequestOp::Write { bar, .. } => *bar != self.bar,
             _ => false,
         };
         if own {
-            return self.own_register(request);
+            return self.own_register(function, request);
         }
         match &request.op {
             RequestOp::Read { .. } => self.counters.host_reads += 1,
             RequestOp::Write { .. } => self.counters.host_writes += 1,
             _ => {}
         }
-        self.host.request(self.now, request, &mut self.egress);
+        self.host.request(self.now, function, request, &mut self.egress);
     }
 
     /// Handles an access to the adapter's own registers, which have one DW each.
-    fn own_register(&mut self, Request { token, op, .. }: Request) {
-        self.taken.push_back(token);
+    fn own_register(&mut self, function: usize, Request { token, op, .. }: Request) {
+        let replies = &mut self.host.replies[function];
+        replies.taken.push_back(token);
         match op {
             RequestOp::Read { offset, span, .. } => {
                 let registers = &self.registers;
@@ -306,7 +323,7 @@ impl Bridge {
                 let data = self.pool.fill(span.byte_count() as usize, |out| {
                     (offset..).zip(out).for_each(|(at, out)| *out = byte(at));
                 });
-                self.host.answers.push_back(Output::Complete { token, result: Ok(Data::Carried(data)) });
+                replies.answers.push_back(Output::Complete { token, result: Ok(Data::Carried(data)) });
             }
             RequestOp::Write { offset, span, data, .. } => {
                 let dw = u8::try_from(offset / 4);
@@ -319,7 +336,7 @@ impl Bridge {
             }
             _ => {
                 let result = Err(CompletionError::UnsupportedRequest);
-                self.host.answers.push_back(Output::Complete { token, result });
+                replies.answers.push_back(Output::Complete { token, result });
             }
         }
     }
@@ -346,8 +363,15 @@ impl Bridge {
         if self.host.is_held_up() {
             self.host.proceed(now, &mut self.egress);
         }
-        self.woken |= !self.host.taken.is_empty() || !self.host.answers.is_empty();
-        self.woken
+        self.wake_for_replies();
+        self.dma.iter().any(|dma| dma.woken)
+    }
+
+    /// Wakes the functions that have replies to requests of the host.
+    fn wake_for_replies(&mut self) {
+        for (dma, replies) in self.dma.iter_mut().zip(&self.host.replies) {
+            dma.woken |= !replies.taken.is_empty() || !replies.answers.is_empty();
+        }
     }
 
     // A peer that is absent or takes no TLPs is like a link that is down.
@@ -367,21 +391,24 @@ impl Bridge {
         }
     }
 
-    fn reset(&mut self, kind: ResetKind) {
-        self.writes.clear();
-        self.reads.clear();
-        self.jobs.clear();
-        self.host.reset();
-        self.egress.clear();
-        self.taken.clear();
+    /// Drops all work of a function. A reset of the physical function drops the egress queue too.
+    pub(crate) fn reset(&mut self, function: usize, kind: ResetKind) {
+        self.dma[function] = Dma::default();
+        self.jobs.retain(|_, job| job.function != function);
+        self.host.reset(function);
+        if function == 0 {
+            self.egress.clear();
+        }
         if kind != ResetKind::FunctionLevel {
             self.registers.requester = Bdf::default();
         }
     }
 
-    /// Returns when the fabric calls the device: immediately if an input has arrived from outside.
-    fn timeout(&self) -> Option<Time> {
-        if self.woken { Some(Time::ZERO) } else { self.host.next_deadline() }
+    /// Returns when the fabric calls the device of a function: immediately if an input has arrived from outside. The physical
+    /// function has the deadlines of all.
+    fn timeout(&self, function: usize) -> Option<Time> {
+        let deadline = || self.host.next_deadline().filter(|_| function == 0);
+        if self.dma[function].woken { Some(Time::ZERO) } else { deadline() }
     }
 }
 
@@ -412,70 +439,75 @@ fn next_run(span: Span, at: u32, end: u32) -> Option<(u32, u32)> {
 }
 
 /// The bridge as the device of a function.
-pub(crate) struct BridgeDevice(pub(crate) Rc<RefCell<Bridge>>);
+pub(crate) struct BridgeDevice {
+    pub(crate) bridge: Rc<RefCell<Bridge>>,
+    /// 0 for the physical function, n for virtual function n.
+    pub(crate) function: usize,
+}
 
 impl Device for BridgeDevice {
     fn handle(&mut self, now: Time, input: Input) {
-        let bridge = &mut *self.0.borrow_mut();
+        let (bridge, function) = (&mut *self.bridge.borrow_mut(), self.function);
         bridge.now = now;
         match input {
-            Input::Request(request) => bridge.request(request),
+            Input::Request(request) => bridge.request(function, request),
             Input::DmaDone { id, result } => bridge.done(id, result),
             Input::Timer => {
-                bridge.woken = false;
+                bridge.dma[function].woken = false;
                 while let Some(request) = bridge.host.expire(now) {
                     let why = Reason::timeout(bridge.host.timeout);
                     bridge.refused(|c| &mut c.host_timeouts, why, Head::of_header(&request));
                 }
                 bridge.host.proceed(now, &mut bridge.egress);
             }
-            Input::Reset(kind) => bridge.reset(kind),
+            Input::Reset(kind) => bridge.reset(function, kind),
             _ => {}
         }
     }
 
     fn poll_output(&mut self, now: Time, class: Class) -> Option<Output> {
-        let bridge = &mut *self.0.borrow_mut();
+        let bridge = &mut *self.bridge.borrow_mut();
         bridge.now = now;
+        let dma = &mut bridge.dma[self.function];
         match class {
-            Class::Posted => bridge.writes.pop_front().map(|(_, write)| Output::Write(write)),
+            Class::Posted => dma.writes.pop_front().map(|(_, write)| Output::Write(write)),
             Class::NonPosted => {
-                let before = bridge.writes.front().map_or(u64::MAX, |(stamp, _)| *stamp);
-                if bridge.reads.front()?.0 > before {
+                let before = dma.writes.front().map_or(u64::MAX, |(stamp, _)| *stamp);
+                if dma.reads.front()?.0 > before {
                     return None;
                 }
-                Some(match bridge.reads.pop_front()?.1 {
+                Some(match dma.reads.pop_front()?.1 {
                     PeerRequest::Read(read) => Output::Read(read),
                     PeerRequest::Atomic(atomic) => Output::Atomic(atomic),
                 })
             }
-            Class::Completion => bridge.host.answers.pop_front(),
+            Class::Completion => bridge.host.replies[self.function].answers.pop_front(),
         }
     }
 
     /// Inputs from outside also set the timer ([`Bridge::timeout`]), so that the fabric calls the device.
     fn ready(&self) -> Ready {
-        let bridge = &*self.0.borrow();
+        let bridge = &*self.bridge.borrow();
+        let (dma, replies) = (&bridge.dma[self.function], &bridge.host.replies[self.function]);
         let some = [
-            (!bridge.writes.is_empty(), Ready::output(Class::Posted)),
-            (!bridge.reads.is_empty(), Ready::output(Class::NonPosted)),
-            (!bridge.host.answers.is_empty(), Ready::output(Class::Completion)),
-            (!bridge.taken.is_empty() || !bridge.host.taken.is_empty(), Ready::TAKEN),
+            (!dma.writes.is_empty(), Ready::output(Class::Posted)),
+            (!dma.reads.is_empty(), Ready::output(Class::NonPosted)),
+            (!replies.answers.is_empty(), Ready::output(Class::Completion)),
+            (!replies.taken.is_empty(), Ready::TAKEN),
         ];
         some.into_iter().filter(|(has, _)| *has).fold(Ready::NONE, |ready, (_, more)| ready.or(more))
     }
 
     fn poll_taken(&mut self) -> Option<Token> {
-        let bridge = &mut *self.0.borrow_mut();
-        bridge.taken.pop_front().or_else(|| bridge.host.taken.pop_front())
+        self.bridge.borrow_mut().host.replies[self.function].taken.pop_front()
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.0.borrow().timeout()
+        self.bridge.borrow().timeout(self.function)
     }
 
     fn waits_for(&self) -> Option<String> {
-        let bridge = self.0.borrow();
+        let bridge = self.bridge.borrow();
         let open = bridge.host.open();
         (open > 0).then(|| format!("{open} reads of the host wait for the device software"))
     }

@@ -17,6 +17,7 @@ pub const MAX_HOST_READS: u16 = 256;
 
 /// A read of the host that the device software has not answered yet.
 struct Open {
+    function: usize,
     token: Token,
     awaited: Awaited,
     /// Bytes that have arrived so far, each at its offset.
@@ -34,35 +35,41 @@ pub(crate) enum Match {
     Stray(Violation),
 }
 
+/// Replies of one function for the endpoint: accepted requests, and answers.
+#[derive(Default)]
+pub(crate) struct Replies {
+    pub(crate) taken: VecDeque<Token>,
+    pub(crate) answers: VecDeque<Output>,
+}
+
 /// The host's side of the adapter.
 pub(crate) struct HostSide {
-    /// Requests that wait for room; limited by the credits that the endpoint grants.
-    waiting: VecDeque<Request>,
+    /// Requests that wait for room, each with the function that they access; limited by the credits that the endpoint grants.
+    waiting: VecDeque<(usize, Request)>,
     /// Reads in progress, and the deadline of each. A read takes the tag that has been free for longest, so a tag rests as
     /// long as possible.
     open: TaggedRequests<Option<Open>>,
     /// The host's completion timeout.
     pub(crate) timeout: Duration,
-    pub(crate) taken: VecDeque<Token>,
-    pub(crate) answers: VecDeque<Output>,
+    pub(crate) replies: Vec<Replies>,
 }
 
 impl HostSide {
-    pub(crate) fn new() -> HostSide {
+    /// Creates the host's side of an adapter with this many functions.
+    pub(crate) fn new(functions: usize) -> HostSide {
         let mut open = TaggedRequests::default();
         open.set_range(0, MAX_HOST_READS);
         HostSide {
             waiting: VecDeque::new(),
             open,
             timeout: Duration::from_ms(100),
-            taken: VecDeque::new(),
-            answers: VecDeque::new(),
+            replies: (0..functions).map(|_| Replies::default()).collect(),
         }
     }
 
-    /// Takes a request to the BAR.
-    pub(crate) fn request(&mut self, now: Time, request: Request, egress: &mut Egress) {
-        self.waiting.push_back(request);
+    /// Takes a request to the BAR of a function.
+    pub(crate) fn request(&mut self, now: Time, function: usize, request: Request, egress: &mut Egress) {
+        self.waiting.push_back((function, request));
         self.proceed(now, egress);
     }
 
@@ -83,27 +90,29 @@ impl HostSide {
             let next = if self.open.has_free() {
                 Some(0)
             } else {
-                self.waiting.iter().position(|request| request.op.is_posted())
+                self.waiting.iter().position(|(_, request)| request.op.is_posted())
             };
-            let Some(request) = next.and_then(|at| self.waiting.remove(at)) else { return };
-            self.taken.push_back(request.token);
-            self.forward(now, request, egress);
+            let Some((function, request)) = next.and_then(|at| self.waiting.remove(at)) else { return };
+            self.replies[function].taken.push_back(request.token);
+            self.forward(now, function, request, egress);
         }
     }
 
-    fn forward(&mut self, now: Time, request: Request, egress: &mut Egress) {
+    fn forward(&mut self, now: Time, function: usize, request: Request, egress: &mut Egress) {
         let Request { token, tc, attr, op, .. } = request;
         let (op, span, data) = match op {
             RequestOp::Read { span, locked: false, .. } => (MemoryOp::Read, span, Data::NONE),
             RequestOp::Write { span, data, .. } => (MemoryOp::Write, span, data),
             op if op.is_posted() => return,
-            _ => return self.refuse(token),
+            _ => return self.refuse(function, token),
         };
         let tag = if op == MemoryOp::Read {
-            let Some((tag, open)) = self.open.take(now + self.timeout) else { return self.refuse(token) };
+            let Some((tag, open)) = self.open.take(now + self.timeout) else {
+                return self.refuse(function, token);
+            };
             let (first_byte, byte_count) = (span.first_byte(), span.byte_count());
             let (awaited, bytes) = (Awaited { first_byte, byte_count }, vec![0; byte_count as usize]);
-            *open = Some(Open { token, awaited, bytes, parts: Vec::new() });
+            *open = Some(Open { function, token, awaited, bytes, parts: Vec::new() });
             tag
         } else {
             Tag::default()
@@ -113,9 +122,9 @@ impl HostSide {
         egress.push(now, Entry::Request(Tlp::new(repr, data)));
     }
 
-    fn refuse(&mut self, token: Token) {
+    fn refuse(&mut self, function: usize, token: Token) {
         let result = Err(CompletionError::UnsupportedRequest);
-        self.answers.push_back(Output::Complete { token, result });
+        self.replies[function].answers.push_back(Output::Complete { token, result });
     }
 
     /// Refuses a request for which there is no device software.
@@ -124,7 +133,7 @@ impl HostSide {
         if m.op.is_read()
             && let Some(open) = self.close(m.tag)
         {
-            self.refuse(open.token);
+            self.refuse(open.function, open.token);
         }
     }
 
@@ -158,7 +167,7 @@ impl HostSide {
             Status::UnsupportedRequest => Err(CompletionError::UnsupportedRequest),
             _ => Err(CompletionError::CompleterAbort),
         };
-        self.answers.push_back(Output::Complete { token: open.token, result });
+        self.replies[open.function].answers.push_back(Output::Complete { token: open.token, result });
         Match::Fits
     }
 
@@ -170,16 +179,23 @@ impl HostSide {
     /// Ends the next read that has timed out, and returns its request.
     pub(crate) fn expire(&mut self, now: Time) -> Option<Repr> {
         let tag = self.open.due(now)?;
-        let Open { token, awaited: Awaited { first_byte, byte_count }, .. } = self.close(tag)?;
-        self.answers.push_back(Output::Abandon { token });
+        let Open { function, token, awaited: Awaited { first_byte, byte_count }, .. } = self.close(tag)?;
+        self.replies[function].answers.push_back(Output::Abandon { token });
         let span = Span::covering(first_byte, byte_count).ok()?;
         let read = MemoryRequest { op: MemoryOp::Read, requester: Bdf::default(), tag, span };
         Some(Repr::new(Body::Memory(read)))
     }
 
-    /// Drops all requests, and frees all tags.
-    pub(crate) fn reset(&mut self) {
-        *self = HostSide { timeout: self.timeout, ..HostSide::new() };
+    /// Drops all requests to a function, and frees their tags.
+    pub(crate) fn reset(&mut self, function: usize) {
+        self.waiting.retain(|(of, _)| *of != function);
+        self.replies[function] = Replies::default();
+        for tag in (0..MAX_HOST_READS).map(Tag::from_bits) {
+            let open = self.waiting_under(tag).and_then(|open| open.as_ref());
+            if open.is_some_and(|open| open.function == function) {
+                self.close(tag);
+            }
+        }
     }
 }
 

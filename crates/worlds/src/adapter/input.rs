@@ -70,7 +70,10 @@ impl Input<AdapterSlot> for Event<'_> {
     fn join(self, slot: &AdapterSlot, now: Time) -> bool {
         let mut bridge = slot.bridge.borrow_mut();
         match self {
-            Event::Tlp(tlp) => bridge.take_from_peer(now, tlp),
+            Event::Tlp(tlp) => {
+                let function = slot.function_of(tlp.repr.transaction().0);
+                bridge.take_from_peer(now, function, tlp);
+            }
             Event::Config { register_dw, byte_enables, value } => {
                 drop(bridge);
                 slot.config_write(now, register_dw, byte_enables, value);

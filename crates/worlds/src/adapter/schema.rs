@@ -17,9 +17,13 @@ pub struct NettlpAdapter {
     /// Bytes of that BAR: a power of two.
     #[schemars(range(min = 128, max = 134_217_728), extend("powerOfTwo" = true))]
     pub bar_bytes: u64,
-    /// MSI-X vectors. Device software gets the first 16.
+    /// MSI-X vectors of each function. Device software gets the first 16.
     #[schemars(range(min = 1, max = 128))]
     pub vectors: u16,
+    /// Virtual functions, each with the same BARs. The device software must have as many, and `bar_bytes` must be the size of its
+    /// BAR.
+    #[schemars(range(min = 0, max = 256))]
+    pub vfs: u16,
     /// The host's program for the device software, if the slot's `driver` names no model.
     pub driver: NettlpDriver,
     /// Whether the register of BAR 0 with the peer's IPv4 address (DW 05h) chooses the peer that serves the host's requests, as in
@@ -70,6 +74,7 @@ impl Default for NettlpAdapter {
             bar: 4,
             bar_bytes: 16 << 20,
             vectors: 16,
+            vfs: 0,
             driver: NettlpDriver::None,
             peer_by_register: false,
             start_after_ms: None,

@@ -3,12 +3,13 @@
 
 use super::bridge::{Bridge, BridgeCounters, BridgeDevice};
 use super::schema::{NettlpAdapter, NettlpDriver};
-use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout};
-use device::Ready;
+use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout, SriovLayout};
+use device::seam::ResetKind;
+use device::{Device, Ready};
 use devices::ethernet::{MacAddress, Station};
 use devices::simple_nic::{StationReport, StationSettings};
 use devices::{memory, simple_nic};
-use endpoint::{CreditReturn, Endpoint, FunctionConfig, TlpPort};
+use endpoint::{CreditReturn, Endpoint, FunctionConfig, TlpPort, VirtualFunctions};
 use host::firmware::FoundFunction;
 use host::{Cpu, DriverError};
 use link::{Channels, Notice};
@@ -30,6 +31,8 @@ const IDENTITY: Identity = Identity {
     subsystem_vendor: 0x3776,
     subsystem: 0x8022,
 };
+/// VF Device ID: riser's own, because NetTLP's adapter has no virtual functions.
+const VF_DEVICE: u16 = 0x8023;
 /// Bytes of BAR 0, and of BAR 2: the MSI-X table, and from the middle on its Pending Bit Array.
 const OWN_BAR_BYTES: u64 = 4096;
 const PENDING_AT: u32 = 2048;
@@ -60,6 +63,7 @@ pub struct AdapterSlot {
     pub(crate) arrivals: Arrivals,
     station: StationReport,
     bar: u8,
+    vfs: u16,
     /// The driver starts by itself.
     pub(crate) starts_alone: bool,
     /// The peer's address register chooses the peer that serves the host's requests.
@@ -83,20 +87,46 @@ impl AdapterSlot {
             .unwrap_or(false)
     }
 
-    /// Returns the address of the BAR that leads to the device software.
-    pub fn bar_address(&self) -> u64 {
-        self.with(|e| e.config(0).and_then(|c| c.bar(self.bar)).map(|b| b.address)).flatten().unwrap_or(0)
+    /// Returns the address of the BAR of a function that leads to the device software: function 0 is the physical one, n is
+    /// virtual function n.
+    pub fn bar_address(&self, function: u16) -> u64 {
+        let address = |config: &ConfigSpace| match function.checked_sub(1) {
+            None => config.bar(self.bar).map(|bar| bar.address),
+            Some(n) => config.vf_bar(self.bar).map(|window| window.address + u64::from(n) * window.size),
+        };
+        self.with(|e| e.config(0).and_then(address)).flatten().unwrap_or(0)
     }
 
-    /// Returns the function's ID.
+    /// Returns the ID of the physical function.
     pub fn id(&self) -> Bdf {
-        self.with(|e| e.function_id(0)).flatten().unwrap_or_default()
+        self.id_of(0).unwrap_or_default()
     }
 
-    /// Returns the first entries of its MSI-X table, with zeros after the last.
-    pub fn msix_table(&self) -> [MsixEntry; MSIX_ENTRIES] {
+    /// Returns the ID of a function: 0 is the physical one, n is virtual function n. `None` if it does not exist or is not enabled.
+    pub fn id_of(&self, function: u16) -> Option<Bdf> {
+        let id = |endpoint: &Endpoint| match function.checked_sub(1) {
+            None => endpoint.function_id(0),
+            Some(n) => endpoint.virtual_function_id(0, n),
+        };
+        self.with(id).flatten()
+    }
+
+    /// Returns whether the host has enabled bus mastering of the function with this ID. It does so after it has set the MSI-X table of
+    /// a virtual function.
+    pub(crate) fn is_bus_master(&self, id: Bdf) -> bool {
+        self.with(|e| e.config_of(id).is_some_and(ConfigSpace::bus_master_enable)).unwrap_or(false)
+    }
+
+    /// Returns the number of the function with this ID. Any other ID means the physical function, because peers choose theirs.
+    pub(crate) fn function_of(&self, id: Bdf) -> usize {
+        let mut functions = 1..=self.vfs;
+        functions.find(|function| self.id_of(*function) == Some(id)).map_or(0, usize::from)
+    }
+
+    /// Returns the first entries of the MSI-X table of the function with this ID, with zeros after the last.
+    pub fn msix_table(&self, id: Bdf) -> [MsixEntry; MSIX_ENTRIES] {
         let mut table = [MsixEntry::default(); MSIX_ENTRIES];
-        let entries = self.with(|e| e.msix_table(0)).unwrap_or_default();
+        let entries = self.with(|e| e.msix_table_of(id)).unwrap_or_default();
         for (to, (address, data)) in table.iter_mut().zip(entries) {
             *to = MsixEntry { address, data };
         }
@@ -186,15 +216,23 @@ impl Model for NettlpAdapter {
     const NAME: &'static str = "nettlp-adapter";
 
     fn needs(&self) -> Needs {
-        Needs { host_patience: HOST_PATIENCE, ..Needs::default() }
+        Needs { host_patience: HOST_PATIENCE, virtual_functions: self.vfs, ..Needs::default() }
     }
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let (function, slot) = function(self, site.pcie, site.mps, site.payloads)?;
         let (behind, timeout) = (slot.clone(), site.completion_timeout);
         let (driven, keys) = (slot.clone(), self.clone());
-        let plugged =
-            Plugged::new(function, move |cpu, found| driven.clone().drive(cpu, found, keys.clone()));
+        let drive = move |cpu, found| driven.clone().drive(cpu, found, keys.clone());
+        let plugged = match self.vfs {
+            0 => Plugged::new(function, drive),
+            _ => {
+                let virtual_functions = Some(virtual_functions(self, site.pcie, &slot)?);
+                // A program of the adapter drives the physical function, which is the first.
+                let drive = move |cpu, found: Vec<FoundFunction>| drive(cpu, found[0]);
+                Plugged::with_virtual_functions(function, virtual_functions, drive)
+            }
+        };
         let (awaited, keys) = (slot.clone(), self.clone());
         let arrival = move |cpu: Cpu| -> DriverFuture {
             let (awaited, keys) = (awaited.clone(), keys.clone());
@@ -230,26 +268,61 @@ pub(crate) fn function(
     pool: &PayloadPool,
 ) -> Result<(FunctionConfig, AdapterSlot), BuildError> {
     let bar = keys.bar;
-    let vectors = keys.vectors;
-    let config = Builder::type0(IDENTITY)
+    let builder = Builder::type0(IDENTITY)
         .bar(0, Bar::memory32(OWN_BAR_BYTES))
         .bar(2, Bar::memory32(OWN_BAR_BYTES))
         .bar(bar, Bar::memory32(keys.bar_bytes))
-        .msix(MsixLayout { vectors, table: (2, 0), pending: (2, PENDING_AT) })
+        .msix(msix(keys))
         .pcie(pcie)
-        .usual()
-        .build()?;
-    let bridge = Rc::new(RefCell::new(Bridge::new(bar, mps, pool)));
+        .usual();
+    let config = match keys.vfs {
+        0 => builder.build()?,
+        vfs => {
+            let sriov = SriovLayout::new(vfs, VF_DEVICE)
+                .bar(2, Bar::memory32(OWN_BAR_BYTES))
+                .bar(bar, Bar::memory32(keys.bar_bytes));
+            builder.alternative_routing(0).single_root_virtualization(sriov).build()?
+        }
+    };
+    let functions = 1 + usize::from(keys.vfs);
+    let bridge = Rc::new(RefCell::new(Bridge::new(functions, bar, mps, pool)));
     let slot = AdapterSlot {
         bridge: Rc::clone(&bridge),
         endpoint: Rc::default(),
         arrivals: Arrivals::default(),
         station: StationReport::default(),
         bar,
+        vfs: keys.vfs,
         starts_alone: keys.start_after_ms.is_some(),
         peer_by_register: keys.peer_by_register,
     };
-    Ok((FunctionConfig { config, device: Box::new(BridgeDevice(bridge)) }, slot))
+    Ok((FunctionConfig { config, device: Box::new(BridgeDevice { bridge, function: 0 }) }, slot))
+}
+
+const fn msix(keys: &NettlpAdapter) -> MsixLayout {
+    MsixLayout { vectors: keys.vectors, table: (2, 0), pending: (2, PENDING_AT) }
+}
+
+/// Returns the virtual functions of the adapter.
+fn virtual_functions(
+    keys: &NettlpAdapter,
+    pcie: PcieLayout,
+    slot: &AdapterSlot,
+) -> Result<VirtualFunctions, BuildError> {
+    let identity = Identity { device: VF_DEVICE, ..IDENTITY };
+    let config = Builder::virtual_function(identity)
+        .pcie(pcie)
+        .msix(msix(keys))
+        .advanced_error_reporting()
+        .alternative_routing(0)
+        .build()?;
+    let bridge = Rc::clone(&slot.bridge);
+    let device = move |n: u16| -> Box<dyn Device> {
+        let (bridge, function) = (Rc::clone(&bridge), usize::from(n) + 1);
+        bridge.borrow_mut().reset(function, ResetKind::FunctionLevel);
+        Box::new(BridgeDevice { bridge, function })
+    };
+    Ok(VirtualFunctions { config, device: Box::new(device) })
 }
 
 /// The endpoint's port for the fabric. The device shares the endpoint with the handle.

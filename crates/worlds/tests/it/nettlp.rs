@@ -5,7 +5,7 @@ use lab::profile::HOSTS;
 use lab::{Folder, LabFile, Overrides, parse, parse_with};
 use nettlp::adapter::{Backend, Full, Outbox, PeerPath, Received};
 use nettlp::carrier::SendError;
-use nettlp::wire::messaging::{MsixEntry, Reply, Request};
+use nettlp::wire::messaging::{MsixEntry, Question, Reply, Request};
 use proptest::prelude::*;
 use riser_worlds::adapter::{LabBackend, MAX_PEER_READS, Timing};
 use riser_worlds::models;
@@ -371,7 +371,7 @@ fn serve(
     out: &mut Sent,
     mut edit: impl FnMut(Tlp) -> Vec<Tlp>,
 ) -> usize {
-    let mut psmem = Psmem { base: lab.slot().bar_address(), bytes: vec![0; 1 << 20] };
+    let mut psmem = Psmem { base: lab.slot().bar_address(0), bytes: vec![0; 1 << 20] };
     let mut requests = 0;
     for _ in 0..400 {
         advance(lab, now, Duration::from_us(20), out);
@@ -499,7 +499,7 @@ fn station_repeats_nic_setup_until_answered() {
     let mut out = Sent::new();
     advance(&mut lab, &mut now, Duration::from_ms(1200), &mut out);
     assert_eq!(lab.slot().station().opened, 3, "at once, and every 500 ms");
-    let MsixEntry { address, data } = lab.slot().msix_table()[1];
+    let MsixEntry { address, data } = lab.slot().msix_table(lab.slot().id())[1];
     give(&mut lab, now, way(0), &write(&PayloadPool::new(), address, &data.to_le_bytes()), &mut out).unwrap();
     advance(&mut lab, &mut now, Duration::from_ms(1200), &mut out);
     assert_eq!(lab.slot().station().opened, 3);
@@ -526,13 +526,20 @@ fn writes_wait_for_credits() {
 #[test]
 fn messaging_reports_the_enumerated_function() {
     let mut early = backend(PLAIN, Timing::On);
-    assert_eq!(early.message(Time::ZERO, Request::Bar4Start), None, "the host has not enumerated yet");
+    assert_eq!(
+        early.message(Time::ZERO, Request::Bar4Start.of_physical()),
+        None,
+        "the host has not enumerated yet"
+    );
     let (mut lab, now) = booted(PLAIN, Timing::On);
-    let base = lab.slot().bar_address();
+    let base = lab.slot().bar_address(0);
     assert!(base >= 0x8000_0000 && base.is_multiple_of(16 << 20), "{base:#x}");
-    assert_eq!(lab.message(now, Request::Bar4Start), Some(Reply::Bar4Start(base)));
-    assert_eq!(lab.message(now, Request::DeviceId), Some(Reply::DeviceId(Bdf::from_bits(0x100))));
-    let Some(Reply::MsixTable(table)) = lab.message(now, Request::MsixTable) else { panic!() };
+    assert_eq!(lab.message(now, Request::Bar4Start.of_physical()), Some(Reply::Bar4Start(base)));
+    assert_eq!(
+        lab.message(now, Request::DeviceId.of_physical()),
+        Some(Reply::DeviceId(Bdf::from_bits(0x100)))
+    );
+    let Some(Reply::MsixTable(table)) = lab.message(now, Request::MsixTable.of_physical()) else { panic!() };
     assert!(table.iter().all(|e| e.address == 0xfee0_0000));
     assert_eq!(table[1].data, table[0].data + 1);
     // Vendor and Device ID, and BAR 4.
@@ -545,6 +552,61 @@ fn messaging_reports_the_enumerated_function() {
     give(&mut lab, now, way(0), &read(0, 0, 0, 4), &mut out).unwrap();
     lab.advance(now + Duration::from_us(10), &mut out);
     assert_eq!(completion(&out.out[0].1).status, Status::UnsupportedRequest);
+}
+
+/// Lets the host enumerate an adapter with two virtual functions, which take 100 ms after VF Enable (`PCIe 5.0 §9.3.3.3.1`).
+fn booted_with_virtual_functions() -> (LabBackend, Time) {
+    let (mut lab, mut now) = booted(&lab("vfs = 2\nbar_bytes = 65536\n"), Timing::On);
+    for _ in 0..10 {
+        advance(&mut lab, &mut now, Duration::from_ms(20), &mut Sent::new());
+    }
+    (lab, now)
+}
+
+/// Function 0 is the adapter, functions 1 and 2 are its virtual functions.
+#[test]
+fn messaging_reports_each_virtual_function() {
+    let (mut lab, now) = booted_with_virtual_functions();
+    let mut ask = |request, function| lab.message(now, Question { request, function });
+    let mut first = None;
+    for (function, id) in [(1, 0x101), (2, 0x102)] {
+        assert_eq!(ask(Request::DeviceId, function), Some(Reply::DeviceId(Bdf::from_bits(id))));
+        let Some(Reply::Bar4Start(address)) = ask(Request::Bar4Start, function) else { panic!("{function}") };
+        let first = *first.get_or_insert(address);
+        assert_eq!(address, first + u64::from(function - 1) * 65536);
+        let Some(Reply::MsixTable(table)) = ask(Request::MsixTable, function) else { panic!("{function}") };
+        assert_eq!(table[0].address, 0xfee0_0000);
+    }
+    assert_eq!(ask(Request::DeviceId, 3), None);
+}
+
+/// A peer that names a virtual function as its requester sends requests of this function; any other requester means the
+/// adapter's own function.
+#[test]
+fn requests_of_peers_have_the_id_of_their_virtual_function() {
+    let (mut lab, mut now) = booted_with_virtual_functions();
+    let capture = Bytes::default();
+    let handle = lab.session_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
+    let mut out = Sent::new();
+    let requesters = [0x102, 0x1a00, 0x101];
+    for (tag, requester) in (0..).zip(requesters) {
+        give(&mut lab, now, way(1), &read(requester, tag, 0x1000, 64), &mut out).unwrap();
+        advance(&mut lab, &mut now, Duration::from_ms(1), &mut out);
+    }
+    let answered: Vec<u16> = out.out.iter().map(|(_, tlp)| completion(tlp).requester.bits()).collect();
+    assert_eq!(answered, requesters, "answers have the peer's own requester ID");
+    lab.session_mut().fabric.take_tap();
+    handle.finish().unwrap();
+    let bytes = capture.0.take();
+    let (mut reader, mut sent) = (capture::Reader::new(&bytes[..]).unwrap(), Vec::new());
+    while let Some(record) = reader.next_record().unwrap() {
+        if let capture::Kind::Tlp(tlp) = &record.kind
+            && let Body::Memory(m) = tlp.repr.body
+        {
+            sent.push(m.requester.bits());
+        }
+    }
+    assert_eq!(sent, [0x102, 0x100, 0x101]);
 }
 
 /// The replay of a record has the same capture and counters, even with odd wall times, refusals without room, and configuration writes.
@@ -568,7 +630,7 @@ fn replay_repeats_the_capture() {
             now += Duration::from_ps(1_234_567 + n * n % 777_777);
             out.room = (n % 5) as usize;
             lab.advance(now, &mut out);
-            psmem.base = lab.slot().bar_address();
+            psmem.base = lab.slot().bar_address(0);
             if n % 3 == 0 {
                 let request = if n % 2 == 0 {
                     read(0x100, n as u16 & 0xff, n * 4096 % 0x10_0000 + n, 700)

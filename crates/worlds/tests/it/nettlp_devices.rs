@@ -4,13 +4,13 @@
 use capture::encap::PortScheme;
 use devices::ethernet::{Peer, Station};
 use devices::simple_nic::Counters;
-use devices::{memory, simple_nic};
+use devices::{dma_engine, memory, simple_nic};
 use lab::{LabFile, parse};
 use nettlp::adapter::{Adapter, AdapterSettings};
 use nettlp::allow::{AllowList, Rule};
 use nettlp::carrier::Wait;
 use nettlp::client::control::Messaging;
-use nettlp::device_host::{DeviceHost, DeviceLocation};
+use nettlp::device_host::{DeviceHost, DeviceHostError, DeviceLocation};
 use nettlp::net::{
     AdapterOptions, AdapterSockets, AnyCarrier, Clock, ConnectOptions, TaggedOptions, connect, serve,
 };
@@ -42,9 +42,11 @@ struct Served(JoinHandle<Ended>);
 
 impl Served {
     fn start(address: IpAddr, peer: IpAddr, keys: &str, timing: Timing, pings: usize) -> Served {
-        let text = format!(
-            "version = 1\n[[slot]]\nname = \"adapter\"\ndevice = \"nettlp-adapter\"\n[slot.nettlp-adapter]\n{keys}"
-        );
+        let slot = "[[slot]]\nname = \"adapter\"\ndevice = \"nettlp-adapter\"\n[slot.nettlp-adapter]\n";
+        Served::lab(address, peer, format!("version = 1\n{slot}{keys}"), timing, pings)
+    }
+
+    fn lab(address: IpAddr, peer: IpAddr, text: String, timing: Timing, pings: usize) -> Served {
         let (ready, up): (_, Receiver<()>) = channel();
         let thread = std::thread::spawn(move || {
             let lab = parse(&models(), Path::new("test.toml"), &text).unwrap();
@@ -81,12 +83,7 @@ impl Served {
 }
 
 fn place(remote: IpAddr, local: IpAddr) -> DeviceLocation {
-    let mut messaging = Messaging::open(remote, Some(local)).unwrap();
-    DeviceLocation {
-        id: messaging.device_id().unwrap(),
-        address: messaging.bar4_start().unwrap(),
-        vectors: messaging.msix_table().unwrap(),
-    }
+    Messaging::open(remote, Some(local)).unwrap().place(0).unwrap()
 }
 
 fn carrier(remote: IpAddr, local: IpAddr, session: bool) -> AnyCarrier {
@@ -157,5 +154,62 @@ fn the_simple_nic_carries_pings_of_the_hosts_station() {
         // ARP and five echo requests in each direction, and an interrupt for each.
         assert!(counters.get().rx_frames >= 6 && counters.get().tx_frames >= 6);
         assert!(vectors.counts().0 >= 12 && vectors.counts().1 == 0);
+    }
+}
+
+/// A host whose program drives a DMA engine with two virtual functions behind its adapter.
+fn engine_lab(bar_bytes: u32) -> String {
+    format!(
+        "version = 1\n[[slot]]\nname = \"adapter\"\ndevice = \"nettlp-adapter\"\ndriver = \"dma-engine\"\n\
+         [slot.nettlp-adapter]\nvfs = 2\nbar_bytes = {bar_bytes}\n\
+         [slot.dma-engine]\nvfs = 2\ntransfers = 8\nsize_bytes = 1024\n"
+    )
+}
+
+/// A DMA engine with two virtual functions, as device software of the adapter at `there`.
+fn engine(
+    (there, here): (IpAddr, IpAddr),
+    session: bool,
+    report: &plug::Shared<dma_engine::Report>,
+) -> Result<DeviceHost<AnyCarrier>, DeviceHostError> {
+    let pool = PayloadPool::new();
+    let engine = dma_engine::Settings { vfs: 2, ..dma_engine::Settings::default() };
+    let functions =
+        dma_engine::functions(&engine, config::PcieLayout::default(), 32, &pool, report, None, None).unwrap();
+    let settings = nettlp::device_host::HostedSettings::new(0);
+    let carrier = carrier(there, here, session);
+    let mut messaging = Messaging::open(there, Some(here)).unwrap();
+    let places: Vec<DeviceLocation> = (1..=2).map(|n| messaging.place(n).unwrap()).collect();
+    let host = DeviceHost::new(carrier, functions.physical, &place(there, here), settings, &pool)?;
+    host.with_virtual_functions(functions.virtual_functions.unwrap(), &places)
+}
+
+/// Each function moves its data with its own IDs, BAR and interrupts: the host's driver waits for all of them.
+#[test]
+fn virtual_functions_move_data_for_the_hosts_driver() {
+    let addresses = (ip(3, 1), ip(3, 2));
+    let served = Served::lab(addresses.0, addresses.1, engine_lab(65536), Timing::On, 0);
+    let report = plug::Shared::default();
+    let host = engine(addresses, true, &report).unwrap();
+    let ended = run(host, served);
+    assert_eq!(ended.failure, None);
+    let moved: Vec<u64> = report.get().functions.iter().map(dma_engine::FunctionReport::bytes).collect();
+    assert_eq!(moved.len(), 3);
+    assert!(moved.iter().all(|bytes| *bytes >= 8 * 1024), "{moved:?}");
+    assert!(ended.counters.peer_reads > 0 && ended.counters.failed == 0, "{:?}", ended.counters);
+}
+
+#[test]
+fn virtual_functions_need_a_session_and_the_adapters_bar_size() {
+    for (n, (session, bar_bytes)) in [(false, 65536), (true, 131_072)].into_iter().enumerate() {
+        let addresses = (ip(4, 2 * n as u8 + 1), ip(4, 2 * n as u8 + 2));
+        let _served = Served::lab(addresses.0, addresses.1, engine_lab(bar_bytes), Timing::On, 0);
+        let error = engine(addresses, session, &plug::Shared::default()).map(drop).unwrap_err();
+        let expected = match error {
+            DeviceHostError::Ports => !session,
+            DeviceHostError::Virtual { number: 2, size: 65536, .. } => session,
+            _ => false,
+        };
+        assert!(expected, "{error}");
     }
 }

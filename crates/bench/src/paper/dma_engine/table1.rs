@@ -43,7 +43,7 @@ fn row(design: &str, cells: [Cell; 4]) -> Vec<Cell> {
 
 /// Table I: resources in an FPGA.
 pub(in super::super) fn table1(_: &Effort) -> Result<ExperimentReport, PaperError> {
-    let report = make(FOLDER, &["synth", "FUNCTIONS=1 2"])?;
+    let report = make(FOLDER, &["yosys"], &["synth", "FUNCTIONS=1 2"])?;
     let [native, virtualized] = ["1 PF + 0 VF", "1 PF + 1 VF"].map(|functions| cells(&report, functions));
     let (native, virtualized) = (native?, virtualized?);
     let [luts, _, flip_flops, block_rams] = virtualized;

@@ -143,7 +143,7 @@ impl Carrier for StepRecorder {
 
 /// Runs the NIC until `stop` is set. Its cable leads to a station that answers echo requests. Returns the steps of all TLPs.
 fn run_nic(target: &Target, stop: &AtomicBool) -> Result<Vec<Step>, PaperError> {
-    let Some(Attachment { carrier, place, rest }) = attach(target, stop) else { return Ok(Vec::new()) };
+    let Some(Attachment { carrier, place, rest, .. }) = attach(target, stop) else { return Ok(Vec::new()) };
     let steps = Rc::new(RefCell::new(Vec::new()));
     let kept = StepRecorder { inner: carrier, steps: Rc::clone(&steps) };
     let mut nic = Snic::with_rest(kept, &place, rest).map_err(failed)?;
@@ -168,7 +168,7 @@ fn run_nic(target: &Target, stop: &AtomicBool) -> Result<Vec<Step>, PaperError> 
 fn attach(target: &Target, stop: &AtomicBool) -> Option<Attachment> {
     while !stop.load(Ordering::Relaxed) {
         if target.is_present()
-            && let Ok(attachment) = target.attach()
+            && let Ok(attachment) = target.attach(0)
         {
             return Some(attachment);
         }

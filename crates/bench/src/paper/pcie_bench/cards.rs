@@ -179,7 +179,7 @@ pub(in super::super) fn latency(effort: &Effort) -> Result<ExperimentReport, Pap
         notes: vec![
             "Gen3 x8, MPS 256, MRRS 512, window of 8 KiB, warmed by the host.".into(),
             "§7 gives 560 to 666 ns for 128 B without a percentile. Here they are compared with the minimum and the 99.9th percentile.".into(),
-            "At 64 B, the NFP-6000's DMA engine is slower than its command interface. The NetFPGA's profile has the latency of the command interface, because the paper says that both are equal. In the authors' published data of this server the same difference is 120 ns (600 and 480 ns, `lat_dma_sizes.csv` and `lat_cmd_sizes.csv`), which the paper rounds to \"about 100\".".into(),
+            "At 64 B, the NFP-6000's DMA engine is slower than its command interface. The NetFPGA's profile has the latency of the command interface, because the paper says that both are equal. In the authors' published data of this server the same difference is 120 ns, which the paper rounds to \"about 100\": 640 and 520 ns with cold caches (`lat_dma_sweep_rd_rnd_64.csv`, `lat_cmd_sizes.csv`), and 600 and 480 ns with warm ones and an IOMMU. Without an IOMMU, warming had no effect on the rows of the command interface, as the notes on these data say. The number is compared with 120 ns.".into(),
         ],
         chart: Some(Chart { x: "transfer (B)", y: "median latency (ns)", lines: grid.lines(LATENCY) }),
         ..ExperimentReport::default()

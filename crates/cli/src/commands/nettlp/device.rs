@@ -27,10 +27,14 @@ Examples:
   riser nettlp device memory --set size_bytes=65536 --remote 127.0.0.1 --local 127.0.0.2
   riser nettlp adapter labs/nettlp/dma.toml --allow 127.0.0.2,all,rw &
   riser nettlp device dma-engine --set vfs=0 --remote 127.0.0.1 --local 127.0.0.2
+  riser nettlp adapter labs/nettlp/functions.toml --allow 127.0.0.2,all,rw --until-done &
+  riser nettlp device dma-engine --set vfs=2 --remote 127.0.0.1 --local 127.0.0.2
 
 Runs a device model of labs, unchanged, as the device of an adapter. It answers accesses to the adapter's BAR4, accesses the memory of \
 its host, and sends interrupts through the host's MSI-X table. The host needs a driver for the device; the host of \
 `riser nettlp adapter LAB.toml` runs the driver of a model if the slot of the lab has `driver = \"MODEL\"`.
+A model with virtual functions needs an adapter with at least as many (`vfs` of riser's adapter), and a session. Each virtual function \
+has the ID, the BAR and the MSI-X table of the adapter's virtual function of the same number.
 If the adapter goes away, the device waits for it and starts again from reset. Ctrl-C ends the command. \
 --json prints one object: model, session (false: a port per tag), received_tlps, sent_tlps, malformed, unexpected_completions, not_carried, \
   interrupts, lost_interrupts; over LibTLP's ports also reads_asked_again, reads_timed_out, late_completions; came_back (how often the \
@@ -90,11 +94,11 @@ struct Report {
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     let plan = args.plan(models)?;
     // Reports errors of the model before the adapter is contacted.
-    args.function(&plan)?;
+    let virtual_functions = args.function(&plan)?.virtual_functions;
     let (target, stop) = (args.target.target()?, interrupt::flag()?);
     let attach = || {
         let function = args.function(&plan)?;
-        let attachment = target.attach().map_err(Failure::run)?;
+        let attachment = target.attach(virtual_functions).map_err(Failure::run)?;
         let what = format!("{} is {} of {}", args.model, attachment.place.id, target.remote);
         report_attachment(&what, &format!("its BAR{}", function.bar), &attachment);
         ModelDevice::new(function, attachment).map_err(Failure::run)

@@ -57,7 +57,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let (target, tap) = (args.target.target()?, Tap::open(&args.tap)?);
     let stop = interrupt::flag()?;
     let attach = || {
-        let attachment = target.attach().map_err(Failure::run)?;
+        let attachment = target.attach(0).map_err(Failure::run)?;
         let what =
             format!("{} at {} is the network interface of {}", args.tap, target.remote, attachment.place.id);
         report_attachment(&what, "BAR4", &attachment);
