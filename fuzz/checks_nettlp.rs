@@ -10,7 +10,7 @@ use riser_nettlp::allow::{AllowList, Rule};
 use riser_nettlp::carrier::SendError;
 use riser_nettlp::completer::{CompleterMemory, Image, Incoming};
 use riser_nettlp::wire::config::ConfigMessage;
-use riser_nettlp::wire::messaging::{REPLY_MAX, Reply, Request};
+use riser_nettlp::wire::messaging::{Question, REPLY_MAX, Reply, Request};
 use riser_nettlp::wire::registers::RegisterMessage;
 use riser_tlp::{Bdf, Body, Mps, Repr, Time};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 /// Checks that messaging in both directions is emitted as it was parsed.
 pub(crate) fn messaging(bytes: &[u8]) {
-    if let Ok(request) = Request::parse(bytes) {
-        assert_eq!(request.emit(), bytes);
+    if let Ok(question) = Question::parse(bytes) {
+        assert_eq!(question.emit(), bytes);
     }
     for request in [Request::Bar4Start, Request::DeviceId, Request::MsixTable] {
         match Reply::parse(request, bytes) {

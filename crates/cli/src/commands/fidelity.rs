@@ -7,7 +7,8 @@ use crate::outputs::{self, Outputs};
 use crate::progress;
 use bench::configurations::Configuration;
 use bench::fidelity::{
-    Ablation, Base, Fidelity, MECHANISMS, Mechanism, Progress, THINNED_ROWS, ablation, insert, scores, thinned,
+    Ablation, Base, Fidelity, MECHANISMS, Mechanism, Progress, THINNED_ROWS, ablation, insert, scores,
+    thinned,
 };
 use bench::results::ResultSet;
 use bench::score::GroupScore;

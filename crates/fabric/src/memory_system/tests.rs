@@ -323,8 +323,13 @@ fn rarest_events_are_the_longest_that_are_expected() {
 
 #[test]
 fn load_of_writes_loses_time_to_retraining() {
-    let retraining =
-        RetrainingProfile { write_ppm: 1_000_000, idle_ppm: 0, apart: ns(100), wait: Duration::from_us(1) };
+    let retraining = RetrainingProfile {
+        write_ppm: 1_000_000,
+        idle_ppm: 0,
+        apart: ns(100),
+        write_wait: Duration::from_us(1),
+        read_wait: Duration::from_us(1),
+    };
     let profile = HostProfile { retraining: Some(retraining), ..HostProfile::ideal() };
     let mut system = seeded(&profile, 1, 1);
     let late = (1..=100).filter(|n| system.translate(&access(0, 64), None, at(n * 50)) > at(n * 50)).count();
@@ -338,8 +343,13 @@ fn load_of_writes_loses_time_to_retraining() {
 #[test]
 fn retraining_leaves_sleep_between_requests() {
     let wake = vec![WeightedLatency { parts_per_billion: 1_000_000_000, latency: ns(650) }];
-    let retraining =
-        RetrainingProfile { write_ppm: 1_000_000, idle_ppm: 0, apart: ns(100), wait: Duration::from_us(1) };
+    let retraining = RetrainingProfile {
+        write_ppm: 1_000_000,
+        idle_ppm: 0,
+        apart: ns(100),
+        write_wait: Duration::from_us(1),
+        read_wait: Duration::from_us(1),
+    };
     let profile = HostProfile {
         power: vec![PowerProfile { idle: ns(300), wake }],
         retraining: Some(retraining),

@@ -170,7 +170,7 @@ fn engine_lab(bar_bytes: u32) -> String {
 fn engine(
     (there, here): (IpAddr, IpAddr),
     session: bool,
-    report: &plug::Shared<dma_engine::Report>,
+    report: &plug::Shared<dma_engine::EngineReport>,
 ) -> Result<DeviceHost<AnyCarrier>, DeviceHostError> {
     let pool = PayloadPool::new();
     let engine = dma_engine::Settings { vfs: 2, ..dma_engine::Settings::default() };
