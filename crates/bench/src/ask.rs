@@ -32,7 +32,7 @@ const MAX_ROWS: usize = 65_536;
 pub struct Ask {
     /// Tests, or the suites `full` and `short`.
     pub suite: Vec<String>,
-    /// Transfer sizes in bytes, 1 to 4096.
+    /// Transfer sizes in bytes, 1 to 4096; of frames, those of the NIC.
     pub sizes: Vec<u32>,
     /// The measured model.
     pub model: Option<String>,
@@ -290,10 +290,12 @@ impl Ask {
         if self.sizes.len() > MAX_SIZES {
             return Err(AskError::Wrong(format!("more than {MAX_SIZES} sizes: use a larger STEP")));
         }
-        if let Some(size) = self.sizes.iter().find(|size| !(1..=MAX_TRANSFER_BYTES).contains(*size)) {
+        let has_frames = model.tests().iter().any(|test| Test::LOOP.contains(test));
+        // A NIC checks its frames itself.
+        let wrong = |size: &&u32| !has_frames && !(1..=MAX_TRANSFER_BYTES).contains(*size);
+        if let Some(size) = self.sizes.iter().find(wrong) {
             return Err(AskError::Wrong(format!("size {size}: expected 1 to {MAX_TRANSFER_BYTES}")));
         }
-        let has_frames = model.tests().iter().any(|test| Test::LOOP.contains(test));
         Ok(match self.sizes.as_slice() {
             [] if has_frames => DEFAULT_FRAMES.to_vec(),
             [] => DEFAULT_SIZES.to_vec(),

@@ -3,6 +3,7 @@
 
 use crate::BenchError;
 use crate::configurations::Iommu;
+use devices::packet_nic::RING_ENTRIES;
 use devices::pcie_bench::Bench;
 use lab::Folder;
 use lab::profile;
@@ -40,8 +41,9 @@ pub const DEFAULT_FRAMES: [u32; 6] = [64, 128, 256, 512, 1024, 1514];
 
 /// Default number of transfers before the counted transfers.
 pub const DEFAULT_WARM_UP: u64 = 16_384;
-/// Default number of frames before the counted frames of a latency test, in which no queue fills.
-const LOOP_WARM_UP: u64 = 16;
+/// Default number of frames before the counted frames of a latency test, in which no queue fills: once around the ring of
+/// `packet-nic`, so that each counted frame has a buffer that was used before.
+const LOOP_WARM_UP: u64 = RING_ENTRIES as u64;
 /// Largest warm-up that riser chooses itself.
 pub const MAX_WARM_UP: u64 = DEFAULT_WARM_UP << 6;
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Measures one row of a table in its own lab.
 
-use crate::BenchError;
 use crate::plan::{MAX_WARM_UP, Plan};
 use crate::stats::Latencies;
+use crate::{BenchError, packet_devices};
 use devices::pcie_bench::Bench;
 use fabric::{LinkId, PortId, Side, Stop};
 use lab::profile::{Basis, HostBasis};
 use lab::schema::{self, Host, Lab, Slot};
 use lab::{Folder, LabFile, Spanned};
 use link::Counters;
-use model::{Addressing, Dllps, Measured, Params, TlpCount, Transfer};
+use model::{Addressing, Dllps, FCS_BYTES, Form, Measured, Packeting, Params, TlpCount, Transfer};
 use plug::transfers::{Offer, Phase, Test, Transfers};
 use plug::{MemoryKind, Shared};
 use serde::Serialize;
@@ -76,18 +76,6 @@ impl RoundTrip {
     }
 }
 
-/// Returns the additional latency of a frame if programs poll memory for it; zero if interrupts announce it.
-fn noticed_later_ps(all: &[TransactionReport]) -> u64 {
-    let has_interrupts = all.iter().any(|t| t.kind == "interrupt");
-    if has_interrupts { 0 } else { (visible_later_ns(all) * 1_000.0) as u64 }
-}
-
-/// Returns the time in ns that a write spends in root complex and memory until it is visible. A program's own poll of its
-/// memory already sees the bytes when the root complex has them, which no real core does.
-pub(crate) fn visible_later_ns(all: &[TransactionReport]) -> f64 {
-    all.iter().find(|t| t.kind == "dma_write").map_or(0.0, |t| t.mean.root_complex_ns + t.mean.memory_ns)
-}
-
 /// Bandwidth, and the closed forms' values for the same link.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct BandwidthRow {
@@ -101,9 +89,10 @@ pub struct BandwidthRow {
     pub write_gbps: f64,
     /// Transfers per second, reads and writes together.
     pub transactions_per_s: f64,
-    /// Result of `riser model bw --form exact` for the counted DLLPs, with writes split like the card splits them.
+    /// Result of `riser model bw --form exact` for the counted DLLPs, with writes split like the card splits them. For BW_LOOP,
+    /// the rate without FCS of `riser model nic`, which also counts descriptors, register accesses and interrupts.
     pub model_exact_gbps: f64,
-    /// Result of `riser model bw --form published`, which ignores offsets.
+    /// Result of `riser model bw --form published`, which ignores offsets; not for BW_LOOP.
     pub model_published_gbps: Option<f64>,
     /// Bound of the wire: the raw rate without SKPs, multiplied by data per wire byte in the direction of the data.
     pub wire_gbps: f64,
@@ -247,11 +236,7 @@ impl Plan {
             session.measured().ok_or_else(|| fail("no device of the lab measures transfers".into()))?;
         let host = *session.host_basis();
         let counted = run(&mut session, &host, &results, cancel).map_err(fail)?;
-        let mut taken = results.take();
-        if test == Test::LatLoop {
-            let later = noticed_later_ps(&counted.transactions);
-            taken.latencies_ps.iter_mut().for_each(|latency| *latency += later);
-        }
+        let taken = results.take();
         let round_trip = RoundTrip::of(&taken);
         let bandwidth = match test.is_latency() {
             true => None,
@@ -363,6 +348,9 @@ fn models(
     size: u32,
     counted: &Counted,
 ) -> Result<(f64, Option<f64>), BenchError> {
+    if let (Test::BwLoop, Some(nic)) = (test, offer.nic) {
+        return Ok((nic_gbps(nic, params, size)?, None));
+    }
     let transfer = Transfer { size_bytes: size, offset_bytes: offer.host_offset_bytes };
     let writes = writes(offer, params, transfer);
     let per = counted.transfers(test, params, transfer, writes);
@@ -383,6 +371,13 @@ fn models(
         _ => None,
     };
     Ok((of(&model::exact_writing(params, transfer, writes, &dllps)?), published))
+}
+
+/// Returns the rate of frames of `size` bytes without FCS that the closed form of a NIC allows in each direction.
+fn nic_gbps(nic: &str, params: &Params, size: u32) -> Result<f64, BenchError> {
+    let throughput =
+        packet_devices::on_x86(nic)?.throughput(params, Form::Exact, Packeting::Both, size + FCS_BYTES)?;
+    Ok(throughput.packets_per_s * f64::from(size) * 8.0 / 1e9)
 }
 
 /// Alternating reads and writes may differ by this many transfers because of the edges of a measurement.

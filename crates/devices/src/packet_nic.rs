@@ -316,13 +316,14 @@ impl Nic {
         }
     }
 
-    /// Waits for the end of a frame on the Ethernet; `way` is 0 for sending, 1 for receiving.
+    /// Waits for the end of a frame on the Ethernet; `way` is 0 for sending, 1 for receiving. The gap after the frame
+    /// delays only the next one.
     async fn pass_ethernet(&self, way: usize) {
-        let time = self.settings.ethernet_time();
+        let time = self.settings.frame_time();
         if time > Duration::ZERO {
-            let end = self.ethernet_free[way].get().max(self.io.now()) + time;
-            self.ethernet_free[way].set(end);
-            self.io.sleep_until(end).await;
+            let start = self.ethernet_free[way].get().max(self.io.now());
+            self.ethernet_free[way].set(start + self.settings.frame_and_gap_time());
+            self.io.sleep_until(start + time).await;
         }
     }
 

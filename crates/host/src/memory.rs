@@ -6,11 +6,12 @@ mod allocator;
 mod pages;
 
 use pages::{PAGE_BYTES, Pages};
+use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
 use thiserror::Error;
-use tlp::{AtomicOp, Bdf, Payload, PayloadPool};
+use tlp::{AtomicOp, Bdf, Payload, PayloadPool, Time};
 
 /// The highest end of low memory for [`HostMemory::new`]. Above it are the fixed addresses of x86 boards.
 /// [`HostMap`](crate::firmware::HostMap) places the device windows above low memory; its default assumes 2 GiB of low
@@ -163,6 +164,7 @@ pub fn write_result(op: AtomicOp, operands: &[u8], old: &[u8], write: impl FnOnc
 #[derive(Clone)]
 pub struct HostMemory {
     held: PageSource,
+    visible_at: Rc<Cell<Time>>,
 }
 
 /// riser's own pages have a separate variant, so that a DMA needs no dynamic call.
@@ -179,12 +181,27 @@ impl HostMemory {
     /// # Errors
     /// If a size is not a multiple of 4 KiB, `low_bytes` is more than [`LOW_END`], or `high_bytes` more than 1 TiB.
     pub fn new(low_bytes: u64, high_bytes: u64) -> Result<HostMemory, MemoryError> {
-        Ok(HostMemory { held: PageSource::Pages(Rc::new(Pages::new(low_bytes, high_bytes)?)) })
+        Ok(HostMemory::holding(PageSource::Pages(Rc::new(Pages::new(low_bytes, high_bytes)?))))
     }
 
     /// Returns a handle of memory of another kind.
     pub fn of(memory: impl MemoryContents + 'static) -> HostMemory {
-        HostMemory { held: PageSource::Elsewhere(Rc::new(memory)) }
+        HostMemory::holding(PageSource::Elsewhere(Rc::new(memory)))
+    }
+
+    fn holding(held: PageSource) -> HostMemory {
+        HostMemory { held, visible_at: Rc::default() }
+    }
+
+    /// Returns the time from which the last data that a device wrote by DMA is visible to programs. The bytes
+    /// are already in memory when the root complex has them. If it has no timing, returns the start of time.
+    pub fn visible_at(&self) -> Time {
+        self.visible_at.get()
+    }
+
+    /// Sets the time from which the last data written by DMA is visible.
+    pub fn set_visible_at(&self, time: Time) {
+        self.visible_at.set(time);
     }
 
     fn memory(&self) -> &dyn MemoryContents {

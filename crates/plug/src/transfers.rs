@@ -151,6 +151,21 @@ impl Workload {
         }
     }
 
+    /// Returns `has`, the only part of memory that a model supports.
+    ///
+    /// # Errors
+    /// If the other part is requested. The message gives the width of its addresses, as users know it.
+    pub fn only_memory(&self, has: MemoryKind) -> Result<MemoryKind, Fault> {
+        let bits = |memory: MemoryKind| if memory == MemoryKind::Low { 32 } else { 64 };
+        match self.memory {
+            Some(asked) if asked != has => {
+                let message = format!("addresses of {} bits, expected {}", bits(asked), bits(has));
+                Err(Fault::at("memory", message))
+            }
+            _ => Ok(has),
+        }
+    }
+
     /// Total number of transfers, including the warm-up.
     pub const fn transfers_in_all(&self) -> u64 {
         self.transfers.saturating_add(self.warm_up)
@@ -197,6 +212,9 @@ pub struct Offer {
     pub basis: Option<Basis>,
     /// How the device splits writes, if not only by Max_Payload_Size and 4 KiB.
     pub cut_writes: Option<CutWrites>,
+    /// Name of a closed form of `riser model nic` that counts the device's transactions for each frame;
+    /// [`Test::BwLoop`] only. `None`: only the frames cross the link.
+    pub nic: Option<&'static str>,
 }
 
 impl Offer {
@@ -214,6 +232,7 @@ impl Offer {
             cache: CacheState::Cold,
             basis: None,
             cut_writes: None,
+            nic: None,
         }
     }
 }

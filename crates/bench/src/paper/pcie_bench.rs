@@ -21,10 +21,9 @@ use super::table::{Cell, Chart, Column, Line, Table};
 use super::verdict::{Shape, Verdict};
 use super::{Effort, PaperError};
 use super::{figures, published};
+use crate::packet_devices;
 use devices::packet_nic;
-use model::{
-    Addressing, Description, FCS_BYTES, Form, Kind, Packeting, Params, Shipped, Transfer, ethernet_gbps,
-};
+use model::{Description, FCS_BYTES, Form, Packeting, Params, Shipped, Transfer, ethernet_gbps};
 
 /// A NIC: its name in a lab, its closed form, and the path and text of its lab.
 struct Nic {
@@ -95,15 +94,6 @@ fn closed_form(nic: &Nic) -> Result<Description, PaperError> {
     let fail = |why: String| PaperError::Lab(format!("{}: {why}", nic.closed_form));
     let shipped = Shipped::find(nic.closed_form).ok_or_else(|| fail("no such closed form".into()))?;
     Description::parse(shipped.text).map_err(|e| fail(e.to_string()))
-}
-
-/// Returns the closed form of a NIC with interrupt addresses below 4 GiB, as on x86.
-fn description(nic: &Nic) -> Result<Description, PaperError> {
-    let mut description = closed_form(nic)?;
-    for interrupt in description.transactions.iter_mut().filter(|t| t.kind == Kind::Interrupt) {
-        interrupt.addressing = Some(Addressing::A32);
-    }
-    Ok(description)
 }
 
 /// Returns a lab of a NIC with frames of `size` bytes, including the FCS, which is not in host memory.
@@ -190,7 +180,8 @@ fn verdict() -> Result<Verdict, PaperError> {
 }
 
 fn curve(nic: &Nic, effort: &Effort) -> Result<Curve, PaperError> {
-    let (params, description) = (params()?, description(nic)?);
+    let (params, description) =
+        (params()?, packet_devices::on_x86(nic.closed_form).map_err(|e| PaperError::Lab(e.to_string()))?);
     let mut curve = Curve {
         rows: Vec::new(),
         closed: Vec::new(),

@@ -32,6 +32,10 @@ impl ResultSet {
     pub fn read(path: &Path) -> Result<ResultSet, ResultsError> {
         let mut set = ResultSet::default();
         if path.is_file() {
+            if path.extension().is_some_and(|extension| extension == "json") {
+                let why = "JSON, expected a table: give the folder, or its results.csv";
+                return Err(ResultsError::whole(path, why));
+            }
             set.add_sheet(path, &bytes_of(path)?)?;
             return Ok(set);
         }

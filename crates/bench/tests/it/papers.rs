@@ -322,8 +322,8 @@ fn pci_express_share_falls_with_frame_size() {
             let sum: f64 = parts.iter().map(|key| number(table, row, key)).sum();
             assert!((sum - total).abs() < 1e-6, "{}: {sum}, not {total}", table.title);
         }
-        // 70 ns, and 128 + 24 B at 40 Gb/s.
-        assert!((number(table, 1, "network_ns") - 100.4).abs() < 1e-9);
+        // 70 ns, and 128 + 12 B at 40 Gb/s.
+        assert!((number(table, 1, "network_ns") - 98.0).abs() < 1e-9);
     }
     // The paper: more than 90 % for small packets. The way without descriptors does not reach it here.
     assert_eq!(missed(&report), ["its share is more than 90 % for small packets (64 B)"]);

@@ -43,7 +43,7 @@ BW_LOOP is the rate of frames in each direction. The device profiles of packet-n
 BW_RDWR starts counting when reads and \
 writes end at the same rate. Its warm-up is extended if necessary, unless --warm-up is given.
 Bandwidths are payload of one direction in 10^9 bits per second. `model exact` counts wire bytes. It uses the DLLPs that the run counted, \
-and cuts writes like the device profile; `published` is the formula of the paper. `wire` is the raw rate less SKPs, multiplied by the counted ratio of payload to wire bytes. \
+and cuts writes like the device profile. For BW_LOOP it is the rate of `riser model nic`, without the FCS. `published` is the formula of the paper. `wire` is the raw rate less SKPs, multiplied by the counted ratio of payload to wire bytes. \
 `basis` tells how well the profile figures of a row are known: measured (or looked up), fitted (to measurements) or \
 assumed. The weakest figure decides. `riser profiles show NAME` prints the source of each.
 If a bandwidth is below the model, the link's table shows why. The link was not always busy: TLPs waited for credits \
@@ -78,7 +78,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     public: suite::PublicArgs,
 
-    /// Sizes of transfers in bytes, 1 to 4096: N, A..B (doubling from A to B) or A..B:STEP
+    /// Sizes of transfers in bytes, 1 to 4096, or of a NIC's frames without FCS: N, A..B (doubling from A to B) or A..B:STEP
     #[arg(long = "size", value_name = "SIZE", num_args = 1..)]
     sizes: Vec<Sizes>,
 

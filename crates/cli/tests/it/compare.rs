@@ -186,6 +186,8 @@ fn reports_invalid_inputs() {
     fs::write(&file, fs::read_to_string(&file).unwrap().replacen("HWarm", "Lukewarm", 2)).unwrap();
     let lacking = folder("wrong/lacking");
     fs::write(lacking.join("results.csv"), "host,device,gen,test,size_bytes\nx,y,3,BW_WR,64\n").unwrap();
+    let object = lacking.join("results.json");
+    fs::write(&object, "{}").unwrap();
     let page = folder("wrong/page").join("there.html");
     fs::write(&page, "mine").unwrap();
     let text = |path: &Path| path.display().to_string();
@@ -196,6 +198,11 @@ fn reports_invalid_inputs() {
             vec![a.clone(), text(&lacking)],
             1,
             "results.csv:1: missing columns `lanes`, `mps_bytes`, `mrrs_bytes`, `cache`, `pattern`",
+        ),
+        (
+            vec![a.clone(), text(&object)],
+            1,
+            "results.json: JSON, expected a table: give the folder, or its results.csv",
         ),
         (vec![a.clone(), text(&folder("wrong/empty"))], 1, "no results: looked for"),
         (vec![a.clone(), "no-such".to_owned()], 1, "no-such: "),

@@ -229,3 +229,13 @@ fn negative_values_are_refused_by_their_option() {
         assert!(!outcome.stderr.contains("tip:"), "{args:?}: {}", outcome.stderr);
     }
 }
+
+/// A NIC's tests have different profiles, and one frame at a time or many.
+#[test]
+fn bench_heading_has_the_profile_of_each_test() {
+    let args = ["--size", "64", "--transfers", "600", "--warm-up", "600"];
+    let text = riser_ok(&[&["bench", "--model", "packet-nic"][..], &args].concat());
+    let heading = text.lines().next().unwrap();
+    assert!(heading.contains("device pio (LAT_LOOP), dpdk (BW_LOOP), Gen3 x8"), "{heading}");
+    assert!(heading.ends_with("; 1 (LAT_LOOP), 64 (BW_LOOP) outstanding"), "{heading}");
+}

@@ -326,7 +326,7 @@ impl Model for Settings {
             ..Offer::new(
                 settings,
                 Workload::only("window_bytes", workload.window_bytes.as_ref(), ring_bytes)?,
-                Workload::only("memory", workload.memory.as_ref(), MemoryKind::Low)?,
+                workload.only_memory(MemoryKind::Low)?,
             )
         })
     }

@@ -224,12 +224,14 @@ impl Host {
         self.take(seen).await
     }
 
-    /// Polls the next receive descriptor until the NIC has written it back. Returns its second half.
+    /// Polls the next receive descriptor until the NIC has written it back and the write is visible. Returns its second
+    /// half.
     async fn wait(&self) -> Result<u64, DriverError> {
         let (at, until) = (self.rx_head, self.cpu.now() + self.settings.timeout);
         loop {
             let state = self.cpu.memory().read_u64(self.rx + 16 * u64::from(at) + 8)?;
             if state >> 32 & 1 == 1 {
+                self.cpu.sleep_until(self.cpu.memory().visible_at()).await;
                 return Ok(state);
             }
             self.look_again(until, "frame").await?;

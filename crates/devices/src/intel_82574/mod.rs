@@ -49,8 +49,9 @@ const MSIX: MsixLayout = MsixLayout { vectors: VECTORS, table: (3, 0), pending: 
 /// Frames without FCS (IEEE 802.3): 64 to 1518 B with it.
 const MIN_FRAME_BYTES: u32 = 60;
 const MAX_FRAME_BYTES: u32 = 1514;
-/// Bytes on the Ethernet in addition to a frame in host memory: FCS 4, preamble and start delimiter 8, gap 12 (IEEE 802.3).
-const ETHERNET_OVERHEAD_BYTES: u32 = 24;
+/// Bytes on the Ethernet in addition to a frame in host memory: preamble and start delimiter 8, FCS 4 (IEEE 802.3). The
+/// gap after a frame delays only the next one.
+const ETHERNET_OVERHEAD_BYTES: u32 = 12;
 /// Maximum wait of the driver for an answer, in addition to the peer's latency.
 const PATIENCE: Duration = Duration::from_ms(100);
 
@@ -239,7 +240,7 @@ impl Model for Settings {
             ..Offer::new(
                 settings,
                 Workload::only("window_bytes", workload.window_bytes.as_ref(), driver::WINDOW_BYTES)?,
-                Workload::only("memory", workload.memory.as_ref(), MemoryKind::Low)?,
+                workload.only_memory(MemoryKind::Low)?,
             )
         })
     }

@@ -209,12 +209,14 @@ impl Side {
         Ok(())
     }
 
-    /// Waits until frame `number` is done, by the method of this kind of driver.
+    /// Waits until the program notices that frame `number` is done, by the method of this kind of driver. If it polls
+    /// memory, it notices when the write of the descriptor is visible: after root complex and memory.
     async fn wait(&self, number: u32) -> Result<(), DriverError> {
         if self.batches.interrupt == 0 {
             while !self.is_done(number)? {
                 self.cpu.sleep(self.settings.poll).await;
             }
+            self.cpu.sleep_until(self.cpu.memory().visible_at()).await;
         } else {
             self.cpu.interrupt(self.vector).await;
             self.cpu.read_u32(self.head_register).await?;

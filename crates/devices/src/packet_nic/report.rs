@@ -57,7 +57,8 @@ pub struct Trip {
     pub fetched: Time,
     /// The frame has come back from the cable.
     pub returned: Time,
-    /// The program has noticed that the frame is in host memory.
+    /// The program has noticed that the frame is in host memory: it has read the head pointer, or if it polls, the write of
+    /// the descriptor is visible.
     pub noticed: Time,
 }
 

@@ -7,6 +7,7 @@ use plug::transfers::{Offer, Pattern, Test, Transfers, Workload};
 use plug::{Fault, FunctionRegisters, MemoryKind, Model, Plugged, Shared, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 use tlp::Duration;
 
 /// Maximum size of a frame in bytes.
@@ -16,8 +17,12 @@ pub const RING_ENTRIES: u32 = 480;
 /// Maximum number of round trips.
 pub const MAX_TRIPS: u32 = 100_000;
 
-/// Bytes on the Ethernet in addition to a frame in host memory: FCS 4, preamble and start delimiter 8, gap 12 (IEEE 802.3).
-const ETHERNET_OVERHEAD_BYTES: u32 = 24;
+/// Sizes of frames in host memory that a measurement can have: 64 to 9216 B with their FCS.
+const MEASURED_FRAME_BYTES: RangeInclusive<u32> = 60..=MAX_FRAME_BYTES - 4;
+/// Bytes on the Ethernet in addition to a frame in host memory: preamble and start delimiter 8, FCS 4 (IEEE 802.3).
+const ETHERNET_OVERHEAD_BYTES: u32 = 12;
+/// Gap between two frames in bytes (IEEE 802.3 §4.4.2).
+const GAP_BYTES: u32 = 12;
 
 /// NIC and driver: the three of pcie-bench's Figure 1 (SIGCOMM'18, §3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -61,6 +66,16 @@ impl Kind {
             }
             // SIGCOMM'18 §3: no interrupts, no register reads.
             Kind::Dpdk => Batches { post: 40, fetch: 40, tx_write_back: 8, rx_write_back: 8, interrupt: 0 },
+        }
+    }
+
+    /// Returns the name of the closed form with the same work per frame (`crates/model/nics`).
+    #[must_use]
+    pub const fn closed_form(self) -> &'static str {
+        match self {
+            Kind::Simple => "simple",
+            Kind::Kernel => "82599-kernel",
+            Kind::Dpdk => "82599-dpdk",
         }
     }
 }
@@ -210,12 +225,18 @@ impl Model for Settings {
         let usual = if is_latency { "pio" } else { "dpdk" };
         let name = workload.profile.as_deref().unwrap_or(usual);
         let (name, kind, send) = profile(name, is_latency)?;
+        let bytes = workload.size_bytes;
+        if !MEASURED_FRAME_BYTES.contains(&bytes) {
+            let (least, most) = MEASURED_FRAME_BYTES.into_inner();
+            let message = format!("size {bytes}: frames of {least} to {most} bytes without FCS");
+            return Err(Fault::at("size_bytes", message));
+        }
         let frames = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
         let settings = Settings {
             kind,
             send,
             mode: if is_latency { Mode::RoundTrip } else { Mode::Throughput },
-            frame_bytes: workload.size_bytes,
+            frame_bytes: bytes,
             frames: frames(workload.transfers),
             warm_up: frames(workload.warm_up).max(1),
             reads: workload.outstanding.unwrap_or(Settings::default().reads),
@@ -230,7 +251,8 @@ impl Model for Settings {
         let window = u64::from(RING_ENTRIES) * settings.buffer_bytes();
         Ok(Offer {
             device: name.to_owned(),
-            outstanding: settings.reads,
+            outstanding: if is_latency { 1 } else { settings.reads },
+            nic: Some(kind.closed_form()),
             host_offset_bytes: Workload::only("host_offset_bytes", workload.host_offset_bytes.as_ref(), 0)?,
             pattern: Workload::only("pattern", workload.pattern.as_ref(), Pattern::Sequential)?,
             ..Offer::new(
@@ -298,9 +320,18 @@ impl Settings {
         }
     }
 
-    /// Returns the time of a frame on the Ethernet: its bytes and 24 more.
-    pub fn ethernet_time(&self) -> Duration {
-        let bits = u64::from(self.frame_bytes + ETHERNET_OVERHEAD_BYTES) * 8;
+    /// Returns the time of a frame on the Ethernet, from its preamble to its FCS: its bytes and 12 more.
+    pub fn frame_time(&self) -> Duration {
+        self.ethernet_time(self.frame_bytes + ETHERNET_OVERHEAD_BYTES)
+    }
+
+    /// Returns the time until the next frame may follow on the Ethernet: that of the frame and of the gap.
+    pub fn frame_and_gap_time(&self) -> Duration {
+        self.ethernet_time(self.frame_bytes + ETHERNET_OVERHEAD_BYTES + GAP_BYTES)
+    }
+
+    fn ethernet_time(&self, bytes: u32) -> Duration {
+        let bits = u64::from(bytes) * 8;
         self.ethernet_gbps.map_or(Duration::ZERO, |gbps| Duration::from_ps(bits * 1_000 / u64::from(gbps)))
     }
 
@@ -335,16 +366,20 @@ const _: () = {
 mod tests {
     use super::*;
 
-    /// 64 B plus 24 at 40 Gb/s: 17.6 ns; the paper's "around every 30 ns" for 128 B (SIGCOMM'18, §2).
+    /// 64 B and 12 at 40 Gb/s: 15.2 ns. With the gap 128 B take 30.4 ns, the paper's "around every 30 ns" (SIGCOMM'18, §2).
     #[test]
-    fn computes_ethernet_time() {
-        for (bytes, gbps, ps) in
-            [(64, 40, 17_600), (128, 40, 30_400), (1500, 10, 1_219_200), (1500, 100, 121_920)]
-        {
+    fn gap_follows_the_frame() {
+        for (bytes, gbps, ps, with_gap) in [
+            (64, 40, 15_200, 17_600),
+            (128, 40, 28_000, 30_400),
+            (1500, 10, 1_209_600, 1_219_200),
+            (1500, 100, 120_960, 121_920),
+        ] {
             let settings = Settings { frame_bytes: bytes, ethernet_gbps: Some(gbps), ..Settings::default() };
-            assert_eq!(settings.ethernet_time().as_ps(), ps, "{bytes} B at {gbps} Gb/s");
+            let times = [settings.frame_time(), settings.frame_and_gap_time()].map(Duration::as_ps);
+            assert_eq!(times, [ps, with_gap], "{bytes} B at {gbps} Gb/s");
         }
-        assert_eq!(Settings::default().ethernet_time(), Duration::ZERO);
+        assert_eq!(Settings::default().frame_time(), Duration::ZERO);
     }
 
     #[test]

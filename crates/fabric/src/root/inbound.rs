@@ -87,8 +87,8 @@ impl RootComplex {
             self.base.interrupt(now, m, tlp);
         } else if !m.span.is_zero_length() {
             self.base.counters.memory_writes += 1;
-            self.base.memory.store(m.requester, m.span, &tlp.data);
-            return self.base.drain(&access, now, tlp);
+            self.base.drain(&access, now, tlp);
+            return self.base.memory.store(m.requester, m.span, &tlp.data);
         }
         // The account of an interrupt is already closed.
         self.base.effects.drop(tlp.account);
@@ -266,8 +266,8 @@ impl RootComplex {
     #[inline(always)]
     pub(crate) fn take_write(&mut self, write: &PlannedWrite, m: &MemoryRequest, data: &Data) {
         self.base.counters.memory_writes += 1;
-        self.base.memory.store(m.requester, m.span, data);
         self.base.memory.take_turn(&write.turn);
+        self.base.memory.store(m.requester, m.span, data);
     }
 }
 
@@ -306,8 +306,8 @@ impl Base {
         }
     }
 
-    /// Writes data to memory. The bytes are written immediately. Only the release of the receive buffer and later reads
-    /// are delayed.
+    /// Schedules a write to memory. The caller writes the bytes immediately. Only the release of the receive buffer and
+    /// later reads are delayed.
     fn drain(&mut self, access: &Access, now: Time, tlp: &Tlp) {
         let Base { memory, profile, effects, .. } = self;
         let taken = memory.take_write(profile, access, now, tlp.account, effects);

@@ -230,6 +230,7 @@ impl TimedMemory {
         let latency = p.memory_write_latency + system.write(access, asked);
         let visible = system.show(access.port, taken + latency);
         system.stay_awake(visible);
+        self.write_visible_at = visible;
         effects.push(Effect::Written { account, asked, visible });
         taken
     }
@@ -307,7 +308,8 @@ impl TimedMemory {
         Served { asked, answered, ready: answered + p.root_complex_latency, late }
     }
 
-    /// Writes the enabled bytes of `span` for `requester`; data that is only counted has no effect.
+    /// Writes the enabled bytes of `span` for `requester`, after its write has been scheduled. Data that is only counted
+    /// has no effect.
     #[inline]
     pub(super) fn store(&mut self, requester: Bdf, span: Span, data: &Data) {
         if let Some(bytes) = data.bytes() {
@@ -317,6 +319,7 @@ impl TimedMemory {
 
     fn store_bytes(&mut self, requester: Bdf, span: Span, bytes: &[u8]) {
         let memory = self.of(requester);
+        memory.set_visible_at(self.write_visible_at);
         let first = span.first_byte();
         if span.is_contiguous() {
             // The access was checked at this time, so the write cannot miss.

@@ -65,7 +65,8 @@ fn differs(entries: &[Entry], (name, value): Swept) -> bool {
 
 fn head(plans: &[Plan], entries: &[Entry], swept: &[Swept]) -> Result<(), Failure> {
     let (Some(plan), Some(Entry { settings, .. })) = (plans.first(), entries.last()) else { return Ok(()) };
-    let MeasurementSettings { host, device, generation, lanes, rcb_bytes, window_bytes, .. } = settings;
+    let MeasurementSettings { host, generation, lanes, rcb_bytes, window_bytes, .. } = settings;
+    let device = by_test(entries.iter().map(|e| (e.row.test, e.settings.device.clone())));
     let mut link = format!("host {host}, device {device}, Gen{generation} x{lanes}");
     for (name, value) in SWEPT.into_iter().take(2) {
         let value = value(settings);
@@ -84,10 +85,12 @@ fn head(plans: &[Plan], entries: &[Entry], swept: &[Swept]) -> Result<(), Failur
     let outstanding = match swept.iter().any(|(name, _)| *name == "outstanding") {
         true => String::new(),
         false => {
-            let (test, size) = (plan.tests.first().copied(), plan.sizes.first().copied());
-            let offer = test.zip(size).map(|(test, size)| plan.offer(test, size, 0));
-            let offer = offer.transpose().map_err(|fault| Failure::Run(fault.message))?;
-            offer.map_or_else(String::new, |offer| format!("; {} outstanding", offer.outstanding))
+            let size = plan.sizes.first().copied().unwrap_or_default();
+            let offers = plan.tests.iter().map(|test| plan.offer(*test, size, 0).map(|offer| (*test, offer)));
+            let offers =
+                offers.collect::<Result<Vec<_>, _>>().map_err(|fault| Failure::Run(fault.message))?;
+            let each = offers.iter().map(|(test, offer)| (test.name(), offer.outstanding.to_string()));
+            format!("; {} outstanding", by_test(each))
         }
     };
     output::text(&format!("{link}, RCB {rcb_bytes}, window {window_bytes} B{outstanding}"))?;
@@ -98,6 +101,20 @@ fn head(plans: &[Plan], entries: &[Entry], swept: &[Swept]) -> Result<(), Failur
         "each row ends after its transfers: {} for latency, {} for bandwidth, after a warm-up of {warm_up}{longer}",
         plan.latency_transfers, plan.bandwidth_transfers
     ))
+}
+
+/// Returns the value of all tests, or each one if they differ: `pio (LAT_LOOP), dpdk (BW_LOOP)`.
+fn by_test(values: impl Iterator<Item = (&'static str, String)>) -> String {
+    let mut each: Vec<(&str, String)> = Vec::new();
+    for value in values {
+        if !each.contains(&value) {
+            each.push(value);
+        }
+    }
+    match &each[..] {
+        [(_, first), rest @ ..] if rest.iter().all(|(_, value)| value == first) => first.clone(),
+        _ => each.iter().map(|(test, value)| format!("{value} ({test})")).collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// Prints a table of the rows that have these figures.
