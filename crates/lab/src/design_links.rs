@@ -22,6 +22,9 @@ pub(crate) fn check(lab: &Lab, own: &Hanging<'_>, name: &str) -> Checked {
     }
     let mut channels = link.vc.iter().chain(&common.vc).take(1).flatten();
     channels.find(|channel| channel.id != 0).map_or(Ok(()), |channel| {
-        wrong(format!("a virtual channel with id = {}; {name} has one channel, expected only id = 0", channel.id))
+        wrong(format!(
+            "a virtual channel with id = {}; {name} has one channel, expected only id = 0",
+            channel.id
+        ))
     })
 }

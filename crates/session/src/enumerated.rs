@@ -25,7 +25,9 @@ pub enum EnumerateError {
     #[error(transparent)]
     Build(#[from] BuildError),
     /// A part of the lab is a design that answers configuration requests by native code, which may not run.
-    #[error("{0} has a design, which answers only if its code runs; expected --allow-native of `riser lspci`")]
+    #[error(
+        "{0} has a design, which answers only if its code runs; expected --allow-native of `riser lspci`"
+    )]
     Design(String),
     /// Enumeration has failed.
     #[error("{0}")]

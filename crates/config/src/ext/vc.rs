@@ -248,9 +248,7 @@ fn resource_control(vc: u8, reset: VcSetting) -> Register {
     let id = put(resource::ID, reset.id.into());
     let enable = if reset.enabled { resource::ENABLE } else { 0 };
     match vc {
-        0 => TABLE
-            .register(RESOURCE_CONTROL, map | resource::TC0 | resource::ENABLE)
-            .fix(FIXED_IN_VC0),
+        0 => TABLE.register(RESOURCE_CONTROL, map | resource::TC0 | resource::ENABLE).fix(FIXED_IN_VC0),
         _ => TABLE.register(RESOURCE_CONTROL, map | id | enable),
     }
 }

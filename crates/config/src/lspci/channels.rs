@@ -53,9 +53,12 @@ fn resource(channel: u16) -> impl Iterator<Item = Placed> {
 /// The DWs of the table at the offset in an arbitration capability, if it has one. The table has room for the most phases that are offered.
 fn table(name: &str, capability: u32, entry_bits: u16) -> impl Iterator<Item = Placed> {
     let start = get(capability, capability_2::TABLE_OFFSET) as u16 * 4;
-    let offered = (1..).zip(PHASES).filter(|(bit, _)| start != 0 && capability >> bit & 1 == 1);
+    let offered = (1_u32..).zip(PHASES).filter(|&(bit, _)| start != 0 && capability >> bit & 1 == 1);
     let phases = offered.map(|(_, phases)| phases).max().unwrap_or(0);
     let fields = TABLE.fields(TABLES);
-    (start..start + phases * entry_bits / 32)
-        .map(move |dw| Placed { dw, name: name.to_owned(), fields: fields.to_vec() })
+    (start..start + phases * entry_bits / 32).map(move |dw| Placed {
+        dw,
+        name: name.to_owned(),
+        fields: fields.to_vec(),
+    })
 }

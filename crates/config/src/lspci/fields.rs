@@ -9,7 +9,7 @@ use crate::cap::msi;
 use crate::ext::{aer, vc};
 use crate::header;
 use crate::reference::bit_ranges;
-use crate::register::{Field, get};
+use crate::register::{Field, Word, get};
 
 /// DWs of Advanced Error Reporting that only root ports have (`PCIe 5.0 §7.8.4.9` to `§7.8.4.11`).
 const ROOT_ERRORS: [u16; 3] = [aer::ROOT_COMMAND, aer::ROOT_STATUS, aer::ERROR_SOURCE];

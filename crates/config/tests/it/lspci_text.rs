@@ -195,9 +195,10 @@ fn vv_lists_registers_of_each_channel() {
             Some(format!("{at:02x} {}", rest.split(" = ").next()?))
         })
         .collect();
-    let mut expected = ["04 Port VC Capability 1", "08 Port VC Capability 2", "0c Port VC Control, Port VC Status"]
-        .map(str::to_owned)
-        .to_vec();
+    let mut expected =
+        ["04 Port VC Capability 1", "08 Port VC Capability 2", "0c Port VC Control, Port VC Status"]
+            .map(str::to_owned)
+            .to_vec();
     for channel in 0..3 {
         for (n, name) in ["Capability", "Control", "Status"].iter().enumerate() {
             expected.push(format!("{:02x} VC Resource {name} ({channel})", 0x10 + 12 * channel + 4 * n));

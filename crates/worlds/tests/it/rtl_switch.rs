@@ -107,7 +107,7 @@ fn keys_that_do_not_fit_a_switch_in_rtl_are_errors() {
         ),
         (
             format!("{LAB}[link]\nvc = [{{ id = 0 }}, {{ id = 1 }}]\n{SWITCH}{SLOTS}"),
-            "lab.toml:6:8: switch `switch`: a virtual channel with id = 1; rtl-switch has one channel, expected only id = 0",
+            "lab.toml:10:8: slot `one`: a virtual channel with id = 1; rtl-switch has one channel, expected only id = 0",
         ),
         (
             format!("{LAB}{SWITCH}{SLOTS}link.vc = [{{ id = 2 }}]\n"),
