@@ -22,7 +22,7 @@ pub struct Sketch {
 /// A host and the links of its root ports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SketchedHost {
-    /// Name of the host; of the simulated host, its profile.
+    /// Name of the host; of the simulated host, its profile, or the model of a root complex that is not riser's.
     pub name: String,
     /// Its memory and seed, or its profile.
     pub facts: Vec<String>,
@@ -153,7 +153,8 @@ impl Picture<'_> {
                 let (low, high) = (host.low_memory_mib.get_ref(), host.high_memory_mib.get_ref());
                 let memory = [format!("{low} MiB low"), format!("{high} MiB high")];
                 let facts = memory.into_iter().chain([format!("seed {}", self.lab.seed)]);
-                (host.profile.get_ref().clone(), facts.collect())
+                let name = host.root_complex.as_ref().unwrap_or(&host.profile);
+                (name.get_ref().clone(), facts.collect())
             }
         }
     }

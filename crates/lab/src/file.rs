@@ -29,4 +29,14 @@ impl LabFile {
             }
         }
     }
+
+    /// Names the first part that is a design with its own data link layer, like ``slot `nic` ``. It answers only if its native code runs.
+    pub fn design(&self) -> Option<String> {
+        let lab = &self.lab;
+        let slots = lab.slot.iter().map(|slot| slot.data_link.is_some() || slot.needs().own_link);
+        let switches = lab.switch.iter().map(|switch| switch.device.is_some());
+        let below = lab.hanging().zip(slots.chain(switches)).find(|(_, is_design)| *is_design);
+        let root_complex = lab.host.root_complex.as_ref().map(|_| "the root complex".to_owned());
+        root_complex.or_else(|| below.map(|(own, _)| own.to_string()))
+    }
 }

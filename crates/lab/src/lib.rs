@@ -22,6 +22,7 @@ mod bridges;
 mod build;
 mod channels;
 mod deferrable;
+mod design_links;
 mod draw;
 mod error;
 mod fault_schema;

@@ -9,7 +9,7 @@ use crate::models::{self, OfHost, Sites};
 use crate::schema::{Hanging, Lab, LinkChange, PortArbitration, Slot, Switch};
 use crate::tree::{self, Tree};
 use crate::wrong::{Checked, LocatedSource, Wrong, check_known, found, wrong};
-use crate::{deferrable, faults, hosts, links, profile, switch_design, tables, unused};
+use crate::{deferrable, design_links, faults, hosts, links, profile, switch_design, tables, unused};
 use fabric::Window;
 use host::firmware::HostMap;
 use plug::file::{FileError, FileErrors, Folder, Overrides, Schema, Source, Unread, place_of};
@@ -290,6 +290,7 @@ fn check_tree(lab: &Lab) -> Checked {
     let tree = Tree::of(lab)?;
     crate::root_complex::check(lab, &tree)?;
     switch_design::check(lab, &tree)?;
+    design_links::check_slots(lab)?;
     let most = MAX_ROOT_PORTS;
     for host in tree.host_ids() {
         let root_ports = tree.root_links(host).count();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Checks of a host with a foreign root complex. It has one root port. Keys that describe riser's own root complex are refused.
 
+use crate::design_links;
 use crate::host_schema::IommuPages;
-use crate::schema::{FlowControl, Lab};
+use crate::schema::Lab;
 use crate::tree::Tree;
 use crate::wrong::{Checked, Wrong};
 use fabric::{HostId, PeerToPeer};
@@ -39,14 +40,5 @@ pub(crate) fn check(lab: &Lab, tree: &Tree) -> Checked {
             format!("{below}: hot_plug = true: the root port of {name} has no slot; expected false");
         return wrong(below.name, message);
     }
-    if below.link.flow_control.or(lab.link.flow_control) == Some(FlowControl::None) {
-        let message = format!("{below}: flow_control = \"none\"; expected credits below {name}");
-        return wrong(below.name, message);
-    }
-    if below.link.scaled_flow_control.or(lab.link.scaled_flow_control) == Some(true) {
-        let message =
-            format!("{below}: scaled_flow_control = true; {name} does not offer it, expected false");
-        return wrong(below.name, message);
-    }
-    Ok(())
+    design_links::check(lab, &below, name)
 }

@@ -2,7 +2,8 @@
 //! Switches that are not riser's: checks, and their ports. Some keys of a switch have no effect on them, and their downstream ports
 //! have no slots.
 
-use crate::schema::{FlowControl, Forwarding, Hanging, Lab, PortArbitration, Switch};
+use crate::design_links;
+use crate::schema::{Forwarding, Lab, PortArbitration, Switch};
 use crate::tree::Tree;
 use crate::wrong::{Checked, Wrong};
 use endpoint::TlpPort;
@@ -43,14 +44,7 @@ fn check_links(lab: &Lab, tree: &Tree, n: usize, model: &Spanned<String>) -> Che
     let below = (1..=tree.downstream_ports[n]).filter_map(|port| tree.below(n, port));
     for link in below.clone().chain([lab.slot.len() + n]) {
         let Some(own) = lab.hanging().nth(link) else { continue };
-        let Hanging { link, .. } = own;
-        let wrong = |what: String| Err(Wrong { span: own.name.span(), message: format!("{own}: {what}") });
-        if link.flow_control.or(lab.link.flow_control) == Some(FlowControl::None) {
-            return wrong(format!("flow_control = \"none\"; expected credits at a link of {name}"));
-        }
-        if link.scaled_flow_control.or(lab.link.scaled_flow_control) == Some(true) {
-            return wrong(format!("scaled_flow_control = true; {name} does not offer it, expected false"));
-        }
+        design_links::check(lab, &own, name)?;
     }
     let hot = below.filter_map(|link| lab.hanging().nth(link)).find(|own| own.hot_plug);
     hot.map_or(Ok(()), |own| {
@@ -69,7 +63,7 @@ pub(crate) fn ports(plugged: Plugged, downstream: usize) -> Result<Vec<Box<dyn T
     match ports.len() - 1 {
         count if count == downstream => Ok(ports),
         count => Err(Fault::from(format!(
-            "{downstream} downstream ports, but its design has {count}; expected downstream_ports = {count}"
+            "downstream ports: {downstream} in the lab, {count} in its design; expected downstream_ports = {count}"
         ))),
     }
 }

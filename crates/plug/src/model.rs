@@ -104,6 +104,9 @@ pub struct Needs {
     pub window: Option<Window>,
     /// Minimum time that the host must wait for completions.
     pub host_patience: Duration,
+    /// The device is a design with its own configuration space and its own data link layer, which has one virtual channel. It answers only if
+    /// its native code runs.
+    pub own_link: bool,
 }
 
 /// A BAR at a fixed address, given by the setting `address`.

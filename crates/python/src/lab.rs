@@ -51,7 +51,7 @@ impl Lab {
         self.detached(py, |objects| {
             let state = Rc::new(RunState::new(objects));
             let file = self.file(&state)?;
-            let found = ::session::enumerate_with(&file, RunContext::with(state))
+            let found = ::session::enumerate_with(&file, NativeCode::NotLoaded, RunContext::with(state))
                 .map_err(|e| error::RunFailed::new_err(e.to_string()))?;
             let all: Vec<_> = found.functions.iter().collect();
             let registers = crate::models().registers();

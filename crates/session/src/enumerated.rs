@@ -24,6 +24,11 @@ pub enum EnumerateError {
     /// The lab cannot be built.
     #[error(transparent)]
     Build(#[from] BuildError),
+    /// A part of the lab is a design that answers configuration requests by native code, which may not run.
+    #[error(
+        "{0} has a design, which answers only if its code runs; expected --allow-native of `riser lspci`"
+    )]
+    Design(String),
     /// Enumeration has failed.
     #[error("{0}")]
     Failed(String),
@@ -99,15 +104,22 @@ pub enum TreePosition {
 /// # Errors
 /// A part that cannot be built, an error of enumeration, or the waiting parts if the run makes no progress.
 pub fn enumerate(file: &LabFile) -> Result<Enumerated, EnumerateError> {
-    enumerate_with(file, RunContext::default())
+    enumerate_with(file, NativeCode::NotLoaded, RunContext::default())
 }
 
-/// Like [`enumerate`]; models can use `context` when they are plugged in.
+/// Like [`enumerate`]; models can use `context` when they are plugged in. With [`NativeCode::Allowed`], native code runs.
 ///
 /// # Errors
 /// As [`enumerate`].
-pub fn enumerate_with(file: &LabFile, context: RunContext) -> Result<Enumerated, EnumerateError> {
+pub fn enumerate_with(
+    file: &LabFile,
+    native: NativeCode,
+    context: RunContext,
+) -> Result<Enumerated, EnumerateError> {
     file.check_runs_alone()?;
+    if let (NativeCode::NotLoaded, Some(part)) = (native, file.design()) {
+        return Err(EnumerateError::Design(part));
+    }
     let ports = Hierarchy::port_paths(file)?;
     let result: Rc<RefCell<Option<Found>>> = Rc::default();
     let kept = Rc::clone(&result);
@@ -122,7 +134,6 @@ pub fn enumerate_with(file: &LabFile, context: RunContext) -> Result<Enumerated,
         let program = AsyncProgram::with_pool(payloads, memory, program);
         Box::new(ObservedProgram { program, failures: Failures::default(), config_requests })
     });
-    let native = NativeCode::NotLoaded;
     let options = BuildOptions { native, context, program: Some(program), ..BuildOptions::default() };
     let stop = Session::with(file, options)?.fabric.run(Limits::default());
     let found = result.take();

@@ -353,12 +353,21 @@ pub(super) fn names() -> String {
     FIELDS.map(|field| field.name).join(", ")
 }
 
-/// Suggests a field if its name is an abbreviation of `name` (as `dir` is of `direction`), or `name` is one of its
-/// name.
+/// Suggests a field if its name is an abbreviation of `name` (as `dir` is of `direction`), `name` is one of its
+/// name, or the two differ in at most a third of the letters. Also suggests `bytes` for `size`.
 fn suggestion(name: &str) -> String {
+    if name == "size" {
+        return "; did you mean bytes?".to_owned();
+    }
     let is_near =
         |field: &&Field| name.len() >= 2 && (name.starts_with(field.name) || field.name.starts_with(name));
-    let nearest = FIELDS.iter().filter(is_near).max_by_key(|field| field.name.len());
+    let abbreviated = FIELDS.iter().filter(is_near).max_by_key(|field| field.name.len());
+    let misspelled = || {
+        let distances = FIELDS.iter().map(|field| (strsim::osa_distance(name, field.name), field));
+        let nearest = distances.min_by_key(|(distance, _)| *distance);
+        nearest.filter(|(distance, _)| *distance <= name.len() / 3).map(|(_, field)| field)
+    };
+    let nearest = abbreviated.or_else(misspelled);
     nearest.map_or_else(String::new, |field| format!("; did you mean {}?", field.name))
 }
 

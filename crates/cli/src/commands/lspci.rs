@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser lspci`: prints the functions that enumeration finds in a lab, from `session::lspci` and `config::lspci`.
 
-use super::labs::{self, Set};
+use super::labs::{self, Native, Set};
 use crate::failure::Failure;
 use crate::output;
 use config::lspci::{Selection, hexdump};
-use plug::Models;
+use plug::site::NativeCode;
+use plug::{Models, RunContext};
 use session::lspci::{Listing, line, listing, tree};
 use session::{Enumerated, EnumeratedFunction};
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ Examples:
   riser lspci labs/ping.toml --hexdump > ping.txt && lspci -F ping.txt -vvv
 
 Runs only the enumeration of the lab's host, no drivers. Then reads every configuration space with configuration requests, and prints \
-one line per function. -v adds what the registers contain, in the format of `lspci -vv`, and the sizes of BARs. -vv adds every field of \
+one line per function. A lab with a root complex, switch, device or data link layer in RTL needs --allow-native. -v adds what the registers contain, in the format of `lspci -vv`, and the sizes of BARs. -vv adds every field of \
 every register by its name in the specification, and the registers in BARs by the names that the model gives them. --tree draws the \
 output of `lspci -t`; with -v it adds the lab's name of each device. --hexdump prints the input format of `lspci -F`.
 --json prints one object:
@@ -43,6 +44,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     set: Set,
 
+    #[command(flatten)]
+    native: Native,
+
     /// Show the contents of registers; given twice: every field of every register
     #[arg(short, action = clap::ArgAction::Count, conflicts_with_all = ["hexdump", "json"])]
     verbose: u8,
@@ -66,7 +70,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     let (file, path) = labs::read(models, &args.lab, &args.set)?;
-    let found = session::enumerate(&file).map_err(|why| Failure::Run(format!("{path}: {why}")))?;
+    let native = match args.native.leave() {
+        NativeCode::Refused => NativeCode::NotLoaded,
+        allowed => allowed,
+    };
+    let found = session::enumerate_with(&file, native, RunContext::default());
+    let found = found.map_err(|why| Failure::Run(format!("{path}: {why}")))?;
     if args.tree {
         return output::text(tree(&found, args.verbose > 0).trim_end());
     }

@@ -33,12 +33,13 @@ structure! {
         31:24 ro TABLE_OFFSET "Port Arbitration Table Offset";
     }
     0x14 RESOURCE_CONTROL in resource "VC Resource Control" {
-        7:0   rw.kept_by_flr TC_MAP "TC/VC Map", "Traffic Classes of the channel" => VIRTUAL_CHANNEL;
+        0     ro.kept_by_flr TC0 "TC/VC Map, TC0";
+        7:1   rw.kept_by_flr TC_MAP "TC/VC Map", "Traffic Classes of the channel" => VIRTUAL_CHANNEL;
         16    trigger.inert LOAD_TABLE "Load Port Arbitration Table", FIXED_PORTS;
         19:17 rw.inert.kept_by_flr SELECT "Port Arbitration Select", FIXED_PORTS;
-        26:24 rw.kept_by_flr ID "VC ID", "number of the channel on the link" => VIRTUAL_CHANNEL;
+        26:24 rw.kept_by_flr ID "VC ID", "number of the channel on the link; RO in VC0" => VIRTUAL_CHANNEL;
         31    rw.kept_by_flr ENABLE "VC Enable",
-            "starts flow-control initialization of the channel, or takes its credits away" => VIRTUAL_CHANNEL;
+            "starts flow-control initialization of the channel, or takes its credits away; RO in VC0" => VIRTUAL_CHANNEL;
     }
     0x18 RESOURCE_STATUS in resource_status "VC Resource Status" {
         16 ro.kept_by_flr TABLE_STATUS "Port Arbitration Table Status";
@@ -48,6 +49,9 @@ structure! {
         31:0 rw.kept_by_flr PHASES "Arbitration Table Phases", "channel of each phase, from the next load of the table on";
     }
 }
+
+/// Fields of VC Resource Control that are read-only in VC0 (`PCIe 5.0 §7.9.1.7`).
+pub const FIXED_IN_VC0: u32 = resource::ID | resource::ENABLE;
 
 /// Number of phases of a Port Arbitration Table.
 const PORT_PHASES: u8 = 32;
@@ -204,7 +208,7 @@ impl VcLayout {
         Some(VcState {
             enabled: control & resource::ENABLE != 0,
             id: get(control, resource::ID) as u8,
-            tc_map: (control & resource::TC_MAP) as u8,
+            tc_map: (control & (resource::TC0 | resource::TC_MAP)) as u8,
             port_arbitration: arbitration(
                 get(control, resource::SELECT),
                 if self.weighted_ports { PORT_PHASES } else { 0 },
@@ -240,15 +244,12 @@ fn capability(table: Option<u16>, phases: u8) -> u32 {
 
 /// VC Resource Control. VC 0 is always enabled, and TC 0 is fixed to it.
 fn resource_control(vc: u8, reset: VcSetting) -> Register {
-    const TC0: u32 = 1;
-    let map = u32::from(reset.tc_map);
+    let map = u32::from(reset.tc_map) & resource::TC_MAP;
     let id = put(resource::ID, reset.id.into());
     let enable = if reset.enabled { resource::ENABLE } else { 0 };
     match vc {
-        0 => TABLE
-            .register(RESOURCE_CONTROL, map | TC0 | resource::ENABLE)
-            .fix(TC0 | resource::ENABLE | resource::ID),
-        _ => TABLE.register(RESOURCE_CONTROL, map & !TC0 | id | enable).without(TC0),
+        0 => TABLE.register(RESOURCE_CONTROL, map | resource::TC0 | resource::ENABLE).fix(FIXED_IN_VC0),
+        _ => TABLE.register(RESOURCE_CONTROL, map | id | enable),
     }
 }
 

@@ -70,7 +70,7 @@ fn virtual_channel(own: &mut Own<'_>, channel: u16) {
     ]);
     own.like(at(vc::RESOURCE_CONTROL), vc::RESOURCE_CONTROL).show(&[
         "\t\t\tCtrl:\tEnable{ENABLE+} ID={ID} ",
-        "ArbSelect={SELECT|Fixed|WRR32|WRR64|WRR128|TWRR128|WRR256|??6|??7} TC/VC={TC_MAP:02x}",
+        "ArbSelect={SELECT|Fixed|WRR32|WRR64|WRR128|TWRR128|WRR256|??6|??7} TC/VC={7-0:02x}",
     ]);
     own.like(at(vc::RESOURCE_STATUS), vc::RESOURCE_STATUS).show(&[
         "\t\t\tStatus:\tNegoPending{NEGOTIATION_PENDING+} InProgress{TABLE_STATUS+}",

@@ -4,9 +4,11 @@
 //!
 //! - `space`: bytes as registers; `own`: fields by the names of their constants.
 //! - `header`: the header; `standard`, `express`: capabilities; `errors`, `extended`: extended capabilities.
-//! - `fields`: every field of every register by its name in the specification, from [`structures`](crate::structures).
+//! - `fields`: every field of every register by its name in the specification, from [`structures`](crate::structures); `channels`: the
+//!   registers that repeat for each virtual channel.
 //! - `class`: names of classes; `select`: selection of functions to show.
 
+mod channels;
 mod class;
 mod errors;
 mod express;

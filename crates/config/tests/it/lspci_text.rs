@@ -177,6 +177,64 @@ fn vv_lists_fields_by_name() {
     assert!(!text.contains("Root Error Command"), "{text}");
 }
 
+/// -vv lists the registers of each channel and the DWs of all tables at their places, with the bits that are fixed in VC0 (`PCIe 5.0 §7.9.1`).
+#[test]
+fn vv_lists_registers_of_each_channel() {
+    let builder = Builder::type1(identity(0x06_04_00)).pcie(pcie(PortType::RootPort));
+    let layout =
+        VcLayout { vcs: 3, low_priority: 2, phases: 32, weighted_ports: true, ..VcLayout::default() };
+    let space = builder.virtual_channels(layout).build().unwrap();
+    let text = function(&Space(&bytes(&space)), &[0; 7], Detail { fields: true });
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let start = lines.iter().position(|line| line.ends_with("Port VC Capability 1 = 00000c22")).unwrap();
+    let registers: Vec<String> = lines[start..]
+        .iter()
+        .filter_map(|line| {
+            let (at, rest) = line.strip_prefix('[')?.split_once("] ")?;
+            let at = u16::from_str_radix(at, 16).unwrap() - 0x100;
+            Some(format!("{at:02x} {}", rest.split(" = ").next()?))
+        })
+        .collect();
+    let mut expected =
+        ["04 Port VC Capability 1", "08 Port VC Capability 2", "0c Port VC Control, Port VC Status"]
+            .map(str::to_owned)
+            .to_vec();
+    for channel in 0..3 {
+        for (n, name) in ["Capability", "Control", "Status"].iter().enumerate() {
+            expected.push(format!("{:02x} VC Resource {name} ({channel})", 0x10 + 12 * channel + 4 * n));
+        }
+    }
+    expected.extend((0x40..0x50).step_by(4).map(|at| format!("{at:02x} VC Arbitration Table")));
+    for channel in 0..3 {
+        let at = (0x50 + 0x20 * channel..0x70 + 0x20 * channel).step_by(4);
+        expected.extend(at.map(|at| format!("{at:02x} Port Arbitration Table ({channel})")));
+    }
+    assert_eq!(registers, expected);
+    let control = |channel: u32| {
+        let name = format!("VC Resource Control ({channel}) =");
+        let at = lines.iter().position(|line| line.contains(&name)).unwrap();
+        [1, 2, 5, 6].map(|n| lines[at + n])
+    };
+    assert_eq!(
+        control(0),
+        [
+            "0 TC/VC Map, TC0 = 1 (RO)",
+            "7:1 TC/VC Map = 7f (RW)",
+            "26:24 VC ID = 0 (RO)",
+            "31 VC Enable = 1 (RO)"
+        ]
+    );
+    assert_eq!(
+        control(2),
+        [
+            "0 TC/VC Map, TC0 = 0 (RO)",
+            "7:1 TC/VC Map = 0 (RW)",
+            "26:24 VC ID = 0 (RW)",
+            "31 VC Enable = 0 (RW)"
+        ]
+    );
+}
+
 /// Every name in braces in the texts is a field.
 #[test]
 fn texts_name_existing_fields() {

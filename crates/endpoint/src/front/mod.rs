@@ -141,6 +141,8 @@ pub(crate) struct Shared {
     pub(crate) stamps: u64,
     /// Whether at some time only some Traffic Classes had room, which shows that they do not share one channel.
     pub(crate) several_channels: bool,
+    /// Whether the link has come up since it was last down.
+    pub(crate) link_is_up: bool,
 }
 
 impl Shared {
@@ -159,6 +161,7 @@ impl Shared {
             wake_is_firm: false,
             stamps: 0,
             several_channels: false,
+            link_is_up: false,
         }
     }
 

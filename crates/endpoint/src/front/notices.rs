@@ -29,7 +29,7 @@ impl<B: FunctionBackend> Front<B> {
     /// Ends outstanding requests with an error and resets all functions (`PCIe 5.0 §2.9.1`). Later actions of the
     /// devices on these requests have no effect. The port above logs Surprise Down (§3.2.1).
     fn link_down(&mut self, now: Time) {
-        self.shared.counters.link_downs += 1;
+        self.shared.counters.link_downs += u64::from(std::mem::take(&mut self.shared.link_is_up));
         for function in &mut self.functions {
             function.behind.link_down(now, &mut self.shared);
         }
@@ -37,6 +37,7 @@ impl<B: FunctionBackend> Front<B> {
     }
 
     fn link_up(&mut self, rate: Rate, width: Width) {
+        self.shared.link_is_up = true;
         for function in &mut self.functions[..self.physical] {
             function.config.set_link_status(rate, width, true, false);
         }

@@ -9,7 +9,7 @@ use crate::findings::DesignStatus;
 use crate::model::check_link;
 use endpoint::FrameSlot;
 use link::PortConfig;
-use plug::{Fault, Model, Plugged, Shared, Site};
+use plug::{Fault, Model, Needs, Plugged, Shared, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,10 @@ pub struct RtlEndpoint {
 
 impl Model for RtlEndpoint {
     const NAME: &'static str = "rtl-endpoint";
+
+    fn needs(&self) -> Needs {
+        Needs { own_link: true, ..Needs::default() }
+    }
 
     fn check_together(&self) -> Result<(), Fault> {
         match self.design.is_empty() {

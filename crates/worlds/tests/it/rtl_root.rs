@@ -86,6 +86,8 @@ fn keys_that_do_not_fit_a_root_complex_in_rtl_are_errors() {
     build(folder.path(), &[]);
     let second = "[[slot]]\nname = \"other\"\ndevice = \"memory\"\n";
     let in_host = |key: &str| HOST.replace("[host]\n", &format!("[host]\n{key}\n"));
+    let plain = file(folder.path(), &format!("{HOST}{SLOT}")).unwrap();
+    assert!(lab::draw(&plain.lab).starts_with("host rtl-root-complex ("));
     let rows = [
         (format!("{HOST}{SLOT}{second}"), "2 slots and switches below it; expected 1"),
         (in_host("iommu = \"4k\"") + SLOT, "iommu of [host] has no effect"),
@@ -94,6 +96,10 @@ fn keys_that_do_not_fit_a_root_complex_in_rtl_are_errors() {
         (format!("{HOST}{SLOT}hot_plug = true\n"), "the root port of rtl-root-complex has no slot"),
         (format!("{HOST}[link]\nflow_control = \"none\"\n{SLOT}"), "flow_control = \"none\"; expected credits"),
         (format!("{HOST}[link]\nscaled_flow_control = true\n{SLOT}"), "does not offer it, expected false"),
+        (
+            format!("{HOST}[link]\nvc = [{{ id = 1 }}]\n{SLOT}"),
+            "a virtual channel with id = 1; rtl-root-complex has one channel, expected only id = 0",
+        ),
         (format!("{HOST}[link]\nlanes = 16\n{SLOT}"), "link.lanes 1 to 8"),
         (HOST.replace("root_link.toml", "frame_link.toml") + SLOT, "expected \"root-complex\""),
         (HOST.replace("root_link.toml", "none.toml") + SLOT, "none.toml"),

@@ -3,6 +3,8 @@
 //! enumerates it, and the drivers check every byte of DMA.
 
 use crate::rtl_rig::{build, file, has_verilator, run};
+use plug::RunContext;
+use plug::site::NativeCode;
 use session::Session;
 
 const LAB: &str = "version = 1\nlimit_us = 20000\n";
@@ -13,6 +15,9 @@ const SWITCH: &str =
 const SLOTS: &str = "[[slot]]\nname = \"one\"\nparent = \"switch\"\ndevice = \"endpoint-test\"\n\
     endpoint-test.sizes_bytes = [1, 1024, 1025, 9001]\n\
     [[slot]]\nname = \"two\"\nparent = \"switch\"\ndevice = \"nvme\"\n";
+
+/// A switch that uses one of its two ports, as in `docs/external.md`.
+const ONE: &str = "[[slot]]\nname = \"ssd\"\nparent = \"switch\"\ndevice = \"nvme\"\n";
 
 fn count(session: &Session, name: &str) -> u64 {
     let counts = session.fabric.switch_counts(0).unwrap();
@@ -67,8 +72,16 @@ fn firmware_and_drivers_work_below_rtl_root_complex_and_switch() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     build(folder, &["root_link.toml", "switch_link.toml"]);
-    let session = run(folder, &format!("{LAB}{ROOT}{SWITCH}{SLOTS}"));
+    let text = format!("{LAB}{ROOT}{SWITCH}{SLOTS}");
+    let session = run(folder, &text);
     assert!(count(&session, "rtl_config_requests") > 30);
+    let found = session::enumerate_with(
+        &file(folder, &text).unwrap_or_else(|e| panic!("{e}")),
+        NativeCode::Allowed,
+        RunContext::default(),
+    );
+    let ids: Vec<String> = found.unwrap().functions.iter().map(|function| function.bdf.to_string()).collect();
+    assert_eq!(ids, ["00:00.0", "01:00.0", "02:00.0", "02:01.0", "03:00.0", "04:00.0"]);
 }
 
 #[test]
@@ -86,7 +99,19 @@ fn keys_that_do_not_fit_a_switch_in_rtl_are_errors() {
         (with("keep_places = true"), "keep_places of switch `switch` has no effect"),
         (
             with("downstream_ports = 3"),
-            "3 downstream ports, but its design has 2; expected downstream_ports = 2",
+            "downstream ports: 3 in the lab, 2 in its design; expected downstream_ports = 2",
+        ),
+        (
+            format!("{LAB}{SWITCH}{ONE}"),
+            "downstream ports: 1 in the lab, 2 in its design; expected downstream_ports = 2",
+        ),
+        (
+            format!("{LAB}[link]\nvc = [{{ id = 0 }}, {{ id = 1 }}]\n{SWITCH}{SLOTS}"),
+            "lab.toml:10:8: slot `one`: a virtual channel with id = 1; rtl-switch has one channel, expected only id = 0",
+        ),
+        (
+            format!("{LAB}{SWITCH}{SLOTS}link.vc = [{{ id = 2 }}]\n"),
+            "slot `two`: a virtual channel with id = 2; rtl-switch has one channel",
         ),
         (format!("{LAB}{SWITCH}{SLOTS}hot_plug = true\n"), "the ports of rtl-switch have no slots"),
         (
@@ -123,6 +148,9 @@ fn keys_that_do_not_fit_a_switch_in_rtl_are_errors() {
             "expected a device",
         ),
     ];
+    // Ports that the lab does not use are legal, if the lab counts them.
+    let unused = format!("{LAB}{SWITCH}downstream_ports = 2\n{ONE}");
+    assert_eq!(file(folder.path(), &unused).err(), None);
     for (text, expected) in rows {
         let wrong = file(folder.path(), &text).err().unwrap_or_default();
         assert!(wrong.contains(expected), "{text}\n{expected}\n{wrong}");

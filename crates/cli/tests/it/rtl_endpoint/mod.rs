@@ -32,6 +32,29 @@ fn host_finds_rtl_endpoint_and_its_peripheral_copies_memory() {
     assert!(out.contains("copier (rtl-endpoint)"), "{out}");
 }
 
+#[test]
+fn lspci_names_part_whose_code_may_not_run() {
+    let switch = lab().replace("copy.toml", "switch.toml");
+    for (lab, part) in [(lab(), "slot `copier`"), (switch, "the root complex")] {
+        let refused = riser(&["lspci", &lab]);
+        let expected = format!(
+            "{part} has a design, which answers only if its code runs; expected --allow-native of `riser lspci`"
+        );
+        assert!(refused.code == 1 && refused.stderr.contains(&expected), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn refuses_second_channel_at_link_of_rtl_endpoint() {
+    let text = std::fs::read_to_string(lab()).unwrap();
+    let line = text.lines().position(|line| line == "name = \"copier\"").unwrap() + 1;
+    let refused = riser(&["check", &lab(), "--set", "link.vc=[{ id = 0 }, { id = 1 }]"]);
+    let expected = format!(
+        "copy.toml:{line}:8: slot `copier`: a virtual channel with id = 1; rtl-endpoint has one channel, expected only id = 0"
+    );
+    assert!(refused.code == 1 && refused.stderr.contains(&expected), "{}", refused.stderr);
+}
+
 /// Shortest time of the host's reads of 4 bytes in a lab, in ps.
 fn register_read_ps(args: &[&str]) -> u64 {
     let outcome = riser(&[&["run"][..], args, &["--transactions-json", "-"]].concat());
