@@ -16,8 +16,10 @@ module pcie_dll_lcrc #(
 );
     `include "pcie_crc.svh"
     localparam int LANES = DATA_WIDTH / 32;
-    // 4 rows together take the fewest LUTs. In a simulation each row alone is the fastest.
-`ifdef VERILATOR
+    // 4 rows together take the fewest LUTs. In a simulation, single rows are the fastest. Tests set LCRC_ROWS to simulate what is synthesized.
+`ifdef LCRC_ROWS
+    localparam int ROWS = `LCRC_ROWS;
+`elsif VERILATOR
     localparam int ROWS = 1;
 `else
     localparam int ROWS = 4;

@@ -30,6 +30,7 @@ pub mod suite;
 mod basis;
 mod error;
 mod jobs;
+mod nic_form;
 mod pairing;
 mod plan;
 mod predict;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The devices of [`model::nic`] by name: shipped devices, and devices that files describe.
 
-use crate::BenchError;
 use crate::ask::AskError;
 use lab::FileError;
 use model::nic::Device;
-use model::{Addressing, Description, Kind, SHIPPED, Shipped};
+use model::{Description, SHIPPED, Shipped};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -38,17 +37,6 @@ pub fn devices(given: &[String], most: usize) -> Result<Vec<Device>, AskError> {
         }
         None => Ok(devices),
     }
-}
-
-/// Returns the shipped device of this name, with addresses of interrupts below 4 GiB, as on x86.
-pub(crate) fn on_x86(name: &str) -> Result<Description, BenchError> {
-    let shipped = Shipped::find(name);
-    let shipped = shipped.ok_or_else(|| BenchError::Unknown(format!("no closed form `{name}`")))?;
-    let mut description = Description::parse(shipped.text).map_err(|e| e.to_string())?;
-    for interrupt in description.transactions.iter_mut().filter(|t| t.kind == Kind::Interrupt) {
-        interrupt.addressing = Some(Addressing::A32);
-    }
-    Ok(description)
 }
 
 /// Returns the shipped device of this name, or the one that the file describes.

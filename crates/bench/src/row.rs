@@ -3,7 +3,7 @@
 
 use crate::plan::{MAX_WARM_UP, Plan};
 use crate::stats::Latencies;
-use crate::{BenchError, packet_devices};
+use crate::{BenchError, nic_form};
 use devices::pcie_bench::Bench;
 use fabric::{LinkId, PortId, Side, Stop};
 use lab::profile::{Basis, HostBasis};
@@ -376,7 +376,7 @@ fn models(
 /// Returns the rate of frames of `size` bytes without FCS that the closed form of a NIC allows in each direction.
 fn nic_gbps(nic: &str, params: &Params, size: u32) -> Result<f64, BenchError> {
     let throughput =
-        packet_devices::on_x86(nic)?.throughput(params, Form::Exact, Packeting::Both, size + FCS_BYTES)?;
+        nic_form::on_x86(nic)?.throughput(params, Form::Exact, Packeting::Both, size + FCS_BYTES)?;
     Ok(throughput.packets_per_s * f64::from(size) * 8.0 / 1e9)
 }
 

@@ -126,7 +126,7 @@ impl FabricSlot {
     }
 }
 
-/// One of riser's own switches, and its place in the tree.
+/// A switch that riser models, and its place in the tree.
 struct SwitchState {
     /// Its number among all switches.
     number: usize,

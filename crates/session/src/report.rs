@@ -14,12 +14,11 @@ use host::os::HotPlugEvent;
 use lab::profile::Basis;
 use link::Counters;
 use plug::{gbps, ns};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tlp::Duration;
 
 /// How a run ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RunOutcome {
     /// All devices and programs have ended.
     Finished,
@@ -46,6 +45,12 @@ impl RunOutcome {
             RunOutcome::Paused => "paused",
             RunOutcome::Interrupted => "interrupted",
         }
+    }
+}
+
+impl Serialize for RunOutcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 

@@ -27,7 +27,6 @@ struct Bench {
     uint64_t cycles = 0, dllps[2] = {}, tlps = 0, tlp_bytes = 0, written = 0, completed = 0, last = 0;
     std::deque<Bytes> to_send[2];
     size_t at[2] = {};
-    clock_t started = 0;
     Bytes receiving[6];
 
     explicit Bench(unsigned line) : top(&context) {
@@ -153,13 +152,14 @@ static void bandwidth(unsigned line, unsigned transfers, unsigned size) {
 static void speed(unsigned cycles) {
     Bench bench(20);
     for (bool writes : {false, true}) {
+        clock_t started = 0;
         for (unsigned warm_up = 4000, n = 0; n < warm_up + cycles; n++) {
-            if (n == warm_up) bench.tlps = 0, bench.started = clock();
+            if (n == warm_up) bench.tlps = 0, started = clock();
             for (int side = 0; writes && side < 2; side++)
                 while (bench.to_send[side].size() < 2) bench.to_send[side].push_back(bench.request(true, MAX_PAYLOAD, 0));
             bench.tick();
         }
-        double seconds = double(clock() - bench.started) / CLOCKS_PER_SEC;
+        double seconds = double(clock() - started) / CLOCKS_PER_SEC;
         printf("%s %u %lu %.3f %.3f\n", writes ? "writes" : "idle", cycles, bench.tlps, seconds, cycles / seconds / 1e6);
     }
 }

@@ -183,7 +183,7 @@ impl Fidelity<'_> {
         let mut targets = self.targets();
         for (at, (configuration, _)) in self.known().into_iter().enumerate() {
             let file = self.work.join(format!("without-{}.toml", configuration.name));
-            let mut profile = sister(configuration.profile)?;
+            let mut profile = sister(configuration.profile, &others(configuration.profile)?)?;
             let own = text("host", configuration.profile)?;
             profile.adopt_data_sheet(&own)?;
             profile.adopt(&own, &DDIO_SHARE)?;
@@ -242,7 +242,7 @@ impl Fidelity<'_> {
         Ok(Ablation { name: mechanism.name, scores })
     }
 
-    /// Returns the configurations with profiles that lack the fitted figures of their own server.
+    /// Returns the configurations. Their profiles have no fitted figure of their own server.
     fn foreign_targets(&self) -> Result<Vec<Target<'_>>, BenchError> {
         let mut targets = self.targets();
         for target in &mut targets {
@@ -300,9 +300,9 @@ const DDIO_SHARE: [(&str, &str); 1] = [("llc", "ddio_ways")];
 
 /// Returns a profile for `server` that uses only its data sheet, and figures of other servers.
 fn foreign(server: &str) -> Result<Profile, BenchError> {
-    let mut profile = sister(server)?;
-    profile.adopt_data_sheet(&text("host", server)?)?;
     let others = others(server)?;
+    let mut profile = sister(server, &others)?;
+    profile.adopt_data_sheet(&text("host", server)?)?;
     for parameter in Parameter::ALL {
         let of = |profile: &Profile| profile.get(parameter).map(|ps| ps as f64);
         let mut values: Vec<f64> = others.iter().filter_map(of).collect();
@@ -332,9 +332,9 @@ fn others(server: &str) -> Result<Vec<Profile>, BenchError> {
 }
 
 /// Returns the profile whose figures replace those of `server` that no row shows: the next older or newer server of its
-/// kind. Rare latencies are the median of all other servers. If that server has a single socket, Broadwell and Ivy Bridge supply the figures of the remote socket for each
-/// other.
-fn sister(server: &str) -> Result<Profile, BenchError> {
+/// kind. If that server has a single socket, Broadwell and Ivy Bridge supply the figures of the remote socket for each
+/// other. Rare latencies are the median of the `others`.
+fn sister(server: &str, others: &[Profile]) -> Result<Profile, BenchError> {
     let (next, two_sockets) = match server {
         "xeon-e5-2620v3" => ("xeon-e5-2637v3", "xeon-e5-2630v4"),
         "xeon-e5-2620v2" => ("xeon-e5-2630", "xeon-e5-2630v4"),
@@ -343,7 +343,7 @@ fn sister(server: &str) -> Result<Profile, BenchError> {
     };
     let mut profile = Profile::parse(&text("host", next)?)?;
     profile.complete(&text("host", two_sockets)?)?;
-    profile.adopt_rare_latencies(&others(server)?);
+    profile.adopt_rare_latencies(others);
     Ok(profile)
 }
 

@@ -98,11 +98,7 @@ impl Profile {
     /// Sets or removes the figure at `path`, a list of keys from the outermost table on. A missing figure stays missing.
     pub fn edit(&mut self, path: &[&str], to: Option<i64>) {
         let Some((last, tables)) = path.split_last() else { return };
-        let mut at: &mut dyn TableLike = self.document.as_table_mut();
-        for name in tables {
-            let Some(table) = at.get_mut(name).and_then(Item::as_table_like_mut) else { return };
-            at = table;
-        }
+        let Some(at) = self.table_mut(tables.iter().copied()) else { return };
         match to {
             Some(to) => {
                 let figure = at.get_mut(last).and_then(Item::as_table_like_mut);
@@ -122,11 +118,8 @@ impl Profile {
     pub fn adopt(&mut self, other: &str, figures: &[(&str, &str)]) -> Result<(), BenchError> {
         let other = Profile::parse(other)?;
         for &(table, key) in figures {
-            let from: &dyn TableLike = other.document.as_table();
-            let from = table.split('.').try_fold(from, |at, name| at.get(name)?.as_table_like());
-            let to: &mut dyn TableLike = self.document.as_table_mut();
-            let to = table.split('.').try_fold(to, |at, name| at.get_mut(name)?.as_table_like_mut());
-            if let (Some(figure), Some(to)) = (from.and_then(|from| from.get(key)), to) {
+            let figure = other.table(table.split('.')).and_then(|from| from.get(key));
+            if let (Some(figure), Some(to)) = (figure, self.table_mut(table.split('.'))) {
                 to.insert(key, figure.clone());
             }
         }
@@ -156,19 +149,17 @@ impl Profile {
         Ok(())
     }
 
-    /// Replaces the rare latencies by those of `others`, each by the median of all profiles: one half have a shorter one, or none.
+    /// Replaces the rare latencies by those of `others`, each by the median of these profiles. A profile without one counts as the shortest.
     pub fn adopt_rare_latencies(&mut self, others: &[Profile]) {
         for path in RARE_LATENCIES {
             let mut of_others: Vec<Option<&Item>> = others.iter().map(|other| other.item(path)).collect();
             of_others.sort_by_key(|item| item.map_or(0, longest));
             let median = of_others.get(of_others.len().saturating_sub(1) / 2).copied().flatten().cloned();
             let Some((key, tables)) = path.split_last() else { continue };
-            let table: &mut dyn TableLike = self.document.as_table_mut();
-            let table = tables.iter().try_fold(table, |at, name| at.get_mut(name)?.as_table_like_mut());
-            match (table, median) {
-                (Some(table), Some(median)) => _ = table.insert(key, median),
-                (Some(table), None) => _ = table.remove(key),
-                (None, _) => {}
+            let Some(table) = self.table_mut(tables.iter().copied()) else { continue };
+            match median {
+                Some(median) => _ = table.insert(key, median),
+                None => _ = table.remove(key),
             }
         }
     }
@@ -176,8 +167,19 @@ impl Profile {
     /// Returns what is at `path`, a list of keys from the outermost table on.
     fn item(&self, path: &[&str]) -> Option<&Item> {
         let (last, tables) = path.split_last()?;
-        let table: &dyn TableLike = self.document.as_table();
-        tables.iter().try_fold(table, |at, name| at.get(name)?.as_table_like())?.get(last)
+        self.table(tables.iter().copied())?.get(last)
+    }
+
+    /// Returns the table at `path`, a list of keys from the outermost table on.
+    fn table<'k>(&self, mut path: impl Iterator<Item = &'k str>) -> Option<&dyn TableLike> {
+        let outermost: &dyn TableLike = self.document.as_table();
+        path.try_fold(outermost, |at, name| at.get(name)?.as_table_like())
+    }
+
+    /// Returns the same table, to change it.
+    fn table_mut<'k>(&mut self, mut path: impl Iterator<Item = &'k str>) -> Option<&mut dyn TableLike> {
+        let outermost: &mut dyn TableLike = self.document.as_table_mut();
+        path.try_fold(outermost, |at, name| at.get_mut(name)?.as_table_like_mut())
     }
 
     /// Copies whole tables that this profile lacks from the profile of text `other`.

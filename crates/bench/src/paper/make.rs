@@ -6,7 +6,7 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// Returns the numbers of a table's row that begins with `head`. Without such a row, there are none.
+/// Returns the numbers of a table's row that begins with `head`. If the table has no such row, the list is empty.
 pub(super) fn row(report: &str, head: &str) -> Vec<f64> {
     let row = report.lines().find_map(|line| line.strip_prefix(&format!("| {head} |")));
     row.unwrap_or_default().split('|').filter_map(|cell| cell.trim().parse().ok()).collect()

@@ -21,7 +21,7 @@ use super::table::{Cell, Chart, Column, Line, Table};
 use super::verdict::{Shape, Verdict};
 use super::{Effort, PaperError};
 use super::{figures, published};
-use crate::packet_devices;
+use crate::nic_form;
 use devices::packet_nic;
 use model::{Description, FCS_BYTES, Form, Packeting, Params, Shipped, Transfer, ethernet_gbps};
 
@@ -181,7 +181,7 @@ fn verdict() -> Result<Verdict, PaperError> {
 
 fn curve(nic: &Nic, effort: &Effort) -> Result<Curve, PaperError> {
     let (params, description) =
-        (params()?, packet_devices::on_x86(nic.closed_form).map_err(|e| PaperError::Lab(e.to_string()))?);
+        (params()?, nic_form::on_x86(nic.closed_form).map_err(|e| PaperError::Lab(e.to_string()))?);
     let mut curve = Curve {
         rows: Vec::new(),
         closed: Vec::new(),

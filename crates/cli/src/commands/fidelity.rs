@@ -102,7 +102,7 @@ struct Ablations {
 }
 
 impl Ablations {
-    /// Removes each of `mechanisms` in turn from the profiles of `base`. After each, updates the part `name` of the page.
+    /// Scores the profiles of `base` without each of `mechanisms` in turn. After each one, updates the part `name` of the page.
     fn measure<'m>(
         args: &Args,
         name: &str,

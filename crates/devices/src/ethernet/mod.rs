@@ -17,6 +17,11 @@ use crate::queue::Queue;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
+/// Bytes on the Ethernet in addition to a frame in host memory: preamble and start delimiter 8, FCS 4 (IEEE 802.3 §3.1.1).
+pub(crate) const FRAME_OVERHEAD_BYTES: u32 = 12;
+/// Minimum gap between two frames (IEEE 802.3 §4.4.2).
+pub(crate) const GAP_BYTES: u32 = 12;
+
 /// Maximum number of frames in flight from the wire. Further frames are lost, as on a wire.
 pub const MAX_FRAMES_ON_WIRE: usize = 64;
 

@@ -23,7 +23,9 @@ mod transmit;
 pub use driver::{LoopSettings, PingReport, PingSettings, Pings, driver, loop_back};
 pub use registers::BAR_BYTES;
 
-use crate::ethernet::{Arrival, Cable, EthernetPort, Inbox, MacAddress, PEER, Peer, inbox};
+use crate::ethernet::{
+    Arrival, Cable, EthernetPort, FRAME_OVERHEAD_BYTES, Inbox, MacAddress, PEER, Peer, inbox,
+};
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsiLayout, MsixLayout, PcieLayout, PmLayout};
 use device::AsyncDevice;
 use endpoint::FunctionConfig;
@@ -49,9 +51,6 @@ const MSIX: MsixLayout = MsixLayout { vectors: VECTORS, table: (3, 0), pending: 
 /// Frames without FCS (IEEE 802.3): 64 to 1518 B with it.
 const MIN_FRAME_BYTES: u32 = 60;
 const MAX_FRAME_BYTES: u32 = 1514;
-/// Bytes on the Ethernet in addition to a frame in host memory: preamble and start delimiter 8, FCS 4 (IEEE 802.3). The
-/// gap after a frame delays only the next one.
-const ETHERNET_OVERHEAD_BYTES: u32 = 12;
 /// Maximum wait of the driver for an answer, in addition to the peer's latency.
 const PATIENCE: Duration = Duration::from_ms(100);
 
@@ -220,7 +219,8 @@ impl Model for Settings {
                 format!("size {bytes}: frames of {MIN_FRAME_BYTES} to {MAX_FRAME_BYTES} bytes without FCS");
             return Err(Fault::at("size_bytes", message));
         }
-        let on_wire = Duration::from_ns(8 * u64::from(bytes + ETHERNET_OVERHEAD_BYTES));
+        // The gap after a frame delays only the next one.
+        let on_wire = Duration::from_ns(8 * u64::from(bytes + FRAME_OVERHEAD_BYTES));
         let settings = Settings {
             cable: CableEnd::Loop,
             peer_latency: on_wire,

@@ -5,7 +5,7 @@ use super::nic::Nic;
 use super::offload::{Context, Span, segments};
 use super::receive::{MAX_FRAME, VLAN_BYTES};
 use super::registers::{self as r, cause, ctrl, statistics, tctl};
-use crate::ethernet::{MAX_FRAMES_ON_WIRE, Mode};
+use crate::ethernet::{FRAME_OVERHEAD_BYTES, GAP_BYTES, MAX_FRAMES_ON_WIRE, Mode};
 use device::DmaError;
 use std::rc::Rc;
 use tlp::Duration;
@@ -17,8 +17,6 @@ const MAX_BUFFER: u32 = 24 << 10;
 /// Maximum size of a packet before segmentation: 64 KiB of IP, and headers.
 const MAX_PACKET: usize = 68 << 10;
 const DESCRIPTOR_BYTES: u32 = 16;
-/// Overhead per frame on the wire: preamble, FCS and gap (IEEE 802.3 §3.2, §4.4.2).
-const BESIDES_BYTES: u64 = 8 + 4 + 12;
 
 /// Commands of descriptors, in bits 31:24 of the third word.
 mod command {
@@ -229,7 +227,8 @@ impl Nic {
 
     fn send(self: &Rc<Nic>, frame: Vec<u8>) {
         self.counters.change(|c| c.tx_frames += 1);
-        self.wire_bytes.update(|bytes| bytes + frame.len() as u64 + BESIDES_BYTES);
+        self.wire_bytes
+            .update(|bytes| bytes + frame.len() as u64 + u64::from(FRAME_OVERHEAD_BYTES + GAP_BYTES));
         let kinds = [
             (frame[0] & 1 == 1 && frame[..6] != [0xff; 6], statistics::MPTC),
             (frame[..6] == [0xff; 6], statistics::BPTC),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Work of a packet NIC and its driver per packet, and the other end of its cable. Plain data.
 
+use crate::ethernet::{FRAME_OVERHEAD_BYTES, GAP_BYTES};
 use crate::{device_id, registers_of};
 use plug::file::Folder;
 use plug::transfers::{Offer, Pattern, Test, Transfers, Workload};
@@ -19,10 +20,6 @@ pub const MAX_TRIPS: u32 = 100_000;
 
 /// Sizes of frames in host memory that a measurement can have: 64 to 9216 B with their FCS.
 const MEASURED_FRAME_BYTES: RangeInclusive<u32> = 60..=MAX_FRAME_BYTES - 4;
-/// Bytes on the Ethernet in addition to a frame in host memory: preamble and start delimiter 8, FCS 4 (IEEE 802.3).
-const ETHERNET_OVERHEAD_BYTES: u32 = 12;
-/// Gap between two frames in bytes (IEEE 802.3 §4.4.2).
-const GAP_BYTES: u32 = 12;
 
 /// NIC and driver: the three of pcie-bench's Figure 1 (SIGCOMM'18, §3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -322,12 +319,12 @@ impl Settings {
 
     /// Returns the time of a frame on the Ethernet, from its preamble to its FCS: its bytes and 12 more.
     pub fn frame_time(&self) -> Duration {
-        self.ethernet_time(self.frame_bytes + ETHERNET_OVERHEAD_BYTES)
+        self.ethernet_time(self.frame_bytes + FRAME_OVERHEAD_BYTES)
     }
 
-    /// Returns the time until the next frame may follow on the Ethernet: that of the frame and of the gap.
+    /// Returns the time from the start of a frame on the Ethernet to the earliest start of the next one.
     pub fn frame_and_gap_time(&self) -> Duration {
-        self.ethernet_time(self.frame_bytes + ETHERNET_OVERHEAD_BYTES + GAP_BYTES)
+        self.ethernet_time(self.frame_bytes + FRAME_OVERHEAD_BYTES + GAP_BYTES)
     }
 
     fn ethernet_time(&self, bytes: u32) -> Duration {

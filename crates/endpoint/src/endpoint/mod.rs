@@ -175,6 +175,11 @@ impl Endpoint {
         self.front.virtual_function_id(physical, n)
     }
 
+    /// Returns n if this is the ID of enabled virtual function n of a physical function.
+    pub fn virtual_function_number(&self, physical: u16, id: Bdf) -> Option<u16> {
+        self.front.virtual_function_number(physical, id)
+    }
+
     /// Returns the number of used tags of a function, quarantined ones included, and the number of all its tags or of
     /// tags that it may get from the pool.
     pub fn tags(&self, function: u8) -> Option<(u16, u16)> {
@@ -187,12 +192,8 @@ impl Endpoint {
         self.front.shared.tags.as_ref().map(|pool| (pool.in_use(), pool.limit()))
     }
 
-    /// Returns address and data of each entry of a function's MSI-X table, in order; empty if it has no table.
-    pub fn msix_table(&self, function: u8) -> Vec<(u64, u32)> {
-        self.function_id(function).map_or_else(Vec::new, |id| self.msix_table_of(id))
-    }
-
-    /// Returns the same of the function with this ID, physical or virtual.
+    /// Returns address and data of each entry of the MSI-X table of the function with this ID, physical or virtual, in
+    /// order; empty if it has no table.
     pub fn msix_table_of(&self, id: Bdf) -> Vec<(u64, u32)> {
         let function = self.front.function_of(id).and_then(|index| self.front.functions.get(index));
         let msix = function.and_then(|f| f.msix.as_ref());

@@ -125,6 +125,13 @@ impl<B: FunctionBackend> Front<B> {
         Some(Bdf::from_bits(self.shared.bus_device.wrapping_add(state.distance(physical, n))))
     }
 
+    /// Returns n if this is the ID of enabled virtual function n of a physical function.
+    pub(crate) fn virtual_function_number(&self, physical: u16, id: Bdf) -> Option<u16> {
+        let set = self.virtual_functions.get(&physical)?;
+        let number = (self.function_of(id)? as u16).checked_sub(set.first?)?;
+        (number < set.total).then_some(number)
+    }
+
     /// Follows the SR-IOV registers of a physical function. Must be called if they may have changed.
     pub(super) fn refresh_virtual_functions(&mut self, now: Time, physical: u16) {
         let Some(function) = self.functions.get(usize::from(physical)) else { return };

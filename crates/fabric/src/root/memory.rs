@@ -308,8 +308,8 @@ impl TimedMemory {
         Served { asked, answered, ready: answered + p.root_complex_latency, late }
     }
 
-    /// Writes the enabled bytes of `span` for `requester`, after its write has been scheduled. Data that is only counted
-    /// has no effect.
+    /// Writes the enabled bytes of `span` for `requester`. Programs that poll memory see them when the last scheduled write is
+    /// visible. Data that is only counted has no effect.
     #[inline]
     pub(super) fn store(&mut self, requester: Bdf, span: Span, data: &Data) {
         if let Some(bytes) = data.bytes() {

@@ -118,24 +118,21 @@ impl Messaging {
     }
 
     fn bar4_of(&mut self, function: u16) -> Result<u64, ControlError> {
-        let question = Question { request: Request::Bar4Start, function };
-        self.ask(question, "a request for the address of BAR4", |reply| match reply {
+        self.ask(Request::Bar4Start, function, "a request for the address of BAR4", |reply| match reply {
             Reply::Bar4Start(address) => Some(address),
             _ => None,
         })
     }
 
     fn id_of(&mut self, function: u16) -> Result<Bdf, ControlError> {
-        let question = Question { request: Request::DeviceId, function };
-        self.ask(question, "a request for its device id", |reply| match reply {
+        self.ask(Request::DeviceId, function, "a request for its device id", |reply| match reply {
             Reply::DeviceId(id) => Some(id),
             _ => None,
         })
     }
 
     fn table_of(&mut self, function: u16) -> Result<[MsixEntry; MSIX_ENTRIES], ControlError> {
-        let question = Question { request: Request::MsixTable, function };
-        self.ask(question, "a request for its MSI-X table", |reply| match reply {
+        self.ask(Request::MsixTable, function, "a request for its MSI-X table", |reply| match reply {
             Reply::MsixTable(table) => Some(table),
             _ => None,
         })
@@ -144,13 +141,13 @@ impl Messaging {
     // The replies to different requests differ in length, so they cannot be confused.
     fn ask<T>(
         &mut self,
-        question: Question,
+        request: Request,
+        function: u16,
         what: &'static str,
         choose: impl Fn(Reply) -> Option<T>,
     ) -> Result<T, ControlError> {
-        let asked = self
-            .socket
-            .ask(&question.emit(), |bytes| Reply::parse(question.request, bytes).ok().and_then(&choose));
+        let question = Question { request, function }.emit();
+        let asked = self.socket.ask(&question, |bytes| Reply::parse(request, bytes).ok().and_then(&choose));
         asked.map_err(no_answer(self.remote, PORT_MESSAGING, what))
     }
 }

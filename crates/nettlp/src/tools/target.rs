@@ -105,6 +105,8 @@ impl Target {
         // The driver registers the sender of the request for the vectors as device software, so the sockets of the
         // device must already be open.
         let mut driver = self.messaging()?;
+        // Without an answer to this there is no adapter, with or without virtual functions.
+        driver.device_id()?;
         let virtual_place = |number| {
             let peer = self.remote;
             driver.place(number).map_err(|error| match error {

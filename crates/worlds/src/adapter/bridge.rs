@@ -392,7 +392,7 @@ impl Bridge {
     }
 
     /// Drops all work of a function. A reset of the physical function drops the egress queue too.
-    pub(crate) fn reset(&mut self, function: usize, kind: ResetKind) {
+    fn reset(&mut self, function: usize, kind: ResetKind) {
         self.dma[function] = Dma::default();
         self.jobs.retain(|_, job| job.function != function);
         self.host.reset(function);
@@ -507,8 +507,7 @@ impl Device for BridgeDevice {
     }
 
     fn waits_for(&self) -> Option<String> {
-        let bridge = self.bridge.borrow();
-        let open = bridge.host.open();
+        let open = self.bridge.borrow().host.open(self.function);
         (open > 0).then(|| format!("{open} reads of the host wait for the device software"))
     }
 }

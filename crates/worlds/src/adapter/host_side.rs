@@ -78,9 +78,10 @@ impl HostSide {
         !self.waiting.is_empty()
     }
 
-    /// Returns the number of reads in progress.
-    pub(crate) fn open(&self) -> u16 {
-        self.open.in_use()
+    /// Returns the number of reads of a function in progress.
+    pub(crate) fn open(&self, function: usize) -> usize {
+        let is_of = |open: &Open| open.function == function;
+        self.open.requests().filter(|(_, open)| open.as_ref().is_some_and(is_of)).count()
     }
 
     /// Forwards waiting requests while there is room. If no tag is free, posted requests pass the waiting reads (`PCIe

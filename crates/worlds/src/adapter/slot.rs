@@ -4,7 +4,6 @@
 use super::bridge::{Bridge, BridgeCounters, BridgeDevice};
 use super::schema::{NettlpAdapter, NettlpDriver};
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout, SriovLayout};
-use device::seam::ResetKind;
 use device::{Device, Ready};
 use devices::ethernet::{MacAddress, Station};
 use devices::simple_nic::{StationReport, StationSettings};
@@ -63,7 +62,6 @@ pub struct AdapterSlot {
     pub(crate) arrivals: Arrivals,
     station: StationReport,
     bar: u8,
-    vfs: u16,
     /// The driver starts by itself.
     pub(crate) starts_alone: bool,
     /// The peer's address register chooses the peer that serves the host's requests.
@@ -119,8 +117,8 @@ impl AdapterSlot {
 
     /// Returns the number of the function with this ID. Any other ID means the physical function, because peers choose theirs.
     pub(crate) fn function_of(&self, id: Bdf) -> usize {
-        let mut functions = 1..=self.vfs;
-        functions.find(|function| self.id_of(*function) == Some(id)).map_or(0, usize::from)
+        let number = self.with(|endpoint| endpoint.virtual_function_number(0, id)).flatten();
+        number.map_or(0, |n| usize::from(n) + 1)
     }
 
     /// Returns the first entries of the MSI-X table of the function with this ID, with zeros after the last.
@@ -223,16 +221,11 @@ impl Model for NettlpAdapter {
         let (function, slot) = function(self, site.pcie, site.mps, site.payloads)?;
         let (behind, timeout) = (slot.clone(), site.completion_timeout);
         let (driven, keys) = (slot.clone(), self.clone());
-        let drive = move |cpu, found| driven.clone().drive(cpu, found, keys.clone());
-        let plugged = match self.vfs {
-            0 => Plugged::new(function, drive),
-            _ => {
-                let virtual_functions = Some(virtual_functions(self, site.pcie, &slot)?);
-                // A program of the adapter drives the physical function, which is the first.
-                let drive = move |cpu, found: Vec<FoundFunction>| drive(cpu, found[0]);
-                Plugged::with_virtual_functions(function, virtual_functions, drive)
-            }
-        };
+        // A program of the adapter drives the physical function, which is the first.
+        let drive = move |cpu, found: Vec<FoundFunction>| driven.clone().drive(cpu, found[0], keys.clone());
+        let virtual_functions =
+            (self.vfs > 0).then(|| virtual_functions(self, site.pcie, &slot)).transpose()?;
+        let plugged = Plugged::with_virtual_functions(function, virtual_functions, drive);
         let (awaited, keys) = (slot.clone(), self.clone());
         let arrival = move |cpu: Cpu| -> DriverFuture {
             let (awaited, keys) = (awaited.clone(), keys.clone());
@@ -292,7 +285,6 @@ pub(crate) fn function(
         arrivals: Arrivals::default(),
         station: StationReport::default(),
         bar,
-        vfs: keys.vfs,
         starts_alone: keys.start_after_ms.is_some(),
         peer_by_register: keys.peer_by_register,
     };
@@ -318,9 +310,7 @@ fn virtual_functions(
         .build()?;
     let bridge = Rc::clone(&slot.bridge);
     let device = move |n: u16| -> Box<dyn Device> {
-        let (bridge, function) = (Rc::clone(&bridge), usize::from(n) + 1);
-        bridge.borrow_mut().reset(function, ResetKind::FunctionLevel);
-        Box::new(BridgeDevice { bridge, function })
+        Box::new(BridgeDevice { bridge: Rc::clone(&bridge), function: usize::from(n) + 1 })
     };
     Ok(VirtualFunctions { config, device: Box::new(device) })
 }

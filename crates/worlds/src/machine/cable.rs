@@ -109,6 +109,12 @@ fn tell_link(lab: &mut Driver, from: &Handle<Cable>, to: &Handle<Cable>) {
     }
 }
 
+/// Returns the cable of a slot, or the names of the slots that have one.
+fn cable_of(lab: &Driver, slot: &str) -> Result<Handle<Cable>, Vec<String>> {
+    let names = || lab.handles::<Cable>().map(|name| name.trim_start_matches("slot ").to_owned()).collect();
+    lab.handle_named::<Cable>(&format!("slot {slot}")).ok_or_else(names)
+}
+
 /// Carries out the command `cable` with the arguments `words`.
 ///
 /// # Errors
@@ -122,8 +128,7 @@ pub(super) fn plug(lab: &mut Driver, now: Time, words: &[&str]) -> Result<(), Vm
         "up" => true,
         _ => return Err(VmCommandError::CableState { name: name.to_owned(), state: state.to_owned() }),
     };
-    let handle = lab.handle_named::<Cable>(&format!("slot {name}")).ok_or_else(|| {
-        let names: Vec<&str> = lab.handles::<Cable>().map(|name| name.trim_start_matches("slot ")).collect();
+    let handle = cable_of(lab, name).map_err(|names| {
         let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         VmCommandError::NoNic { name: name.to_owned(), known }
     })?;
@@ -186,9 +191,8 @@ pub fn cable_links<E: From<CableLinkError>>(
 ) -> Result<Vec<Box<dyn Transport>>, E> {
     let mut taken = BTreeSet::new();
     let mut end = |slot: &str| {
-        let legal = || driver.handles::<Cable>().map(|name| name.trim_start_matches("slot ").to_owned());
-        let handle = driver.handle_named::<Cable>(&format!("slot {slot}"));
-        let handle = handle.ok_or_else(|| CableLinkError::NoCable(slot.to_owned(), legal().collect()))?;
+        let handle =
+            cable_of(driver, slot).map_err(|legal| CableLinkError::NoCable(slot.to_owned(), legal))?;
         if taken.insert(slot.to_owned()) { Ok(handle) } else { Err(CableLinkError::Taken(slot.to_owned())) }
     };
     let link = |given: &String| {

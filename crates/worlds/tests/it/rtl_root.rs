@@ -40,7 +40,7 @@ fn firmware_and_driver_work_below_rtl_root_complex() {
     let errors = run(folder, &format!("{HOST}[link]\nbit_error_rate = 2e-5\n{SLOT}{TEST}"));
     assert!(count(&errors, "rtl_bad_lcrc") > 0 && count(&errors, "rtl_replays") > 0);
 
-    // One of riser's own switches below the RTL, with two devices.
+    // A switch that riser models is below the RTL, with two devices.
     let switch = "[[switch]]\nname = \"switch\"\n\
         [[slot]]\nname = \"one\"\nparent = \"switch\"\ndevice = \"endpoint-test\"\nendpoint-test.sizes_bytes = [2000]\n\
         [[slot]]\nname = \"two\"\nparent = \"switch\"\ndevice = \"memory\"\n";

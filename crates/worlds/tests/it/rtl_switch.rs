@@ -57,7 +57,7 @@ fn firmware_and_drivers_work_below_rtl_switch() {
     let errors = run(folder, &format!("{LAB}[link]\nbit_error_rate = 2e-5\n{SWITCH}{SLOTS}"));
     assert!(replays(&errors) > 0);
 
-    // One of riser's own switches is below the switch in RTL.
+    // A switch that riser models is below the switch in RTL.
     let own = "[[switch]]\nname = \"own\"\nparent = \"switch\"\n";
     let below = SLOTS.replacen("parent = \"switch\"", "parent = \"own\"", 1);
     run(folder, &format!("{LAB}{SWITCH}{own}{below}"));

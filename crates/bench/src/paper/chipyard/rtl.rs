@@ -63,12 +63,15 @@ struct BandwidthRow {
     total_gbps: f64,
 }
 
-/// Reads the rows that a target of the Makefile prints as CSV. It needs Verilator and a C++ compiler.
-pub(super) fn rows<R: DeserializeOwned>(target: &str) -> Result<Vec<R>, PaperError> {
+/// Programs that a simulation of the RTL needs.
+pub(super) const SIMULATION_TOOLS: &[&str] = &["python3", "verilator", "g++"];
+
+/// Reads the rows that a target of the Makefile prints as CSV. The target needs the programs `tools`.
+pub(super) fn rows<R: DeserializeOwned>(target: &str, tools: &[&str]) -> Result<Vec<R>, PaperError> {
     // Two runs would build the same files.
     static BUILDS: Mutex<()> = Mutex::new(());
     let _alone = BUILDS.lock().unwrap_or_else(PoisonError::into_inner);
-    let text = make(FOLDER, &["python3", "verilator", "g++"], &[target])?;
+    let text = make(FOLDER, tools, &[target])?;
     let rows: Result<_, csv::Error> = csv::Reader::from_reader(text.as_bytes()).deserialize().collect();
     rows.map_err(|e| PaperError::Run(format!("make -C {FOLDER} {target}: {e}")))
 }
@@ -76,7 +79,7 @@ pub(super) fn rows<R: DeserializeOwned>(target: &str) -> Result<Vec<R>, PaperErr
 /// Figure 6: round-trip latency of reads.
 pub(in crate::paper) fn latency(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::chipyard()?.latency;
-    let measured: Vec<LatencyRow> = rows("figure6")?;
+    let measured: Vec<LatencyRow> = rows("figure6", SIMULATION_TOOLS)?;
     let of = |lanes| measured.iter().filter(move |row| row.lanes == lanes);
     let points = |lanes| of(lanes).map(|row| (f64::from(row.payload_bytes), row.latency_ps / 1e3));
     let (x8, x16): (Vec<_>, Vec<_>) = (points(8).collect(), points(16).collect());
@@ -125,7 +128,7 @@ pub(in crate::paper) fn latency(effort: &Effort) -> Result<ExperimentReport, Pap
 /// Figure 7: bandwidth of writes with ECRC.
 pub(in crate::paper) fn bandwidth(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::chipyard()?.bandwidth;
-    let measured: Vec<BandwidthRow> = rows("figure7")?;
+    let measured: Vec<BandwidthRow> = rows("figure7", SIMULATION_TOOLS)?;
     let of = |lanes| measured.iter().filter(move |row| row.lanes == lanes);
     let mut cells = Vec::new();
     for (row, x8) in of(16).zip(of(8)) {
