@@ -41,6 +41,7 @@ impl Data {
     pub const NONE: Data = Data::Counted(0);
 
     /// Length in bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         match self {
             Data::Counted(n) => *n as usize,
@@ -54,6 +55,7 @@ impl Data {
     }
 
     /// The bytes; `None` for counted data.
+    #[inline]
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Data::Counted(_) => None,
@@ -65,6 +67,7 @@ impl Data {
     ///
     /// # Panics
     /// If the part ends after the end of the data.
+    #[inline]
     pub fn slice(&self, start: usize, len: usize) -> Data {
         match self {
             Data::Counted(n) => {

@@ -84,6 +84,7 @@ impl Span {
     ///
     /// # Errors
     /// If `len` is not 1 to 4096, or the bytes cross a 4 KiB boundary.
+    #[inline]
     pub const fn covering(address: u64, len: u32) -> Result<Span, SpanError> {
         if len == 0 || len > 4096 {
             return Err(SpanError::Length(len));

@@ -18,6 +18,7 @@ pub fn request_pieces(address: u64, bytes: u32, limit: u32) -> impl Iterator<Ite
 /// of the request have at most `limit` bytes: Max_Payload_Size for a write, Max_Read_Request_Size for a read. The
 /// request ends at the next 4 KiB boundary at the latest (`PCIe 5.0 §2.2.7`). At least 1 if `remaining` is at least
 /// 1.
+#[inline]
 pub fn request_piece(address: u64, remaining: u32, limit: u32) -> u32 {
     let lead = (address & 3) as u32;
     let to_boundary = 4096 - (address & 4095) as u32;
@@ -27,6 +28,7 @@ pub fn request_piece(address: u64, remaining: u32, limit: u32) -> u32 {
 /// Number of bytes in the next completion of a memory read, which continues at `address` with `remaining` bytes.
 /// All of them if they fit into one TLP. Otherwise the completion ends at the last Read Completion Boundary that it
 /// can reach (`PCIe 5.0 §2.3.1.1`).
+#[inline]
 pub fn completion_piece(address: u64, remaining: u32, mps: Mps, rcb: Rcb) -> u32 {
     let lead = (address & 3) as u32;
     if lead + remaining <= mps.bytes() {
