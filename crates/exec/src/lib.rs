@@ -275,21 +275,27 @@ impl Executor {
     }
 
     /// True if [`run`](Self::run) would poll a task.
+    #[inline]
     pub fn has_ready(&self) -> bool {
         (!self.own.ready.borrow().queue.is_empty() || self.own.inbox.any()) && !self.closed.get()
     }
 
     /// Polls woken tasks until no task is ready, or the polls of this instant are used up.
+    #[inline]
     pub fn run(&self) {
-        if !self.has_ready() {
-            return;
+        if self.has_ready() {
+            self.run_woken();
         }
+    }
+
+    #[inline(never)]
+    fn run_woken(&self) {
         let outer = RUNNING.replace(Some(Rc::clone(&self.own)));
-        self.run_woken();
+        self.poll_woken();
         RUNNING.set(outer);
     }
 
-    fn run_woken(&self) {
+    fn poll_woken(&self) {
         while let Some(task) = self.next_ready() {
             if self.polls.get() >= MAX_POLLS_PER_INSTANT {
                 return self.stop_spinning(task);
