@@ -186,8 +186,7 @@ impl Card {
     fn end(&self, start: Time, writes: bool, reads: bool) {
         let (now, bytes) = (self.io.now(), self.settings.size_bytes);
         let of = |done: bool| if done { bytes } else { 0 };
-        let clock = &self.settings.costs.clock;
-        let latency_ps = clock.ps(clock.ticks(now.as_ps()) - clock.ticks(start.as_ps()));
+        let latency_ps = self.settings.costs.clock.between(start, now);
         let (bytes_read, bytes_written) = (of(reads), of(writes));
         let ended = EndedTransfer { latency_ps, bytes_read, bytes_written, ..EndedTransfer::default() };
         self.results.change(|r| r.end(now, ended));

@@ -12,7 +12,7 @@
 //! data of a read after all of them have arrived. The command interface has neither (SIGCOMM'18, §5.1).
 
 use tlp::split::request_piece;
-use tlp::{Duration, Mps};
+use tlp::{Duration, Mps, Time};
 
 /// Bytes of a memory TLP in addition to its payload: header of four DW, framing and LCRC (`PCIe 5.0 §2.2.4.1, §4.2.2.2`).
 const TLP_OVERHEAD_BYTES: u32 = 24;
@@ -129,23 +129,26 @@ pub struct ReadCosts {
 }
 
 impl CardClock {
-    /// Converts `ps` to the counter's value: ticks, rounded down, or picoseconds if time is exact.
-    pub fn ticks(&self, ps: u64) -> u64 {
-        match (u64::from(self.tick_cycles), u64::from(self.mhz)) {
-            (0, _) | (_, 0) => ps,
-            (cycles, mhz) => (u128::from(ps) * u128::from(mhz) / (u128::from(cycles) * 1_000_000)) as u64,
-        }
+    fn is_exact(&self) -> bool {
+        self.tick_cycles == 0 || self.mhz == 0
     }
 
-    /// Converts `ticks` to picoseconds, rounded.
-    pub fn ps(&self, ticks: u64) -> u64 {
-        match (u64::from(self.tick_cycles), u64::from(self.mhz)) {
-            (0, _) | (_, 0) => ticks,
-            (cycles, mhz) => {
-                let ps = u128::from(ticks) * u128::from(cycles) * 1_000_000;
-                ((ps + u128::from(mhz) / 2) / u128::from(mhz)) as u64
-            }
-        }
+    /// Returns the time from `start` to `end` as the counter measures it, in picoseconds, rounded.
+    #[inline]
+    pub fn between(&self, start: Time, end: Time) -> u64 {
+        if self.is_exact() { end.since(start).as_ps() } else { self.ps(self.ticks(end) - self.ticks(start)) }
+    }
+
+    /// Returns the counter's value at `time`.
+    fn ticks(&self, time: Time) -> u64 {
+        let scaled = u128::from(time.as_ps()) * u128::from(self.mhz);
+        (scaled / (u128::from(self.tick_cycles) * 1_000_000)) as u64
+    }
+
+    fn ps(&self, ticks: u64) -> u64 {
+        let mhz = u128::from(self.mhz);
+        let scaled = u128::from(ticks) * u128::from(self.tick_cycles) * 1_000_000;
+        ((scaled + mhz / 2) / mhz) as u64
     }
 }
 
@@ -498,9 +501,11 @@ mod tests {
     #[test]
     fn converts_ticks_to_picoseconds() {
         let clock = nfp6000().clock;
-        assert_eq!([0, 13_333, 13_334, 26_667, 40_000].map(|ps| clock.ticks(ps)), [0, 0, 1, 2, 3]);
+        let at = Time::from_ps;
+        assert_eq!([0, 13_333, 13_334, 26_667, 40_000].map(|ps| clock.ticks(at(ps))), [0, 0, 1, 2, 3]);
         assert_eq!([0, 1, 2, 3, 42].map(|ticks| clock.ps(ticks)), [0, 13_333, 26_667, 40_000, 560_000]);
-        assert_eq!((CardClock::default().ticks(7), CardClock::default().ps(7)), (7, 7));
+        assert_eq!(clock.between(at(13_333), at(40_000)), 40_000);
+        assert_eq!(CardClock::default().between(at(13_333), at(40_000)), 26_667);
     }
 
     #[test]
