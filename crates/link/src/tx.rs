@@ -133,11 +133,8 @@ impl TransmitQueue {
     #[inline(never)]
     fn oldest_of_several(&self, credits: &[TxCredits; 3], store: &TlpStore) -> Choice {
         let mut choice = Choice { head: None, blocked: 0 };
-        let mut waiting = self.waiting;
         let mut oldest = u64::MAX;
-        while waiting != 0 {
-            let class = Class::ALL[waiting.trailing_zeros() as usize];
-            waiting &= waiting - 1;
+        for class in Class::ALL {
             let Some(head) = self.head(class) else { continue };
             if !credits[class.index()].covers(head.lengths.data_credits()) {
                 choice.blocked |= 1 << class.index();
