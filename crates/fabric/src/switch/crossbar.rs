@@ -55,6 +55,12 @@ impl Entry {
     pub(super) fn returning(self, port: usize, credit: CreditReturn) -> Entry {
         Entry { credit: Some((port as u8, credit)), ..self }
     }
+
+    /// Returns whether it uses room of its input. It does while its credits are not returned, or if the switch itself
+    /// sends it (`is_own`).
+    fn takes_room(&self, is_own: bool) -> bool {
+        self.credit.is_some() || is_own
+    }
 }
 
 /// Posted TLPs with one input, egress port and Traffic Class.
@@ -143,12 +149,6 @@ impl Crossbar {
         input.held[class.index()] < input.limit[class.index()]
     }
 
-    /// Returns whether `entry` uses room of its input. It does while its credits are not returned, or if the switch
-    /// itself sends it.
-    fn counts(&self, input: usize, entry: &Entry) -> bool {
-        entry.credit.is_some() || input >= self.egresses
-    }
-
     fn pair(&self, input: usize, egress: usize, tc: usize) -> usize {
         (input * self.egresses + egress) * 8 + tc
     }
@@ -158,9 +158,9 @@ impl Crossbar {
         let (class, tc) = (entry.tlp.class(), usize::from(entry.tlp.repr.tc.bits()));
         entry.place = self.place(input, &entry, class, tc);
         let leave_at = entry.leave_at;
-        let counts = u32::from(self.counts(input, &entry));
+        let takes_room = entry.takes_room(input >= self.egresses);
         let state = &mut self.inputs[input];
-        state.held[class.index()] += counts;
+        state.held[class.index()] += u32::from(takes_room);
         state.filled[class.index()] = state.filled[class.index()].or(TcSet::of(entry.tlp.repr.tc));
         let queue = &mut state.queues[class.index()][tc];
         let is_head = queue.is_empty();
@@ -294,26 +294,19 @@ impl Crossbar {
         best.map(|(_, tc)| tc)
     }
 
-    /// Returns the TLP selected by [`next`](Self::next), without taking it.
-    pub(super) fn head(&self, next: Next) -> Option<&Entry> {
-        self.inputs[next.input].front(next.class, next.tc)
-    }
-
     /// Takes the TLP selected by [`next`](Self::next).
     pub(super) fn take(&mut self, now: Time, next: Next) -> Option<Entry> {
         let Next { input, class, tc } = next;
-        let head = self.inputs[input].front(class, tc)?;
-        let egress = usize::from(head.egress);
-        let counts = u32::from(self.counts(input, head));
         let state = &mut self.inputs[input];
-        let entry = state.queues[class.index()][tc].pop_front();
+        let entry = state.queues[class.index()][tc].pop_front()?;
         state.empties(class, tc);
-        state.held[class.index()] -= counts;
+        state.held[class.index()] -= u32::from(entry.takes_room(input >= self.egresses));
+        let egress = usize::from(entry.egress);
         if class == Class::Posted {
             self.posted_left(now, input, egress, tc);
         }
         self.refresh(now, input, egress, class, tc);
-        entry
+        Some(entry)
     }
 
     /// Notes that a posted TLP has been sent, so that TLPs after it may be sent. No notification is needed, because the
@@ -360,7 +353,7 @@ impl Crossbar {
             for (class, tc) in Class::ALL.into_iter().flat_map(|class| (0..8).map(move |tc| (class, tc))) {
                 let queue = &mut input.queues[class.index()][tc];
                 let (gone, kept) = queue.drain(..).partition::<Vec<_>, _>(goes);
-                let counted = gone.iter().filter(|entry| entry.credit.is_some() || n >= own).count();
+                let counted = gone.iter().filter(|entry| entry.takes_room(n >= own)).count();
                 queue.extend(kept);
                 input.held[class.index()] -= counted as u32;
                 input.empties(class, tc);

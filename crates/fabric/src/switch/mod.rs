@@ -39,7 +39,7 @@ pub use crate::bridge::Action;
 use crate::bridge::{Bridge, DownReasons, Routes};
 use crate::effects::{Effect, Effects};
 use config::ConfigSpace;
-use crossbar::{Crossbar, Entry, Next};
+use crossbar::{Crossbar, Entry};
 use endpoint::CreditReturn;
 use link::{TLP_FRAMING_BYTES, wire_time};
 use places::BufferPlace;
@@ -284,36 +284,33 @@ impl Switch {
     pub fn poll_tlp(&mut self, port: usize, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         loop {
             let next = self.crossbar.next(port, now, class, room)?;
-            let head = self.crossbar.head(next)?;
-            let is_message = matches!(head.tlp.repr.body, Body::Message(_));
-            if let Some((of, credit)) = head.credit {
+            let entry = self.crossbar.take(now, next)?;
+            if let Some((of, credit)) = entry.credit {
                 let place = BufferPlace { port: of.into(), credit };
                 if !self.places.keep_some() {
                     self.return_place(place);
                 } else {
-                    self.free_places(next, place, port, now);
+                    self.free_places(&entry.tlp, place, port, now);
                 }
             }
-            let entry = self.crossbar.take(now, next);
-            if port != 0 || !is_message {
+            if port != 0 || !matches!(entry.tlp.repr.body, Body::Message(_)) {
                 self.count(next.input, port);
-                return entry.map(|entry| entry.tlp);
+                return Some(entry.tlp);
             }
             // Interrupts and acknowledgements are merged when they are sent, so that they push the earlier writes.
-            if let Some(tlp) = self.gather(entry?) {
+            if let Some(tlp) = self.gather(entry) {
                 self.count(next.input, port);
                 return Some(tlp);
             }
         }
     }
 
-    /// Frees the places that the TLP `next` frees as it leaves `place` through `port`: its own, unless it is a request
-    /// that keeps it, and the place of the request that it answers.
+    /// Frees the places that `tlp` frees as it leaves `place` through `port`: its own, unless it is a request that keeps
+    /// it, and the place of the request that it answers.
     #[cold]
-    fn free_places(&mut self, next: Next, place: BufferPlace, port: usize, now: Time) {
-        let Some(head) = self.crossbar.head(next) else { return };
-        let answered = self.places.answered(&head.tlp, PlaceUntil::Sent);
-        let own = self.places.left(&head.tlp, place, port, now);
+    fn free_places(&mut self, tlp: &Tlp, place: BufferPlace, port: usize, now: Time) {
+        let answered = self.places.answered(tlp, PlaceUntil::Sent);
+        let own = self.places.left(tlp, place, port, now);
         answered.into_iter().chain(own).for_each(|place| self.return_place(place));
     }
 
