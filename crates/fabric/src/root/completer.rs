@@ -241,6 +241,7 @@ impl Base {
 
 impl Completer {
     /// The data of `job` is available. Returns its root port and Traffic Class.
+    #[inline]
     pub(super) fn read_ready(&mut self, base: &mut Base, job: u32, now: Time) -> (usize, TrafficClass) {
         self.in_memory -= 1;
         let at = &mut self.jobs[job as usize];
@@ -327,6 +328,7 @@ impl Completer {
         true
     }
 
+    #[inline]
     fn push_ready(&mut self, base: &mut Base, job: u32) -> (usize, TrafficClass) {
         let stamp = base.stamp();
         let Job { port, asked: CompletedRequest { tc, .. }, .. } = self.jobs[job as usize];
@@ -342,17 +344,16 @@ impl Completer {
         now: Time,
         room: TcSet,
     ) -> Option<Tlp> {
-        let (tc, Ready { job: number, stamp }) = match base.ports[port].front_ready(room) {
-            None if base.ports[port].passing.is_empty() => return None,
-            None => return base.next_passing(port, now, room, u64::MAX),
-            Some(front) => front,
-        };
-        if !base.ports[port].passing.is_empty()
-            && let Some(tlp) = base.next_passing(port, now, room, stamp)
-        {
-            return Some(tlp);
+        let front = base.ports[port].front_ready(room);
+        if !base.ports[port].passing.is_empty() {
+            let before = front.map_or(u64::MAX, |(_, ready)| ready.stamp);
+            if let Some(tlp) = base.next_passing(port, now, room, before) {
+                return Some(tlp);
+            }
         }
-        let PortSettings { mps, rcb, completion_attributes, ecrc, .. } = base.ports[port].config;
+        let (tc, Ready { job: number, .. }) = front?;
+        let p = &mut base.ports[port];
+        let PortSettings { mps, rcb, completion_attributes, ecrc, .. } = p.config;
         let job = &mut self.jobs[number as usize];
         let completer = Bdf::default();
         let at = job.asked.bytes.first_byte + u64::from(job.sent);
@@ -370,7 +371,7 @@ impl Completer {
                 let dws = ((at % 4) as u32 + piece).div_ceil(4);
                 let wire_bytes = COMPLETION_OVERHEAD_BYTES + 4 * (dws + u32::from(ecrc));
                 let read = ReadShape { address, bytes, unit, late, part };
-                base.profile.completions.rest_ps(&read, wire_bytes, piece == left, base.ports[port].line_time)
+                base.profile.completions.rest_ps(&read, wire_bytes, piece == left, p.line_time)
             }
             false => 0,
         };
@@ -380,8 +381,8 @@ impl Completer {
         if job.sent == job.byte_count {
             job.data = Data::NONE;
             self.free.push(number);
-            base.ports[port].ready.pop(tc);
-            base.ports[port].reads_under_way[usize::from(tc.bits())] -= 1;
+            p.ready.pop(tc);
+            p.reads_under_way[usize::from(tc.bits())] -= 1;
         }
         Some(Tlp { account, rest_ps, ..Tlp::new(repr, data) })
     }

@@ -174,7 +174,10 @@ impl TimedMemory {
     /// Returns the times of the next read; `None` unless it goes to pages of memory with fixed latencies.
     #[inline(always)]
     pub(super) fn read_turn(&self, p: &HostProfile, address: u64, len: u32, now: Time) -> Option<ReadTurn> {
-        self.is_fixed(address, len).then(|| self.fixed_read_turn(p, p.read_service(address, len), now))
+        if !self.is_fixed(address, len) {
+            return None;
+        }
+        Some(self.fixed_read_turn(p, p.read_service(address, len), now))
     }
 
     /// Returns the times of the next read in memory with fixed latencies, for which memory is busy for `service`.
