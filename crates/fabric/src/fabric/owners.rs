@@ -29,8 +29,8 @@ pub(super) trait PortOwner {
     /// Returns the account of the TLP that `poll_tlp` has just returned. Opens one if it begins a transaction.
     fn open_account(&mut self, ledger: &mut Ledger, now: Time, class: Class, tlp: &Tlp) -> Account;
 
-    /// Returns the credits that are due.
-    fn return_credits(&mut self, port: &mut Port, now: Time);
+    /// Returns the credits that are due. Returns true if `outputs` may have changed by that.
+    fn return_credits(&mut self, port: &mut Port, now: Time) -> bool;
 
     /// Moves the owner's TLPs to `port` as far as there is room, and returns credits. Returns false if the owner has no
     /// more TLPs.
@@ -48,9 +48,9 @@ pub(super) trait PortOwner {
             }
             outputs = self.outputs();
         }
-        self.return_credits(&mut port.port, now);
-        // A device may have more to send when its credits are returned.
-        let outputs = self.outputs();
+        if self.return_credits(&mut port.port, now) {
+            outputs = self.outputs();
+        }
         port.note_outputs(outputs);
         outputs != 0
     }
@@ -70,6 +70,7 @@ pub(super) trait PortOwner {
     }
 }
 
+#[inline(always)]
 fn return_credit(port: &mut Port, now: Time, credit: CreditReturn) {
     port.return_credits(now, credit.tc, credit.class, credit.data_credits);
 }
@@ -113,10 +114,11 @@ impl PortOwner for RootPortOwner<'_> {
         }
     }
 
-    fn return_credits(&mut self, port: &mut Port, now: Time) {
+    fn return_credits(&mut self, port: &mut Port, now: Time) -> bool {
         for credit in self.root.owed_credits(self.port).drain(..) {
             return_credit(port, now, credit);
         }
+        false
     }
 }
 
@@ -163,6 +165,7 @@ impl PortOwner for SlotOwner<'_> {
         given
     }
 
+    #[inline(always)]
     fn open_account(&mut self, ledger: &mut Ledger, now: Time, class: Class, tlp: &Tlp) -> Account {
         if self.defers_accounts && matches!(&tlp.repr.body, Body::Memory(m) if m.op == MemoryOp::Write) {
             return ledger.defer();
@@ -170,7 +173,8 @@ impl PortOwner for SlotOwner<'_> {
         ledger.leaving(now, self.number, class, tlp)
     }
 
-    fn return_credits(&mut self, port: &mut Port, now: Time) {
+    // A device may have more to send when its credits are returned.
+    fn return_credits(&mut self, port: &mut Port, now: Time) -> bool {
         while self.ready.contains(Ready::TAKEN) {
             // Even a call without a result may change when the device is to be called next.
             self.timeout = None;
@@ -178,6 +182,7 @@ impl PortOwner for SlotOwner<'_> {
             return_credit(port, now, credit);
             self.ready = self.slot.device.ready();
         }
+        true
     }
 }
 
@@ -202,9 +207,10 @@ impl PortOwner for SwitchPortOwner<'_> {
         tlp.account
     }
 
-    fn return_credits(&mut self, port: &mut Port, now: Time) {
+    fn return_credits(&mut self, port: &mut Port, now: Time) -> bool {
         while let Some(credit) = self.switch.poll_credits(self.port) {
             return_credit(port, now, credit);
         }
+        false
     }
 }
