@@ -47,6 +47,12 @@ pub trait Device {
     /// every other call, and when the device has used its [`Notifier`].
     fn poll_timeout(&self) -> Option<Time>;
 
+    /// Returns the answers of [`ready`](Self::ready) and [`poll_timeout`](Self::poll_timeout). Only for speed: one call in
+    /// place of two. A device need not implement it.
+    fn status(&self) -> (Ready, Option<Time>) {
+        (self.ready(), self.poll_timeout())
+    }
+
     /// Sets a notifier, which replaces an earlier one. Returns true if the device need not be polled until it notifies.
     /// Such a device shares nothing, or notifies whenever a call of another device may have changed its answers. A
     /// device that returns false is polled whenever another device was called, which costs time if there are many.

@@ -160,13 +160,25 @@ impl Work {
 }
 
 impl Function<Work> {
-    /// Returns the polls that may return an output. Leaves out outputs that the endpoint does not take from the device
-    /// now: with one channel, all outputs while posted TLPs wait; reads without a free tag. Whether the pool has a tag is
-    /// checked elsewhere.
+    /// Returns the polls that may return an output.
     pub(super) fn ready(&self, several_channels: bool) -> Ready {
+        self.polls(self.behind.device.ready(), several_channels)
+    }
+
+    /// Returns the answers of [`ready`](Self::ready) and [`poll_timeout`](Self::poll_timeout).
+    #[inline(always)]
+    pub(super) fn status(&self, several_channels: bool) -> (Ready, Option<Time>) {
+        let (ready, timeout) = self.behind.device.status();
+        (self.polls(ready, several_channels), self.next_call(timeout))
+    }
+
+    /// Returns the polls that may return an output if the device is `ready`. Leaves out outputs that the endpoint does not
+    /// take from the device now: with one channel, all outputs while posted TLPs wait; reads without a free tag. Whether
+    /// the pool has a tag is checked elsewhere.
+    #[inline(always)]
+    fn polls(&self, mut ready: Ready, several_channels: bool) -> Ready {
         const READS: Ready = Ready::output(Class::NonPosted);
-        let Work { device, posted, reads, answers, .. } = &self.behind;
-        let mut ready = device.ready();
+        let Work { posted, reads, answers, .. } = &self.behind;
         if !posted.is_empty() && !several_channels {
             ready = ready.without(Ready::OUTPUTS);
         } else if ready.contains(READS) && !self.may_have_tag() {
@@ -463,7 +475,12 @@ impl Function<Work> {
     // ---- time and reset ----
 
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        earlier(self.behind.device.poll_timeout(), self.behind.reads.tags.next_deadline())
+        self.next_call(self.behind.device.poll_timeout())
+    }
+
+    /// Returns the time of the next call, if that of the device is `timeout`.
+    fn next_call(&self, timeout: Option<Time>) -> Option<Time> {
+        earlier(timeout, self.behind.reads.tags.next_deadline())
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time, shared: &mut Shared) {

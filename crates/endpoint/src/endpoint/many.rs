@@ -119,7 +119,8 @@ impl Agenda {
     }
 
     fn ask(&mut self, function: &Function<Work>, index: usize) {
-        let mut questions = function.ready(self.several_channels).bits();
+        let (ready, timeout) = function.status(self.several_channels);
+        let mut questions = ready.bits();
         if function.settings.pooled && function.settings.bus_master {
             questions = questions & !(1 << NON_POSTED) | (questions >> NON_POSTED & 1) << WITH_A_TAG;
         }
@@ -128,7 +129,7 @@ impl Agenda {
             self.marks[changed.trailing_zeros() as usize].flip(index);
             changed &= changed - 1;
         }
-        self.deadlines.set(index, function.poll_timeout().unwrap_or(Time::MAX));
+        self.deadlines.set(index, timeout.unwrap_or(Time::MAX));
     }
 
     fn touch(&mut self, functions: &[Function<Work>], index: usize) {

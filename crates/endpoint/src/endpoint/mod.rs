@@ -304,10 +304,7 @@ impl Endpoint {
     fn present_status(&self) -> PortStatus {
         let (functions, shared) = (&self.front.functions, &self.front.shared);
         let (of_functions, timeout) = match &self.agenda {
-            None => {
-                let function = &functions[0];
-                (function.ready(shared.several_channels), function.poll_timeout())
-            }
+            None => functions[0].status(shared.several_channels),
             Some(agenda) => (agenda.ready(&self.front), agenda.next_timeout(functions)),
         };
         PortStatus { ready: shared.ready().or(of_functions), timeout: earlier(shared.wake, timeout) }
