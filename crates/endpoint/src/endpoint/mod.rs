@@ -101,8 +101,8 @@ pub struct Endpoint {
     turn: [u16; 3],
     /// Functions that found no usable tag, although the pool had free tags.
     passed_over: VecDeque<u16>,
-    /// Stored answer of `status`, until it may have changed. Used only with a single function whose device notifies of
-    /// changes.
+    /// Stored answer of `status`, without credits that the front has to return, until it may have changed. Used only with a
+    /// single function whose device notifies of changes.
     status: Cell<Option<PortStatus>>,
     /// The notifier of that device.
     notifier: Option<Notifiers>,
@@ -284,13 +284,21 @@ impl Endpoint {
     /// Returns the polls that may yield something now, and the time of the next call.
     #[inline]
     fn status(&self) -> PortStatus {
-        match (&self.notifier, self.status.get()) {
+        let status = match (&self.notifier, self.status.get()) {
             (Some(notifier), Some(status)) if notifier.take().is_none() => {
                 debug_assert_eq!(status, self.present_status(), "changed without a call or a notification");
                 status
             }
             _ => self.find_status(),
-        }
+        };
+        self.with_credits(status)
+    }
+
+    /// Returns `status` with the poll for credits, if the front has to return any.
+    #[inline(always)]
+    fn with_credits(&self, status: PortStatus) -> PortStatus {
+        let credits = Ready::when(self.front.shared.requests.has_credit(), Ready::TAKEN);
+        PortStatus { ready: status.ready.or(credits), ..status }
     }
 
     #[inline(never)]
@@ -307,7 +315,7 @@ impl Endpoint {
             None => functions[0].status(shared.several_channels),
             Some(agenda) => (agenda.ready(&self.front), agenda.next_timeout(functions)),
         };
-        PortStatus { ready: shared.ready().or(of_functions), timeout: earlier(shared.wake, timeout) }
+        PortStatus { ready: shared.own.ready().or(of_functions), timeout: earlier(shared.wake, timeout) }
     }
 
     // Inlined, so that the TLP is built in the caller's place.
@@ -328,7 +336,7 @@ impl Endpoint {
     /// moving it directly after its fields were written costs more than building it.)
     #[inline(always)]
     fn next_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
-        if self.front.shared.ready().contains(Ready::output(class)) {
+        if self.front.shared.own.ready().contains(Ready::output(class)) {
             return self.next_in_turn(now, class, room);
         }
         self.next_of_devices(now, class, room)
@@ -370,15 +378,6 @@ impl Endpoint {
         self.next_of_many(now, class, room)
     }
 
-    /// Notes that the front has handed out a credit. In the cached status, only the part about credits may have changed.
-    fn note_credits(&mut self) {
-        let Some(PortStatus { ready, timeout }) = self.status.get() else { return };
-        let taken = self.front.shared.requests.has_credit()
-            || self.front.functions[0].behind.device.ready().contains(Ready::TAKEN);
-        let ready = ready.without(Ready::TAKEN).or(Ready::when(taken, Ready::TAKEN));
-        self.status.set(Some(PortStatus { ready, timeout }));
-    }
-
     #[inline(always)]
     fn poll_function(&mut self, now: Time, class: Class, room: TcSet, index: usize) -> Option<Tlp> {
         let (function, shared) = (&mut self.front.functions[index], &mut self.front.shared);
@@ -410,8 +409,9 @@ impl TlpPort for Endpoint {
         status: &mut PortStatus,
     ) -> Option<Tlp> {
         let tlp = self.poll_next(now, class, room);
-        *status = self.present_status();
-        self.status.set(self.notifier.as_ref().map(|_| *status));
+        let found = self.present_status();
+        self.status.set(self.notifier.as_ref().map(|_| found));
+        *status = self.with_credits(found);
         tlp
     }
 
@@ -422,7 +422,6 @@ impl TlpPort for Endpoint {
     fn poll_credits(&mut self) -> Option<CreditReturn> {
         // A credit that is available is taken immediately, which is cheaper than checking first.
         if let Some(credit) = self.front.shared.requests.next_credit() {
-            self.note_credits();
             return Some(credit);
         }
         if !self.ready().contains(Ready::TAKEN) {
