@@ -220,18 +220,27 @@ impl ReadEngine {
         pool: &PayloadPool,
     ) -> (Finding, Option<Done>) {
         let finding = judge(&mut self.tags, Part::expected, completion, tlp, settings);
-        let owner = match finding {
-            Finding::Unexpected | Finding::Late => return (finding, None),
-            _ => self.tags.get(completion.tag).and_then(|(_, part)| part.owner),
-        };
+        match finding {
+            Finding::Unexpected | Finding::Late => (finding, None),
+            Finding::Good | Finding::Poisoned => self.data(completion, tlp, finding, pool),
+            _ => self.without_data(completion.tag, finding, quarantine_until),
+        }
+    }
+
+    /// Takes a completion that is malformed or refuses its request.
+    #[cold]
+    fn without_data(
+        &mut self,
+        tag: Tag,
+        finding: Finding,
+        quarantine_until: Time,
+    ) -> (Finding, Option<Done>) {
+        let owner = self.tags.get(tag).and_then(|(_, part)| part.owner);
         match (finding, owner) {
-            (Finding::Malformed(why), _) => {
-                (Finding::Malformed(why), self.malformed(completion.tag, owner, quarantine_until))
-            }
-            (Finding::Good | Finding::Poisoned, _) => self.data(completion, tlp, finding, owner, pool),
-            (_, Some(owner)) => (finding, self.refused(completion.tag, owner, finding)),
+            (Finding::Malformed(_), _) => (finding, self.malformed(tag, owner, quarantine_until)),
+            (_, Some(owner)) => (finding, self.refused(tag, owner, finding)),
             (_, None) => {
-                self.tags.release(completion.tag);
+                self.tags.release(tag);
                 (Finding::Swallowed, None)
             }
         }
@@ -254,12 +263,11 @@ impl ReadEngine {
         completion: &Completion,
         tlp: &Tlp,
         finding: Finding,
-        owner: Option<u16>,
         pool: &PayloadPool,
     ) -> (Finding, Option<Done>) {
         let Some((_, part)) = self.tags.get(completion.tag) else { return (Finding::Unexpected, None) };
         // The data fits what is awaited.
-        let (bytes, offset) = (tlp.data.len() as u32, part.offset);
+        let (bytes, offset, owner) = (tlp.data.len() as u32, part.offset, part.owner);
         part.awaited = part.awaited.behind(bytes);
         part.offset += bytes;
         let last = part.awaited.byte_count == 0;
