@@ -68,13 +68,6 @@ pub struct PortStatus {
     pub timeout: Option<Time>,
 }
 
-impl Default for PortStatus {
-    /// Returns a status in which every poll may yield something and no timer runs.
-    fn default() -> PortStatus {
-        PortStatus { ready: Ready::ALL, timeout: None }
-    }
-}
-
 /// A clock that always runs, such as the clock of a design in RTL. This trait lets the driver pass many edges in one
 /// call.
 pub trait Clocked {
@@ -219,8 +212,14 @@ pub trait TlpPort {
         status: &mut PortStatus,
     ) -> Option<Tlp> {
         let tlp = self.poll_tlp(now, class, room);
-        *status = PortStatus { ready: self.ready(), timeout: self.poll_timeout() };
+        *status = self.status();
         tlp
+    }
+
+    /// Returns the answers of [`ready`](Self::ready) and [`poll_timeout`](Self::poll_timeout). Only for speed: one call in
+    /// place of two.
+    fn status(&self) -> PortStatus {
+        PortStatus { ready: self.ready(), timeout: self.poll_timeout() }
     }
 
     /// Returns which of [`poll_tlp`](Self::poll_tlp) and [`poll_credits`](Self::poll_credits) may return an output now

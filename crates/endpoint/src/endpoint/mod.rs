@@ -415,6 +415,10 @@ impl TlpPort for Endpoint {
         tlp
     }
 
+    fn status(&self) -> PortStatus {
+        Endpoint::status(self)
+    }
+
     fn ready(&self) -> Ready {
         self.status().ready
     }

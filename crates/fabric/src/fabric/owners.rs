@@ -127,24 +127,23 @@ impl PortOwner for RootPortOwner<'_> {
 pub(super) struct SlotOwner<'a> {
     slot: &'a mut FabricSlot,
     number: usize,
-    ready: Ready,
+    /// The device's status after its last call.
+    pub(super) status: PortStatus,
     /// Whether accounts of its writes are opened only if they leave the fast path.
     defers_accounts: bool,
-    /// Time of the device's next call, if the device has returned one since the last call.
-    pub(super) timeout: Option<Option<Time>>,
 }
 
 impl<'a> SlotOwner<'a> {
     #[inline(always)]
     pub(super) fn of(slot: &'a mut FabricSlot, number: usize, port: &Port) -> SlotOwner<'a> {
-        let (ready, defers_accounts) = (slot.device.ready(), slot.is_below_root && port.rare().is_empty());
-        SlotOwner { slot, number, ready, defers_accounts, timeout: None }
+        let (status, defers_accounts) = (slot.device.status(), slot.is_below_root && port.rare().is_empty());
+        SlotOwner { slot, number, status, defers_accounts }
     }
 }
 
 impl PortOwner for SlotOwner<'_> {
     fn outputs(&self) -> u8 {
-        self.ready.outputs() | self.slot.holds
+        self.status.ready.outputs() | self.slot.holds
     }
 
     fn room(&self, class: Class, port: &Port) -> TcSet {
@@ -156,9 +155,7 @@ impl PortOwner for SlotOwner<'_> {
         if self.slot.holds(class) {
             return self.slot.next_held(class, room);
         }
-        let mut status = PortStatus::default();
-        let mut given = self.slot.device.poll_tlp_and_status(now, class, room, &mut status);
-        (self.ready, self.timeout) = (status.ready, Some(status.timeout));
+        let mut given = self.slot.device.poll_tlp_and_status(now, class, room, &mut self.status);
         if !given.as_ref().is_none_or(|tlp| room.contains(tlp.repr.tc)) {
             self.slot.hold(class, given.take());
         }
@@ -175,12 +172,14 @@ impl PortOwner for SlotOwner<'_> {
 
     // A device may have more to send when its credits are returned.
     fn return_credits(&mut self, port: &mut Port, now: Time) -> bool {
-        while self.ready.contains(Ready::TAKEN) {
-            // Even a call without a result may change when the device is to be called next.
-            self.timeout = None;
-            let Some(credit) = self.slot.device.poll_credits() else { break };
+        while self.status.ready.contains(Ready::TAKEN) {
+            let Some(credit) = self.slot.device.poll_credits() else {
+                // Even a call without a result may change when the device is to be called next.
+                self.status.timeout = self.slot.device.poll_timeout();
+                break;
+            };
             return_credit(port, now, credit);
-            self.ready = self.slot.device.ready();
+            self.status = self.slot.device.status();
         }
         true
     }

@@ -174,10 +174,8 @@ impl Fabric {
         let (Some(slot), Some(at)) = (self.slots.get_mut(n), self.ports.get_mut(index)) else { return false };
         let mut owner = SlotOwner::of(slot, n, &at.port);
         let more = owner.refill(at, self.now, &mut self.ledger);
-        match owner.timeout {
-            None => self.arm_slot(n),
-            Some(timeout) => self.arm_slot_at(n, timeout),
-        }
+        let timeout = owner.status.timeout;
+        self.arm_slot_at(n, timeout);
         more
     }
 
