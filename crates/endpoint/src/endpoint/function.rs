@@ -478,7 +478,7 @@ impl Function<Work> {
         self.next_call(self.behind.device.poll_timeout())
     }
 
-    /// Returns the time of the next call, if that of the device is `timeout`.
+    /// Returns the earlier of the device's `timeout` and the next deadline of a tag.
     fn next_call(&self, timeout: Option<Time>) -> Option<Time> {
         earlier(timeout, self.behind.reads.tags.next_deadline())
     }
