@@ -183,6 +183,7 @@ impl Card {
     }
 
     /// Counts the end of a transfer that started at `start`.
+    #[inline(always)]
     fn end(&self, start: Time, writes: bool, reads: bool) {
         let (now, bytes) = (self.io.now(), self.settings.size_bytes);
         let of = |done: bool| if done { bytes } else { 0 };
