@@ -274,8 +274,7 @@ impl TlpPort for Traffic {
 
     /// Returns when the next request is due. Requests that are due already only wait for the link.
     fn poll_timeout(&self) -> Option<Time> {
-        let waiting = self.flows.iter().filter(|f| f.has_more()).map(|f| f.next_at);
-        waiting.filter(|&at| at > self.now).min()
+        self.flows.iter().filter(|f| f.next_at > self.now && f.has_more()).map(|f| f.next_at).min()
     }
 
     fn handle_timeout(&mut self, now: Time) {

@@ -206,6 +206,7 @@ impl PortOwner for SwitchPortOwner<'_> {
         tlp.account
     }
 
+    #[inline(always)]
     fn return_credits(&mut self, port: &mut Port, now: Time) -> bool {
         while let Some(credit) = self.switch.poll_credits(self.port) {
             return_credit(port, now, credit);

@@ -261,6 +261,7 @@ impl Crossbar {
 
     /// Returns the next TLP of `class` for `egress`, of a Traffic Class in `room`. This advances the arbiter, so the
     /// caller must then [take](Self::take) the TLP.
+    #[inline(always)]
     pub(super) fn next(&mut self, egress: usize, now: Time, class: Class, room: TcSet) -> Option<Next> {
         let mut waiting = self.due[egress][class.index()];
         let arbiter = &self.arbiters[egress][class.index()];
