@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A root complex in RTL below a host of a lab: its library, its clock, and `riser_root_complex` around it. The host's requests are
-//! accesses of a CPU on AXI4, its DMA master reaches the host's memory, and its frames cross the link. Both sides share one state.
+//! accesses of a CPU on AXI4, its DMA master reaches the host's memory, and its frames cross the link. All sides share one state. A design may
+//! also have the CPU, its memory and its software; then the host only waits for the software's end.
 
 mod block;
 mod cpu;
 mod memory;
 mod model;
+mod software;
 
 pub use model::RtlRootComplex;
 
@@ -129,7 +131,7 @@ impl FramePort for RootPort {
     }
 
     fn is_ticking(&self) -> bool {
-        self.0.borrow().block.is_idle()
+        self.0.borrow().block.is_ticking()
     }
 
     fn clock(&mut self) -> Option<&mut dyn Clocked> {
