@@ -46,7 +46,12 @@ pub struct RtlRootComplex {
 impl Default for RtlRootComplex {
     /// The root complex of `rtl/pcie_stack` gives up a request after 20 ms.
     fn default() -> RtlRootComplex {
-        RtlRootComplex { design: String::new(), memory_latency_ns: 100, access_timeout_us: 50_000, software: false }
+        RtlRootComplex {
+            design: String::new(),
+            memory_latency_ns: 100,
+            access_timeout_us: 50_000,
+            software: false,
+        }
     }
 }
 

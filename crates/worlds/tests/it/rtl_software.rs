@@ -63,7 +63,8 @@ fn build_software(folder: &Path) {
     let ports: Vec<&str> = ports.lines().filter(is_of_link).collect();
     fs::create_dir_all(folder.join("lab")).unwrap();
     fs::write(folder.join("lab/software.sv"), format!("{stack}{CPU}{}\n", ports.join("\n"))).unwrap();
-    fs::write(folder.join("lab/software.toml"), design.replace("\"root_link.sv\"", "\"software.sv\"")).unwrap();
+    fs::write(folder.join("lab/software.toml"), design.replace("\"root_link.sv\"", "\"software.sv\""))
+        .unwrap();
     build(folder, &["software.toml"]);
 }
 
