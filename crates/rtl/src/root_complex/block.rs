@@ -81,7 +81,7 @@ pub(super) struct RootBlock {
     pub(super) holds: LinkHolds,
     /// Levels of INTA to INTD.
     intx: u32,
-    /// Whether the CPU is in the design. Then the bus of riser's CPU is not used.
+    /// Whether the design has the CPU with its software. If so, riser's CPU issues no accesses.
     has_software: bool,
     /// Status with which software of the design has ended.
     pub(super) software_status: Option<u32>,

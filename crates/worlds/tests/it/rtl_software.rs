@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A design with root complex and CPU as the whole host of a lab: software of the design reads the ID of riser's device, and ends the run.
-//! The CPU of this design is a state machine. `rtl/pcie_stack/soc` has a design with a core.
+//! A design that is the whole host of a lab. Its CPU is a state machine, which reads the ID of riser's device and ends the run.
+//! `rtl/pcie_stack/soc` has a design with a real core.
 
 use crate::rtl_rig::{build, file, has_verilator, run};
 use fabric::{HostId, Limits, Stop};
@@ -13,7 +13,7 @@ use std::path::Path;
 const HOST: &str = "version = 1\nlimit_us = 20000\n[host]\nroot_complex = \"rtl-root-complex\"\n\
     [host.rtl-root-complex]\ndesign = \"lab/software.toml\"\nsoftware = true\n";
 
-/// Enables the root complex, gives the bus below the number 1, and compares the ID of the device there with that of `endpoint-test`.
+/// The CPU. It enables the root complex, sets Secondary Bus Number to 1, and checks for the ID of `endpoint-test` on bus 1.
 const CPU: &str = "
     logic [2:0] step;
     logic sent, sent_data, ended;
@@ -53,7 +53,7 @@ const CPU: &str = "
         .software_status(status),
 ";
 
-/// Writes a design with this CPU in place of riser's, and builds it.
+/// Replaces riser's CPU in `root_link.sv` by this one, and builds the design.
 fn build_software(folder: &Path) {
     let lab = testkit::root().join("rtl/pcie_stack/lab");
     let [module, design] =
