@@ -35,12 +35,8 @@ module soc_ram #(
     localparam int INDEX = $clog2(WORDS);
     logic [63:0] memory[0:WORDS-1];
     string contents;
-    int file;
     initial begin
         if (!$value$plusargs("ram=%s", contents)) contents = "memory.hex";
-        file = $fopen(contents, "r");
-        if (file == 0) $fatal(1, "soc_ram: %s cannot be opened; expected the contents of memory", contents);
-        $fclose(file);
         $readmemh(contents, memory);
     end
 
