@@ -187,7 +187,11 @@ pub fn build(
     let designs = switch_designs(lab, &tree, |n| sites.plug_switch(n, &tree, &links, &mut context))?;
     warnings.extend(designs.warnings);
     let switches = bridges::switches(lab, &tree, &links, place_timeout, &payloads, designs.ends)?;
-    let root_complex = root_complex.map(|(end, _)| end);
+    let mut root_complex = root_complex.map(|(end, _)| end);
+    let software = root_complex.as_mut().and_then(|end| end.software.take());
+    if software.is_some() && (own.is_some() || lab.host.outside) {
+        return Err(BuildError::DesignSoftware);
+    }
     let root_ports = match root_complex {
         Some(_) => Vec::new(),
         None => bridges::root_ports(&tree, HostId::FIRST, &links, host.rcb)?,
@@ -206,6 +210,7 @@ pub fn build(
     let (memory, program): (HostMemory, Option<Box<dyn HostProgram>>) = match (first, own) {
         (Some((memory, program)), _) => (memory, Some(program)),
         (None, Some(own)) => (memory.clone(), Some(own(payloads.clone(), memory, map))),
+        (None, None) if software.is_some() => (memory, software),
         (None, None) if !is_used => (memory, None),
         (None, None) => {
             let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| {

@@ -92,6 +92,11 @@ pub enum BuildError {
     /// The model of the host's root complex is a device.
     #[error("root_complex: the model is a device, expected a root complex")]
     NoRootComplex,
+    /// The software of the host is in the design of its root complex.
+    #[error(
+        "root complex: software = true: the design has the host's software, so no other program can run on this host; use `riser run`, or set it to false"
+    )]
+    DesignSoftware,
     /// A link of a lab with one slot is illegal.
     #[error("link: {0}")]
     Link(link::ConfigError),

@@ -12,7 +12,7 @@ use config::BarKind;
 use endpoint::{Endpoint, FunctionConfig, MakeRaw, TlpPort, VirtualFunctions};
 use host::firmware::{FoundFunction, Window};
 use host::os::driver::{DriverFuture, HostTask, Task, boxed};
-use host::{Cpu, HostBus};
+use host::{Cpu, HostBus, HostProgram};
 use link::PortConfig;
 use std::any::Any;
 use std::fmt::Display;
@@ -63,6 +63,8 @@ pub struct RootComplexEnd {
     pub frames: Box<dyn TlpPort>,
     /// The bus above it.
     pub bus: Box<dyn HostBus>,
+    /// Replaces firmware and drivers of the host, if the design has a CPU with software.
+    pub software: Option<Box<dyn HostProgram>>,
     /// Addresses below 4 GiB that it forwards to devices.
     pub memory32: Window,
     /// Addresses from 4 GiB that it forwards to devices.

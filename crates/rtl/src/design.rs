@@ -466,6 +466,11 @@ impl Design {
         Shape { kind, data_bits: data_width_bits, lanes, links: downstream_ports.unwrap_or(0) + 1 }
     }
 
+    /// Returns the folder in which the design runs. `base` is the folder of its file.
+    pub(crate) fn working_folder(&self, base: &Path) -> PathBuf {
+        self.includes.first().map_or_else(|| base.to_owned(), |include| base.join(include))
+    }
+
     /// Returns the frequencies of all clocks in Hz, the block's first.
     pub(crate) fn frequencies(&self) -> Vec<u64> {
         let others = self.clocks.iter().map(|clock| clock.frequency_hz);

@@ -80,9 +80,9 @@ impl Engine {
         let (Some(instance), false) = (&mut self.instance, evals.is_empty()) else { return false };
         match instance.run(evals, self.reset_until, words, edges, std::mem::take(&mut self.is_fresh)) {
             Ok(done) => {
-                let last = evals[..done.evals].last();
+                let last = evals[..done].last();
                 self.at = last.map_or(self.at, |last| Time::from_ps(last.time_ps));
-                self.clocks.pass(done.evals);
+                self.clocks.pass(done);
             }
             Err(why) => {
                 self.instance = None;

@@ -23,8 +23,11 @@ const ERROR_BYTES: usize = 1024;
 
 /// The block's side of an edge of the user clock.
 pub(crate) trait Edges {
-    /// Handles an edge at `time`, after `passed` edges that were skipped: takes the values read, and sets those to drive.
-    fn edge(&mut self, time: Time, passed: u64, read: &[u32], driven: &mut [u32]) -> Answer;
+    /// Counts edges that were skipped.
+    fn pass(&mut self, edges: u64);
+
+    /// Handles an edge at `time`: takes the values read, and sets those to drive.
+    fn edge(&mut self, time: Time, read: &[u32], driven: &mut [u32]) -> Answer;
 }
 
 /// Instructions for the edges after this one.
@@ -43,15 +46,6 @@ pub(crate) struct Eval {
     /// Levels of the clocks from this time on, one bit per clock.
     pub(crate) clocks: u32,
     pub(crate) time_ps: u64,
-}
-
-/// Result of a run.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Done {
-    /// Number of times that were evaluated.
-    pub(crate) evals: usize,
-    /// Number of skipped edges at the end.
-    pub(crate) passed: u64,
 }
 
 type RawEdge = unsafe extern "C" fn(
@@ -280,7 +274,8 @@ unsafe extern "C" fn on_edge(
     let read = unsafe { std::slice::from_raw_parts(read, asked.words[0]) };
     // SAFETY: as above, and the two are different variables of the library.
     let driven = unsafe { std::slice::from_raw_parts_mut(driven, asked.words[1]) };
-    let Answer { stops, rests } = asked.block.edge(Time::from_ps(time_ps), passed, read, driven);
+    asked.block.pass(passed);
+    let Answer { stops, rests } = asked.block.edge(Time::from_ps(time_ps), read, driven);
     u32::from(stops) | u32::from(rests) << 1
 }
 
@@ -302,7 +297,7 @@ impl Instance {
     }
 
     /// Evaluates these times, in reset before `reset_until`, up to the edge at which the block stops. `words` are the sizes of both
-    /// vectors of an edge. `fresh`: the block has new inputs since the last run.
+    /// vectors of an edge. `fresh`: the block has new inputs since the last run. Returns the number of times that were evaluated.
     ///
     /// # Errors
     /// The reason why the design cannot continue: `$fatal`, or a loop that does not settle.
@@ -313,7 +308,7 @@ impl Instance {
         words: [usize; 2],
         block: &mut dyn Edges,
         fresh: bool,
-    ) -> Result<Done, RunError> {
+    ) -> Result<usize, RunError> {
         let mut asked = EdgeCall { block, words };
         let mut run = RawRun {
             evals: evals.as_ptr(),
@@ -330,8 +325,11 @@ impl Instance {
         let failed = unsafe {
             (self.library.ops.run)(model, &raw mut run, fresh.into(), self.error.as_mut_ptr(), len)
         };
-        let done = Done { evals: run.done, passed: run.passed };
-        if failed == 0 { Ok(done) } else { Err(self.ended()) }
+        if failed != 0 {
+            return Err(self.ended());
+        }
+        asked.block.pass(run.passed);
+        Ok(run.done)
     }
 
     /// Evaluates all of `evals`, and drives `words` words of `driven` after each edge of the user clock: this is what a

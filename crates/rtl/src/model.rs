@@ -336,7 +336,7 @@ impl Settings {
             self.library(path, design, waves.is_some() || !self.waves_when.is_empty())?;
         let base = path.parent().unwrap_or(Path::new(""));
         let loaded = Loaded::open(&library, &fingerprint).map_err(|e| at(e.to_string()))?;
-        let folder = design.includes.first().map_or_else(|| base.to_owned(), |include| base.join(include));
+        let folder = design.working_folder(base);
         let made = in_folder(&folder, || Instance::create(&loaded, seed));
         let mut instance =
             made.map_err(|e| at(format!("{}: {e}", folder.display())))?.map_err(|e| at(e.to_string()))?;

@@ -54,8 +54,11 @@ struct AtEdge<'a> {
 }
 
 impl Edges for AtEdge<'_> {
-    fn edge(&mut self, time: Time, passed: u64, read: &[u32], driven: &mut [u32]) -> Answer {
-        self.block.pass(passed);
+    fn pass(&mut self, edges: u64) {
+        self.block.pass(edges);
+    }
+
+    fn edge(&mut self, time: Time, read: &[u32], driven: &mut [u32]) -> Answer {
         self.block.set_now(time);
         self.block.edge(read, driven);
         // Values driven in reset do not count.
@@ -136,13 +139,12 @@ impl Rtl {
         let fresh = std::mem::take(&mut self.is_fresh);
         match instance.run(evals, self.reset_until, words, &mut edges, fresh) {
             Ok(done) => {
-                let evals = &evals[..done.evals];
+                let evals = &evals[..done];
                 self.at = evals.last().map_or(self.at, |last| Time::from_ps(last.time_ps));
                 if let Some(recorder) = &self.recorder {
                     recorder.change(|recorder| recorder.evals(evals, self.reset_until));
                 }
-                self.block.pass(done.passed);
-                self.clocks.pass(done.evals);
+                self.clocks.pass(done);
             }
             Err(why) => self.fail(&why.to_string()),
         }

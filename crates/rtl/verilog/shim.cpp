@@ -185,6 +185,8 @@ void* create(uint64_t seed, char* error, size_t len) {
     model_of = nullptr;
     const int failed = guarded(error, len, [&] {
         made = std::make_unique<Model>();
+        // A design that asks for arguments of the simulator gets none.
+        made->context.commandArgs(0, static_cast<const char**>(nullptr));
         made->context.randReset(2);
         made->context.randSeed(int(seed & 0x7fffffff));
 #if VM_TRACE

@@ -42,12 +42,16 @@ def device_tree():
     return (OUT / "soc.dtb").read_bytes()
 
 
+def memory():
+    """The contents of memory that boot the kernel: pairs of offset and bytes."""
+    machine = firmware("sbi", "sbi_start.S", "soc.c", "sbi.c", defines=[f"KERNEL={BASE + KERNEL:#x}", f"TREE={BASE + TREE:#x}"])
+    return [(0, machine), (KERNEL, kernel()), (TREE, device_tree())]
+
+
 def boot(build):
     """Boots the kernel. Returns the finished process of the simulator."""
     need("lspci")
-    machine = firmware("sbi", "sbi_start.S", "soc.c", "sbi.c", defines=[f"KERNEL={BASE + KERNEL:#x}", f"TREE={BASE + TREE:#x}"])
-    parts = [(0, machine), (KERNEL, kernel()), (TREE, device_tree())]
-    result = run(build, f"linux-{build}", parts, LIMIT)
+    result = run(build, f"linux-{build}", memory(), LIMIT)
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / "console.txt").write_text(result.stdout)
     (OUT / "speed.txt").write_text(result.stderr)

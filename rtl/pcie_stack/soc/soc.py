@@ -89,10 +89,14 @@ def run(build, name, parts, cycles, line=(0, 0, 3)):
     return subprocess.run([simulator, str(cycles), *map(str, line), f"+ram={image}"], capture_output=True, text=True, check=False)
 
 
+def enumeration():
+    """The contents of memory for the bare-metal program that enumerates the hierarchy and tests DMA and MSIs."""
+    return [(0, firmware("enumerate", "start.S", "soc.c", "pci.c", "enumerate.c"))]
+
+
 def enumerate_functions(build):
     """Runs the bare-metal program that enumerates the hierarchy and tests DMA and MSIs."""
-    program = firmware("enumerate", "start.S", "soc.c", "pci.c", "enumerate.c")
-    return run(build, f"enumerate-{build}", [(0, program)], 2_000_000)
+    return run(build, f"enumerate-{build}", enumeration(), 2_000_000)
 
 
 def main(command, choices, default=None):

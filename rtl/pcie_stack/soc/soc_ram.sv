@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Memory on AXI4 for simulation: one burst each way at a time, a beat per cycle, the first in the cycle after the address. Bursts are INCR. The argument
-// +ram=FILE names its contents for $readmemh.
+// +ram=FILE names its contents for $readmemh; without it, they are in memory.hex.
 module soc_ram #(
     parameter int WORDS = 1 << 23,  // of 64 bits; a power of two
     parameter logic [31:0] BASE = 32'h8000_0000
@@ -35,7 +35,10 @@ module soc_ram #(
     localparam int INDEX = $clog2(WORDS);
     logic [63:0] memory[0:WORDS-1];
     string contents;
-    initial if ($value$plusargs("ram=%s", contents)) $readmemh(contents, memory);
+    initial begin
+        if (!$value$plusargs("ram=%s", contents)) contents = "memory.hex";
+        $readmemh(contents, memory);
+    end
 
     function automatic logic outside_memory(input logic [31:0] address);
         outside_memory = address < BASE || 33'(address - BASE) >= 33'(WORDS) * 8;

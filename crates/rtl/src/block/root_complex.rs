@@ -10,7 +10,7 @@ numbered!(
         PhyTxData, MemWData, CpuRData, MemAwAddr, MemArAddr, MemWStrb, PhyTxValid, PhyTxSop, PhyTxEop, PhyTxDllp,
         PhyTxNullify, PhyTxEnd, Retrain, CpuAwReady, CpuWReady, CpuBValid, CpuBResp, CpuArReady, CpuRValid, CpuRResp,
         MemAwValid, MemAwId, MemAwLen, MemWValid, MemWLast, MemBReady, MemArValid, MemArId, MemArLen, MemRReady, Intx,
-        LinkDisable, HotReset, Events, DllEvents, TlEvents,
+        LinkDisable, HotReset, Events, DllEvents, TlEvents, SoftwareEnded, SoftwareStatus,
     }
 );
 
@@ -44,7 +44,7 @@ const fn driven(name: &'static str, width: Width, which: Driven) -> Port {
     port(name, width, Role::Driven(which as u16))
 }
 
-/// All ports. Bursts are INCR; sizes of bursts to memory are the width of the bus; the CPU's ID is 0.
+/// All ports. A design that has the CPU and the memory connects those of the link and of its software. Bursts are INCR; sizes of bursts to memory are the width of the bus; the CPU's ID is 0.
 pub(super) const PORTS: &[Port] = &[
     // data first, so that their lanes are whole words of both vectors
     read("phy_tx_data", Width::Data, Read::PhyTxData),
@@ -131,4 +131,7 @@ pub(super) const PORTS: &[Port] = &[
     read("events", Width::Bits(24), Read::Events),
     read("dll_events", Width::Bits(16), Read::DllEvents),
     read("tl_events", Width::Bits(15), Read::TlEvents),
+    // software of a CPU within the design
+    read("software_ended", BIT, Read::SoftwareEnded),
+    read("software_status", Width::Bits(8), Read::SoftwareStatus),
 ];

@@ -43,8 +43,11 @@ struct AtEdge<'a> {
 }
 
 impl Edges for AtEdge<'_> {
-    fn edge(&mut self, time: Time, passed: u64, read: &[u32], driven: &mut [u32]) -> Answer {
-        self.block.cycle += passed;
+    fn pass(&mut self, edges: u64) {
+        self.block.cycle += edges;
+    }
+
+    fn edge(&mut self, time: Time, read: &[u32], driven: &mut [u32]) -> Answer {
         self.block.recovery = time < self.recovery_until;
         if time >= *self.refresh_at {
             self.block.credits.repeat();

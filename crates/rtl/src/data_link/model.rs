@@ -29,8 +29,9 @@ pub(crate) fn instance_of(
     match site.native {
         NativeCode::Allowed => {
             let loaded = Loaded::open(&library, &fingerprint).map_err(|e| at(e.to_string()))?;
-            let made = in_folder(base, || Instance::create(&loaded, site.seed));
-            let made = made.map_err(|e| at(format!("{}: {e}", base.display())))?;
+            let folder = design.working_folder(base);
+            let made = in_folder(&folder, || Instance::create(&loaded, site.seed));
+            let made = made.map_err(|e| at(format!("{}: {e}", folder.display())))?;
             Ok((Some(made.map_err(|e| at(e.to_string()))?), None))
         }
         NativeCode::NotLoaded => Ok((None, Loaded::look(&library, &fingerprint).err())),

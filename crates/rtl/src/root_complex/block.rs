@@ -81,6 +81,10 @@ pub(super) struct RootBlock {
     pub(super) holds: LinkHolds,
     /// Levels of INTA to INTD.
     intx: u32,
+    /// Whether the design has the CPU with its software. If so, riser's CPU issues no accesses.
+    has_software: bool,
+    /// Status with which software of the design has ended.
+    pub(super) software_status: Option<u32>,
     /// Whether the beats that riser has offered to the RTL since the last edge are of these kinds.
     offers: [bool; 2],
     /// Events of the root complex, the data link layer and the transaction layer.
@@ -89,8 +93,9 @@ pub(super) struct RootBlock {
 }
 
 impl RootBlock {
-    /// A block whose memory answers after `latency` cycles; an access of the CPU may wait for `most_cycles`.
-    pub(super) fn new(shape: Shape, latency: u64, most_cycles: u64) -> RootBlock {
+    /// A block whose memory answers after `latency` cycles; an access of the CPU may wait for `most_cycles`. With `has_software`, both are in
+    /// the design.
+    pub(super) fn new(shape: Shape, latency: u64, most_cycles: u64, has_software: bool) -> RootBlock {
         let width = usize::from(shape.data_bits / 8);
         let mut block = RootBlock {
             layout: Layout::of(shape),
@@ -106,11 +111,13 @@ impl RootBlock {
             retrain_before: false,
             holds: LinkHolds::default(),
             intx: 0,
+            has_software,
+            software_status: None,
             offers: [false; 2],
             events: [EVENTS, events::DATA_LINK, TRANSACTION_EVENTS].map(EventCounts::new),
             cycle: 0,
         };
-        block.cpu.enable();
+        block.enable();
         block
     }
 
@@ -130,7 +137,19 @@ impl RootBlock {
         self.inputs.append(&mut self.cpu.ends);
         self.memory.reset();
         self.offers = [false; 2];
-        self.cpu.enable();
+        self.software_status = None;
+        self.enable();
+    }
+
+    fn enable(&mut self) {
+        if !self.has_software {
+            self.cpu.enable();
+        }
+    }
+
+    /// Whether only clocks keep the design busy. Software of the design may be at work while nothing is in flight.
+    pub(super) fn is_ticking(&self) -> bool {
+        self.is_idle() && (!self.has_software || self.software_status.is_some())
     }
 
     /// Whether the fabric has something to take.
@@ -166,6 +185,7 @@ impl RootBlock {
             self.take_frame(inputs);
             self.take_memory(inputs);
             self.take_wires(inputs);
+            self.take_software(inputs);
             self.drive_cpu(inputs, &mut outputs);
             self.drive_memory(&mut outputs);
         }
@@ -309,6 +329,14 @@ impl RootBlock {
         self.retrain_before = retrain;
         let ports = [Read::Events, Read::DllEvents, Read::TlEvents];
         ports.into_iter().zip(&mut self.events).for_each(|(port, events)| events.add(inputs.get(port)));
+    }
+
+    fn take_software(&mut self, inputs: Inputs<'_>) {
+        if self.has_software && self.software_status.is_none() && inputs.is(Read::SoftwareEnded) {
+            self.software_status = Some(inputs.get(Read::SoftwareStatus));
+            // Wakes the host, which then sees the status.
+            self.inputs.push_back(HostInput::Timer);
+        }
     }
 }
 

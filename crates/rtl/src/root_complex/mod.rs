@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A root complex in RTL below a host of a lab: its library, its clock, and `riser_root_complex` around it. The host's requests are
-//! accesses of a CPU on AXI4, its DMA master reaches the host's memory, and its frames cross the link. Both sides share one state.
+//! accesses of a CPU on AXI4, its DMA master reaches the host's memory, and its frames cross the link. All sides share one state. A design may
+//! also have the CPU, its memory and its software; then the host only waits for the software's end.
 
 mod block;
 mod cpu;
 mod memory;
 mod model;
+mod software;
 
 pub use model::RtlRootComplex;
 
@@ -37,8 +39,11 @@ struct AtEdge<'a> {
 }
 
 impl Edges for AtEdge<'_> {
-    fn edge(&mut self, time: Time, passed: u64, read: &[u32], driven: &mut [u32]) -> Answer {
-        self.block.cycle += passed;
+    fn pass(&mut self, edges: u64) {
+        self.block.cycle += edges;
+    }
+
+    fn edge(&mut self, time: Time, read: &[u32], driven: &mut [u32]) -> Answer {
         self.block.recovery = time < self.recovery_until;
         let in_reset = time < self.reset_until;
         self.block.edge(read, driven, in_reset);
@@ -129,7 +134,7 @@ impl FramePort for RootPort {
     }
 
     fn is_ticking(&self) -> bool {
-        self.0.borrow().block.is_idle()
+        self.0.borrow().block.is_ticking()
     }
 
     fn clock(&mut self) -> Option<&mut dyn Clocked> {

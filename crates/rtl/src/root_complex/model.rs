@@ -2,6 +2,7 @@
 //! Lab settings of a root complex in RTL.
 
 use super::block::RootBlock;
+use super::software::Software;
 use super::{Bus, RootPort, RootRtl};
 use crate::block::BlockKind;
 use crate::data_link::instance_of;
@@ -9,6 +10,7 @@ use crate::design::Design;
 use crate::engine::Engine;
 use crate::model::check_link;
 use endpoint::{FrameSlot, LinkHolds};
+use host::HostProgram;
 use host::firmware::Window;
 use plug::plugged::RootComplexEnd;
 use plug::{Fault, Model, ModelKind, Plugged, Site};
@@ -36,12 +38,20 @@ pub struct RtlRootComplex {
     /// Time without a handshake after which an access of the host fails and the bus is given up, in microseconds.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub access_timeout_us: u32,
+    /// True if the CPU, its memory and its software are in the design. Then the host runs no firmware and no drivers, and the run ends when
+    /// the design sets `software_ended`, with an error if `software_status` is not 0.
+    pub software: bool,
 }
 
 impl Default for RtlRootComplex {
     /// The root complex of `rtl/pcie_stack` gives up a request after 20 ms.
     fn default() -> RtlRootComplex {
-        RtlRootComplex { design: String::new(), memory_latency_ns: 100, access_timeout_us: 50_000 }
+        RtlRootComplex {
+            design: String::new(),
+            memory_latency_ns: 100,
+            access_timeout_us: 50_000,
+            software: false,
+        }
     }
 }
 
@@ -71,12 +81,13 @@ impl Model for RtlRootComplex {
         let engine = Engine::new(instance, design.block.user_clock_hz);
         let latency = engine.cycles(Duration::from_ns(self.memory_latency_ns.into()));
         let most_cycles = engine.cycles(Duration::from_us(self.access_timeout_us.into()));
-        let block = RootBlock::new(design.shape(), latency, most_cycles);
+        let block = RootBlock::new(design.shape(), latency, most_cycles, self.software);
         let (recovery_until, holds) = (Time::ZERO, LinkHolds::default());
         let rtl = Rc::new(RefCell::new(RootRtl { engine, block, recovery_until, holds }));
         let end = RootComplexEnd {
             frames: Box::new(FrameSlot::new(RootPort(Rc::clone(&rtl)))),
-            bus: Box::new(Bus(rtl)),
+            bus: Box::new(Bus(Rc::clone(&rtl))),
+            software: self.software.then(|| Box::new(Software::new(rtl)) as Box<dyn HostProgram>),
             memory32: MEMORY32,
             memory64: MEMORY64,
         };

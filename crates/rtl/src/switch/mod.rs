@@ -35,8 +35,11 @@ struct AtEdge<'a> {
 }
 
 impl Edges for AtEdge<'_> {
-    fn edge(&mut self, time: Time, passed: u64, read: &[u32], driven: &mut [u32]) -> Answer {
-        self.block.cycle += passed;
+    fn pass(&mut self, edges: u64) {
+        self.block.cycle += edges;
+    }
+
+    fn edge(&mut self, time: Time, read: &[u32], driven: &mut [u32]) -> Answer {
         for (link, until) in self.block.links.iter_mut().zip(self.recovery_until) {
             link.recovery = time < *until;
         }

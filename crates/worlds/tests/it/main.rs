@@ -14,6 +14,7 @@ mod reference;
 mod rtl_link;
 mod rtl_rig;
 mod rtl_root;
+mod rtl_software;
 mod rtl_switch;
 mod served;
 mod shipped;
