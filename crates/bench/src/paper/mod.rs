@@ -223,13 +223,6 @@ pub const EXPERIMENTS: &[Experiment] = &[
         run: FigureOrigin::Here(gem5::switch_latency),
     },
     Experiment {
-        name: "gem5-dd",
-        title: "dd in a Linux guest by block size and switch latency; needs QEMU, minutes",
-        source: "gem5 (IISWC'18), Figure 9(a), by dd",
-        hosts: &["gem5"],
-        run: FigureOrigin::Here(gem5::dd),
-    },
-    Experiment {
         name: "gem5-width",
         title: "disk throughput by link width",
         source: "gem5 (IISWC'18), Figure 9(b), at the device",
@@ -249,6 +242,13 @@ pub const EXPERIMENTS: &[Experiment] = &[
         source: "gem5 (IISWC'18), Figure 9(d), at the device",
         hosts: &["gem5"],
         run: FigureOrigin::Here(gem5::port_buffer),
+    },
+    Experiment {
+        name: "gem5-dd",
+        title: "dd in a Linux guest by block size and switch latency; needs QEMU, minutes",
+        source: "gem5 (IISWC'18), Figure 9(a), by dd",
+        hosts: &["gem5"],
+        run: FigureOrigin::Here(gem5::dd),
     },
     Experiment {
         name: "chipyard-latency",

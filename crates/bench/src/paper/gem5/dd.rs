@@ -5,20 +5,22 @@
 //! the device and its links, and the kernel's clock, without idle time, measures the operating system. One command is in flight at a time:
 //! neither overlaps with the other, and `dd` takes the sum.
 
-use super::super::figures::{self, Disk};
+use super::super::figures::{self, Disk, Figure, Gem5};
 use super::super::report::ExperimentReport;
 use super::super::table::{Cell, Chart, Column, Line, Table};
 use super::super::verdict::{Compared, Limit, Shape, Verdict};
 use super::super::{Effort, PaperError};
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, str};
 
 const LAB: &str = "labs/papers/gem5-dd.toml";
 /// The program of the guest.
 const SCRIPT: &str = include_str!("dd.sh");
 /// Latencies of the switch, from the slowest.
 const SWITCH_NS: [u32; 3] = [150, 100, 50];
+/// Settings for the widest links of Figure 9(d).
+const X8: [&str; 2] = ["link.lanes=8", "switch.switch.link.lanes=8"];
 /// Memory of the guest, with space for the largest block.
 const MEMORY_MIB: u32 = 1024;
 /// Wall time of a guest in which it has failed.
@@ -26,15 +28,21 @@ const LIMIT_SECONDS: u32 = 1800;
 /// Difference to the paper's share of the operating system that counts as agreement.
 const SHARE_LIMIT: Limit = Limit::Points(5.0);
 
-const COLUMNS: &[Column] = &[
-    Column { key: "switch_latency_ns", head: "switch ns" },
-    Column { key: "block_mib", head: "block MiB" },
-    Column { key: "device_ms", head: "device and links ms" },
-    Column { key: "system_ms", head: "operating system ms" },
-    Column { key: "system_percent", head: "operating system %" },
-    Column { key: "device_gbps", head: "device Gb/s" },
-    Column { key: "dd_gbps", head: "dd Gb/s" },
-];
+/// The columns of every table, after its first.
+const fn columns(first: Column) -> [Column; 7] {
+    [
+        first,
+        Column { key: "block_mib", head: "block MiB" },
+        Column { key: "device_ms", head: "device and links ms" },
+        Column { key: "system_ms", head: "operating system ms" },
+        Column { key: "system_percent", head: "operating system %" },
+        Column { key: "device_gbps", head: "device Gb/s" },
+        Column { key: "dd_gbps", head: "dd Gb/s" },
+    ]
+}
+
+const BY_LATENCY: &[Column] = &columns(Column { key: "switch_latency_ns", head: "switch ns" });
+const BY_LANES: &[Column] = &columns(Column { key: "lanes", head: "lanes" });
 
 /// Times of one `dd`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -63,9 +71,9 @@ impl Run {
         100.0 * self.system_ns / (self.device_ns + self.system_ns)
     }
 
-    fn row(&self, switch_ns: u32) -> Vec<Cell> {
+    fn row(&self, first: u32) -> Vec<Cell> {
         vec![
-            Cell::integer(switch_ns),
+            Cell::integer(first),
             Cell::integer(self.mib),
             Cell::Number(self.device_ns / 1e6, 2),
             Cell::Number(self.system_ns / 1e6, 2),
@@ -78,7 +86,8 @@ impl Run {
 
 /// Reads a line of the guest's program: the size in MiB, and the times between the two readings of the clocks.
 fn reading(line: &str) -> Option<Run> {
-    let numbers: Vec<f64> = line.strip_prefix("dd ")?.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
+    let numbers: Vec<f64> =
+        line.strip_prefix("dd ")?.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
     let [mib, ps, now, idle, ps_after, now_after, idle_after] = numbers[..] else { return None };
     let (device_ns, system_ns) = ((ps_after - ps) / 1e3, (now_after - idle_after) - (now - idle));
     Some(Run { mib: mib as u32, device_ns, system_ns })
@@ -102,8 +111,10 @@ fn runs(output: &str, sizes: &[u32]) -> Result<Vec<Run>, PaperError> {
 
 /// Returns the program of this process, if it is `riser`.
 fn riser() -> Result<PathBuf, PaperError> {
-    let program = env::current_exe().ok().filter(|program| program.file_stem().is_some_and(|stem| stem == "riser"));
-    program.ok_or_else(|| PaperError::Run("a guest needs the program riser: use `riser paper gem5-dd`".into()))
+    let program =
+        env::current_exe().ok().filter(|program| program.file_stem().is_some_and(|stem| stem == "riser"));
+    program
+        .ok_or_else(|| PaperError::Run("a guest needs the program riser: use `riser paper gem5-dd`".into()))
 }
 
 /// Runs riser and returns its standard output.
@@ -127,15 +138,12 @@ fn check_parts(cached: &str) -> Result<(), PaperError> {
     Err(PaperError::Run(why))
 }
 
-/// Boots a guest below a switch with this latency, and returns the times of `dd` for each size.
-fn measure(riser: &Path, switch_ns: u32, sizes: &[u32]) -> Result<Vec<Run>, PaperError> {
-    let (latency, memory, limit) = (
-        format!("switch.switch.latency_ns={switch_ns}"),
-        MEMORY_MIB.to_string(),
-        LIMIT_SECONDS.to_string(),
-    );
+/// Boots a guest on the lab with these settings, and returns the times of `dd` for each size.
+fn measure(riser: &Path, settings: &[&str], sizes: &[u32]) -> Result<Vec<Run>, PaperError> {
+    let (memory, limit) = (MEMORY_MIB.to_string(), LIMIT_SECONDS.to_string());
     let sizes_text: Vec<String> = sizes.iter().map(u32::to_string).collect();
-    let mut arguments = vec!["guest", "run", LAB, "--set", &latency, "--direct", "--icount", "0"];
+    let mut arguments = vec!["guest", "run", LAB, "--direct", "--icount", "0"];
+    arguments.extend(settings.iter().flat_map(|setting| ["--set", setting]));
     arguments.extend(["--module", "nvme", "--memory-mib", &memory, "--time-limit", &limit]);
     arguments.extend(["--", "sh", "-c", SCRIPT, "dd.sh"]);
     arguments.extend(sizes_text.iter().map(String::as_str));
@@ -151,23 +159,32 @@ pub(in super::super) fn dd(effort: &Effort) -> Result<ExperimentReport, PaperErr
     check_parts(&output(&riser, &["guest", "cache", "list"])?)?;
     let mut measured = Vec::new();
     for switch_ns in SWITCH_NS {
-        measured.push((switch_ns, measure(&riser, switch_ns, effort.dd_mib)?));
+        let latency = format!("switch.switch.latency_ns={switch_ns}");
+        measured.push((switch_ns, measure(&riser, &[&latency], effort.dd_mib)?));
     }
-    Ok(report(&figures::gem5()?.disk, &measured))
+    let wide = measure(&riser, &X8, &effort.dd_mib[..1])?;
+    Ok(report(&figures::gem5()?, &measured, &wide))
 }
 
 fn mean(runs: &[Run], of: impl Fn(&Run) -> f64) -> f64 {
     runs.iter().map(of).sum::<f64>() / runs.len() as f64
 }
 
-/// Compares the times of `dd` by latency of the switch, from the slowest, with the paper.
-fn report(paper: &Disk, measured: &[(u32, Vec<Run>)]) -> ExperimentReport {
+/// Compares the times of `dd` by latency of the switch, from the slowest, with the paper. `wide`: times with links of x8.
+fn report(
+    Gem5 { disk: paper, port_buffer, .. }: &Gem5,
+    measured: &[(u32, Vec<Run>)],
+    wide: &[Run],
+) -> ExperimentReport {
     let [(_, slowest), .., (_, fastest)] = measured else { return ExperimentReport::default() };
     let pairs = measured.windows(2).flat_map(|pair| pair[1].1.iter().zip(&pair[0].1));
     let faster: Vec<_> = pairs.map(|(fast, slow)| (fast.dd_gbps(), slow.dd_gbps())).collect();
     let device: Vec<_> = slowest.iter().map(|run| (run.device_gbps(), run.dd_gbps())).collect();
     let shapes = vec![
-        Shape::above("dd is faster with a faster switch (100 ns than 150, 50 ns than 100), for each block", &faster),
+        Shape::above(
+            "dd is faster with a faster switch (100 ns than 150, 50 ns than 100), for each block",
+            &faster,
+        ),
         Shape::above("the device alone is faster than dd, for each block", &device),
     ];
     let (error, gain) = (Limit::Percent(paper.error_percent.value), &paper.switch_latency_gain_percent);
@@ -189,15 +206,29 @@ fn report(paper: &Disk, measured: &[(u32, Vec<Run>)]) -> ExperimentReport {
         number("gain from 150 to 50 ns", "%", gain.value, gained, error),
     ];
     let rows = measured.iter().flat_map(|(ns, runs)| runs.iter().map(|run| run.row(*ns))).collect();
-    let points = |runs: &[Run], of: fn(&Run) -> f64| runs.iter().map(|run| (f64::from(run.mib), of(run))).collect();
-    let lines = measured.iter().map(|(ns, runs)| Line::riser(format!("dd, switch of {ns} ns"), points(runs, Run::dd_gbps)));
+    let table = |title: &str, columns, rows| Table { title: title.into(), columns, rows };
+    let points =
+        |runs: &[Run], of: fn(&Run) -> f64| runs.iter().map(|run| (f64::from(run.mib), of(run))).collect();
+    let lines = measured
+        .iter()
+        .map(|(ns, runs)| Line::riser(format!("dd, switch of {ns} ns"), points(runs, Run::dd_gbps)));
     let alone = Line::riser("device alone, switch of 150 ns", points(slowest, Run::device_gbps));
     ExperimentReport {
         verdict: Verdict::of(shapes, numbers),
         labs: vec![LAB],
-        tables: vec![Table { title: "dd with direct I/O, one block".into(), columns: COLUMNS, rows }],
-        notes: notes(paper, paper_dd, gained),
-        chart: Some(Chart { x: "block (MiB)", y: "throughput (Gb/s)", lines: lines.chain([alone]).collect() }),
+        tables: vec![
+            table("dd with direct I/O, one block; x1 to the switch, x4 above it", BY_LATENCY, rows),
+            table("All links x8, switch of 150 ns", BY_LANES, wide.iter().map(|run| run.row(8)).collect()),
+        ],
+        notes: notes(paper, paper_dd, gained)
+            .into_iter()
+            .chain(wide.first().map(|run| at_x8(run, &port_buffer.saturated_gbps)))
+            .collect(),
+        chart: Some(Chart {
+            x: "block (MiB)",
+            y: "throughput (Gb/s)",
+            lines: lines.chain([alone]).collect(),
+        }),
         ..ExperimentReport::default()
     }
 }
@@ -222,22 +253,41 @@ fn notes(paper: &Disk, paper_dd: f64, gained: f64) -> Vec<String> {
     ]
 }
 
+/// Compares the share of the operating system at x8 with that of the paper's saturated `dd`.
+fn at_x8(run: &Run, saturated: &Figure) -> String {
+    format!(
+        "At x8 the operating system takes {:.0} % of the time: the device has {:.2} Gb/s, and dd {:.2}. So a rate of dd, as the paper's {} Gb/s ({}), is \
+         far below that at the device, which `riser paper gem5-port-buffer` measures.",
+        run.system_percent(),
+        run.device_gbps(),
+        run.dd_gbps(),
+        saturated.value,
+        saturated.source
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::super::verdict::Outcome;
     use super::*;
 
-    const OUTPUT: &str = "dd 0 1000 5000 1000 2000 9000 1000\ndd 64 0 10000 2000 160001000000 40014000 10002000\n";
+    const OUTPUT: &str =
+        "dd 0 1000 5000 1000 2000 9000 1000\ndd 64 0 10000 2000 160001000000 40014000 10002000\n";
 
     #[test]
     fn subtracts_idle_time_and_start_of_dd() {
         let run = Run { mib: 64, device_ns: 160e6, system_ns: 30e6 };
-        assert_eq!(runs(OUTPUT, &[64]).unwrap(), [Run { device_ns: 160_001_000.0 - 1.0, system_ns: 30_000_000.0, ..run }]);
+        assert_eq!(
+            runs(OUTPUT, &[64]).unwrap(),
+            [Run { device_ns: 160_001_000.0 - 1.0, system_ns: 30_000_000.0, ..run }]
+        );
     }
 
     #[test]
     fn refuses_other_output() {
-        for output in ["", "dd 64 1 2 3 4 5 6\n", "dd 0 1 2 3 4 5 6\n", "dd 0 1 2 3 4 5\n", "dd 0 1 2 3 4 5 6\nOops\n"] {
+        for output in
+            ["", "dd 64 1 2 3 4 5 6\n", "dd 0 1 2 3 4 5 6\n", "dd 0 1 2 3 4 5\n", "dd 0 1 2 3 4 5 6\nOops\n"]
+        {
             let error = runs(output, &[64]).unwrap_err().to_string();
             assert!(error.contains("not one line per block"), "{output:?}: {error}");
         }
@@ -247,21 +297,34 @@ mod tests {
 
     /// Two sizes below each switch: the device and the system take these times per MiB.
     fn measured(device_ns: [f64; 3], system_ns: f64) -> Vec<(u32, Vec<Run>)> {
-        let run = |ns: f64, mib: u32| Run { mib, device_ns: ns * f64::from(mib), system_ns: system_ns * f64::from(mib) };
-        SWITCH_NS.into_iter().zip(device_ns).map(|(switch, ns)| (switch, vec![run(ns, 64), run(ns, 128)])).collect()
+        let run = |ns: f64, mib: u32| Run {
+            mib,
+            device_ns: ns * f64::from(mib),
+            system_ns: system_ns * f64::from(mib),
+        };
+        SWITCH_NS
+            .into_iter()
+            .zip(device_ns)
+            .map(|(switch, ns)| (switch, vec![run(ns, 64), run(ns, 128)]))
+            .collect()
     }
 
     #[test]
     fn states_share_of_operating_system_and_gain() {
-        let paper = figures::gem5().unwrap().disk;
+        let paper = figures::gem5().unwrap();
         // 3.072 Gb/s at the device are 2.731 ms per MiB.
         let device = 8.0 * f64::from(1 << 20) / 3.072;
         let system = device * 0.15;
         let gained = |percent: f64| device - (device + system) * (1.0 - 1.0 / (1.0 + percent / 100.0));
-        let report_of = |percent| report(&paper, &measured([device, gained(percent / 2.0), gained(percent)], system));
+        let wide = [Run { mib: 64, device_ns: 30e6, system_ns: 30e6 }];
+        let report_of = |percent| {
+            report(&paper, &measured([device, gained(percent / 2.0), gained(percent)], system), &wide)
+        };
         let as_paper = report_of(3.0);
         assert_eq!(as_paper.verdict.outcome, Outcome::Reproduced, "{:?}", as_paper.verdict);
         assert_eq!(as_paper.tables[0].rows.len(), 6);
+        let note = as_paper.notes.last().unwrap();
+        assert!(note.starts_with("At x8 the operating system takes 50 % of the time"), "{note}");
         let number = |report: &ExperimentReport, at: usize| report.verdict.numbers[at].riser;
         assert!((number(&as_paper, 0) - 3.072 / 1.15).abs() < 1e-9);
         assert!((number(&as_paper, 1) - 100.0 * 0.15 / 1.15).abs() < 1e-9);
