@@ -253,7 +253,7 @@ fn notes(paper: &Disk, paper_dd: f64, gained: f64) -> Vec<String> {
     ]
 }
 
-/// Compares the share of the operating system at x8 with that of the paper's saturated `dd`.
+/// States the share of the operating system at x8, next to the highest rate of `dd` in the paper.
 fn at_x8(run: &Run, saturated: &Figure) -> String {
     format!(
         "At x8 the operating system takes {:.0} % of the time: the device has {:.2} Gb/s, and dd {:.2}. So a rate of dd, as the paper's {} Gb/s ({}), is \
