@@ -74,8 +74,5 @@ fn paper_dd_states_share_of_operating_system() {
         assert!((3.1..3.46).contains(&at("device_gbps")), "{row}");
         assert!(at("dd_gbps") < at("device_gbps") && at("system_percent") > 1.0, "{row}");
     }
-    // The device itself is faster with a faster switch.
-    let device = |at: usize| rows[at]["device_ms"].as_f64().unwrap();
-    assert!((0..8).all(|at| device(at) > device(at + 4)), "{rows:?}");
     assert_ne!(experiment["verdict"]["outcome"], "not-run");
 }
