@@ -42,6 +42,7 @@ pub(super) struct Disk {
     pub(super) of_physical_percent: [f64; 2],
     pub(super) x1_sector_gbps: Figure,
     pub(super) switch_latency_gain_percent: Figure,
+    pub(super) switch_latency_gain_mbps: Figure,
     pub(super) x2_over_x1: Figure,
 }
 

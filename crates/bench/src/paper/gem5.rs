@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The experiments of gem5's PCI Express model (IISWC'18), measured at the device instead of through an operating
-//! system.
+//! The experiments of gem5's PCI Express model (IISWC'18), measured at the device, and by `dd` in a guest.
 
+mod dd;
 mod disk;
 
+pub(super) use dd::dd;
 pub(super) use disk::{port_buffer, replay_buffer, switch_latency, width};
 
 use super::figures;

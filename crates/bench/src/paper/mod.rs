@@ -47,6 +47,8 @@ use std::time::Duration;
 pub struct Effort {
     /// Sectors that a disk reads.
     pub sectors: u32,
+    /// Sizes in MiB of the blocks that `dd` reads in a guest.
+    pub dd_mib: &'static [u32],
     /// Number of register reads.
     pub reads: u32,
     /// Frames of a NIC.
@@ -84,6 +86,7 @@ impl Default for Effort {
     fn default() -> Effort {
         Effort {
             sectors: 200,
+            dd_mib: &[64, 128, 256, 512],
             reads: 20,
             frames: 64,
             packets: 1_920,
@@ -116,6 +119,7 @@ impl Effort {
     pub const fn least() -> Effort {
         Effort {
             sectors: 20,
+            dd_mib: &[16],
             reads: 2,
             frames: 16,
             packets: 960,
@@ -238,6 +242,13 @@ pub const EXPERIMENTS: &[Experiment] = &[
         source: "gem5 (IISWC'18), Figure 9(d), at the device",
         hosts: &["gem5"],
         run: FigureOrigin::Here(gem5::port_buffer),
+    },
+    Experiment {
+        name: "gem5-dd",
+        title: "dd in a Linux guest by block size and switch latency; needs QEMU, minutes",
+        source: "gem5 (IISWC'18), Figure 9(a), by dd",
+        hosts: &["gem5"],
+        run: FigureOrigin::Here(gem5::dd),
     },
     Experiment {
         name: "chipyard-latency",
@@ -507,7 +518,8 @@ pub fn run_all(effort: &Effort, jobs: usize, mut progress: impl FnMut(&Experimen
     let is_live = |n: &usize| matches!(EXPERIMENTS[*n].run, FigureOrigin::Measured(_));
     let (live, mut alike): (Vec<usize>, Vec<usize>) = (0..EXPERIMENTS.len()).partition(is_live);
     // The longest ones first, so that no thread waits for them at the end.
-    alike.sort_by_key(|&n| !LONGEST.contains(&EXPERIMENTS[n].name));
+    let rank = |n: usize| LONGEST.iter().position(|name| *name == EXPERIMENTS[n].name);
+    alike.sort_by_key(|&n| rank(n).unwrap_or(LONGEST.len()));
     let mut reports: Vec<(usize, ExperimentReport)> = Vec::new();
     let mut take = |n: usize, report| {
         progress(&EXPERIMENTS[n]);
@@ -528,8 +540,9 @@ pub fn run_all(effort: &Effort, jobs: usize, mut progress: impl FnMut(&Experimen
     reports.into_iter().map(|(_, report)| report).collect()
 }
 
-/// Experiments that take minutes.
-const LONGEST: [&str; 2] = ["chipyard-rtl-table2", "dma-engine-table1"];
+/// Experiments that take minutes, in the order in which they start. The two that use one simulator are not neighbours.
+const LONGEST: [&str; 5] =
+    ["chipyard-rtl-figure9", "chipyard-rtl-table2", "gem5-dd", "dma-engine-table1", "chipyard-rtl-figure10"];
 
 /// Returns all experiments, by paper: each paper and its experiments, in the order of [`EXPERIMENTS`].
 pub fn by_paper() -> Vec<(&'static str, Vec<&'static Experiment>)> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Programs on a real kernel read the clock function, and measure the same as the same devices on the simulated host.
-//! The programs are the `dd` of gem5's study, and a test of pcie-bench.
+//! The programs are the `dd` of gem5's study, and a test of pcie-bench. `dd` itself reads an NVMe controller.
 
 use crate::common::{command, riser_ok};
 use serde_json::Value;
@@ -54,4 +54,25 @@ fn guest_programs_measure_same_as_simulated_host() {
         // On a busy machine, the guest may notice the end late.
         assert!((0.5..1.001).contains(&(by_clock / simulated)), "{by_clock} for {simulated}");
     }
+}
+
+/// Figure 9(a) of IISWC'18 by `dd`: the link limits the device, and the operating system takes time in addition.
+#[test]
+#[ignore = "of .ci/long nvme"]
+fn paper_dd_states_share_of_operating_system() {
+    let output = command(&["paper", "gem5-dd", "--json"]).current_dir(top()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    println!("{report:#}");
+    let experiment = &report["experiments"][0];
+    let rows = experiment["tables"][0]["rows"].as_array().unwrap();
+    let sizes = rows.iter().map(|row| row["block_mib"].as_u64().unwrap());
+    assert!(sizes.eq([64, 128, 256, 512].repeat(3)));
+    for row in rows {
+        let at = |key: &str| row[key].as_f64().unwrap();
+        // In TLPs with 128 B of data and 20 to 24 B around them, a lane of Gen2 carries 3.37 to 3.46 Gb/s.
+        assert!((3.1..3.46).contains(&at("device_gbps")), "{row}");
+        assert!(at("dd_gbps") < at("device_gbps") && at("system_percent") > 1.0, "{row}");
+    }
+    assert_ne!(experiment["verdict"]["outcome"], "not-run");
 }

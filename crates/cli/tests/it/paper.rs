@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser paper`: the verdict in text, JSON and HTML, and the list of experiments.
 
-use crate::common::{riser, riser_ok};
+use crate::common::{command, finish, riser, riser_ok};
 use serde_json::Value;
 
 /// Figure 9(d) of IISWC'18 is not reproduced: the first line says so, and which shape is missing.
@@ -24,6 +24,15 @@ fn first_line_says_that_a_shape_is_not_reproduced() {
     let html = std::fs::read_to_string(page).unwrap();
     let (lead, chart) = (html.find("NOT REPRODUCED").unwrap(), html.find("<svg").unwrap());
     assert!(lead < chart && html.contains("<td>timeouts, port buffer 16</td>"), "{html}");
+}
+
+#[test]
+fn experiment_without_its_files_fails_with_the_reason() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let outcome = finish(command(&["paper", "gem5-dd"]).current_dir(elsewhere.path()));
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (1, ""));
+    let reason = "gem5-dd: run: no file labs/papers/gem5-dd.toml here: run this in a checkout of riser";
+    assert!(outcome.stderr.contains(reason), "{}", outcome.stderr);
 }
 
 #[test]

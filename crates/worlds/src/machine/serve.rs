@@ -37,6 +37,18 @@ pub enum Pace {
     Still,
 }
 
+impl Pace {
+    /// Returns the fabric time in which the effects of an access may end, if `step` is the largest step that riser computes quickly. With
+    /// [`Pace::Still`], the time does not depend on riser's speed: otherwise, runs would differ, and the rest of the effects would have to wait for the
+    /// next access.
+    fn settle(self, step: Duration) -> Duration {
+        match self {
+            Pace::Clock { .. } => SETTLE.min(step),
+            Pace::Still => SETTLE_STILL,
+        }
+    }
+}
+
 /// Serves machines until the supervisor ends it or the lab fails. At the same time `links` take commands, and `transports` carry other
 /// traffic.
 ///
@@ -59,7 +71,6 @@ pub fn serve<'g>(
         Pace::Still => (1, false),
     };
     let (mut paced, mut time) = (PacedClock::new(clock(), slow, own_processor), Time::ZERO);
-    let settle = if is_still { SETTLE_STILL } else { SETTLE };
     let mut is_commanded = false;
     let mut held_since = None;
     while lab.failure().is_none() && supervisor.goes_on() {
@@ -99,7 +110,7 @@ pub fn serve<'g>(
             // Traffic that never ends must not take the fabric ahead forever.
             let is_near = is_still || lab.now() <= time + SETTLE;
             if taken > 0 || (!is_awaited && is_near) {
-                lab.settle(settle.min(paced.step()), &mut leave);
+                lab.settle(pace.settle(paced.step()), &mut leave);
             }
         }
         guests.iter_mut().for_each(|guest| guest.flush());
@@ -120,8 +131,22 @@ pub fn serve<'g>(
         for (n, guest) in guests.iter_mut().enumerate() {
             guest.end(lab, |lab, name, what| supervisor.notify(lab, n, name, what));
         }
-        lab.settle(settle, |_| {});
+        lab.settle(SETTLE_STILL, |_| {});
         time = lab.now();
     }
     Ok(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_computation_shortens_accesses_only_if_a_clock_paces_them() {
+        let clock = Pace::Clock { slow: 1, own_processor: false };
+        for step in [Duration::from_us(1), Duration::from_us(500), Duration::MAX] {
+            assert_eq!(clock.settle(step), SETTLE.min(step));
+            assert_eq!(Pace::Still.settle(step), SETTLE_STILL);
+        }
+    }
 }

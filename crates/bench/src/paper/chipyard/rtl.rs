@@ -66,11 +66,17 @@ struct BandwidthRow {
 /// Programs that a simulation of the RTL needs.
 pub(super) const SIMULATION_TOOLS: &[&str] = &["python3", "verilator", "g++"];
 
-/// Reads the rows that a target of the Makefile prints as CSV. The target needs the programs `tools`.
-pub(super) fn rows<R: DeserializeOwned>(target: &str, tools: &[&str]) -> Result<Vec<R>, PaperError> {
-    // Two runs would build the same files.
-    static BUILDS: Mutex<()> = Mutex::new(());
-    let _alone = BUILDS.lock().unwrap_or_else(PoisonError::into_inner);
+/// Held while a target uses the simulators of two ports.
+static PORTS: Mutex<()> = Mutex::new(());
+
+/// Reads the rows that a target of the Makefile prints as CSV. The target needs the programs `tools`. Targets with the same `builds` run one
+/// after the other, because they would build the same files.
+pub(super) fn rows<R: DeserializeOwned>(
+    target: &str,
+    tools: &[&str],
+    builds: &Mutex<()>,
+) -> Result<Vec<R>, PaperError> {
+    let _alone = builds.lock().unwrap_or_else(PoisonError::into_inner);
     let text = make(FOLDER, tools, &[target])?;
     let rows: Result<_, csv::Error> = csv::Reader::from_reader(text.as_bytes()).deserialize().collect();
     rows.map_err(|e| PaperError::Run(format!("make -C {FOLDER} {target}: {e}")))
@@ -79,7 +85,7 @@ pub(super) fn rows<R: DeserializeOwned>(target: &str, tools: &[&str]) -> Result<
 /// Figure 6: round-trip latency of reads.
 pub(in crate::paper) fn latency(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::chipyard()?.latency;
-    let measured: Vec<LatencyRow> = rows("figure6", SIMULATION_TOOLS)?;
+    let measured: Vec<LatencyRow> = rows("figure6", SIMULATION_TOOLS, &PORTS)?;
     let of = |lanes| measured.iter().filter(move |row| row.lanes == lanes);
     let points = |lanes| of(lanes).map(|row| (f64::from(row.payload_bytes), row.latency_ps / 1e3));
     let (x8, x16): (Vec<_>, Vec<_>) = (points(8).collect(), points(16).collect());
@@ -128,7 +134,7 @@ pub(in crate::paper) fn latency(effort: &Effort) -> Result<ExperimentReport, Pap
 /// Figure 7: bandwidth of writes with ECRC.
 pub(in crate::paper) fn bandwidth(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::chipyard()?.bandwidth;
-    let measured: Vec<BandwidthRow> = rows("figure7", SIMULATION_TOOLS)?;
+    let measured: Vec<BandwidthRow> = rows("figure7", SIMULATION_TOOLS, &PORTS)?;
     let of = |lanes| measured.iter().filter(move |row| row.lanes == lanes);
     let mut cells = Vec::new();
     for (row, x8) in of(16).zip(of(8)) {

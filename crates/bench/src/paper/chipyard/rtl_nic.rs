@@ -11,9 +11,12 @@ use super::super::{Effort, PaperError};
 use super::nic;
 use super::rtl::rows;
 use serde::Deserialize;
+use std::sync::Mutex;
 
 /// Programs that the simulation of the core needs.
 const TOOLS: &[&str] = &["python3", "verilator", "g++", "riscv64-linux-gnu-gcc"];
+/// Held while a target uses the simulators of the core.
+static SYSTEM: Mutex<()> = Mutex::new(());
 const COLUMNS: &[Column] = &[
     Column { key: "attached", head: "attached" },
     Column { key: "frame_bytes", head: "frame B" },
@@ -140,7 +143,7 @@ fn report(axis: &Axis, measured: &[Row]) -> ExperimentReport {
 /// Figure 9: one frame at a time, by the delay of the line.
 pub(in crate::paper) fn delays(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::chipyard()?.nic;
-    let measured: Vec<Row> = rows("figure9", TOOLS)?;
+    let measured: Vec<Row> = rows("figure9", TOOLS, &SYSTEM)?;
     let shapes = [1500, 64].map(|bytes| {
         let close = measured.iter().filter(|row| row.matches(Attached::Core, bytes));
         let mut falling: Vec<f64> = over_pcie(&measured, bytes).map(|row| row.frame_cycles).collect();
@@ -163,7 +166,7 @@ pub(in crate::paper) fn delays(effort: &Effort) -> Result<ExperimentReport, Pape
 /// Figure 10: one frame at a time, by lanes.
 pub(in crate::paper) fn lanes(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = figures::chipyard()?.nic;
-    let measured: Vec<Row> = rows("figure10", TOOLS)?;
+    let measured: Vec<Row> = rows("figure10", TOOLS, &SYSTEM)?;
     let at = |lanes, bytes, of: fn(&Row) -> f64| {
         over_pcie(&measured, bytes).find(|row| row.lanes == lanes).map_or(f64::NAN, of)
     };
