@@ -371,7 +371,7 @@ fn visible_time_range_becomes_filter() {
 }
 
 fn first_paint(browser: &mut Browser, page: &Path) -> u64 {
-    browser.open(page, "tab=latency");
+    browser.open_first(page, "tab=latency");
     let times = browser.eval(
         "['firstPaintMs', 'loadedMs', 'drawnMs'].map((n) => Number(document.documentElement.dataset[n]))",
     );
