@@ -40,7 +40,7 @@ test: setup compiled unit ## set up, then run every test; warnings are errors
 compiled:
 	@$(MAKE) --no-print-directory check-format check-prose check-docs deny & checks=$$!; \
 	{ scripts/python.sh -c ''; scripts/python.sh --with crates/python/tests/requirements.txt -c ''; } & wheels=$$!; \
-	cargo nextest run --locked --workspace --no-run; status=$$?; \
+	cargo nextest run --locked --workspace --tests --no-run; status=$$?; \
 	wait $$wheels; wait $$checks && exit $$status
 
 ci: ## run exactly what CI runs
@@ -71,11 +71,11 @@ lint: ## run clippy; warnings are errors
 # nextest cannot run doc tests, because they are not executables. They run next to the others.
 unit: ## run all tests
 	@cargo test --quiet --locked --workspace --doc & docs=$$!; \
-	cargo nextest run --locked --workspace --test-threads $(TEST_THREADS); status=$$?; \
+	cargo nextest run --locked --workspace --tests --test-threads $(TEST_THREADS); status=$$?; \
 	wait $$docs && exit $$status
 
-benches: ## compile the benchmarks
-	cargo test --locked --workspace --benches --no-run
+benches: ## compile the benchmarks and examples
+	cargo test --locked --workspace --benches --examples --no-run
 
 bench: ## measure speed
 	cargo bench --locked --workspace
