@@ -34,12 +34,14 @@ stack-demo: ## run the PCI Express stack in RTL below a stock Linux kernel and a
 # Compiles riser's own crates with clippy. `make lint` would check all dependencies again, which takes minutes.
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/scripts/test-rustc.sh
 test: export CLIPPY_ARGS = -Dwarnings__CLIPPY_HACKERY__
-test: setup check-format check-prose check-docs deny compiled unit ## set up, then run every test; warnings are errors
+test: setup compiled unit ## set up, then run every test; warnings are errors
 
-# Installs the wheels while the tests compile. Python tests report that they are skipped if their wheels cannot be installed.
+# Checks texts and dependencies, and installs wheels, while the tests compile. Python tests report that they are skipped if their wheels cannot be installed.
 compiled:
-	@{ scripts/python.sh -c ''; scripts/python.sh --with crates/python/tests/requirements.txt -c ''; } & \
-	cargo nextest run --locked --workspace --no-run; status=$$?; wait; exit $$status
+	@$(MAKE) --no-print-directory check-format check-prose check-docs deny & checks=$$!; \
+	{ scripts/python.sh -c ''; scripts/python.sh --with crates/python/tests/requirements.txt -c ''; } & wheels=$$!; \
+	cargo nextest run --locked --workspace --tests --no-run; status=$$?; \
+	wait $$wheels; wait $$checks && exit $$status
 
 ci: ## run exactly what CI runs
 	.ci/run
@@ -69,11 +71,11 @@ lint: ## run clippy; warnings are errors
 # nextest cannot run doc tests, because they are not executables. They run next to the others.
 unit: ## run all tests
 	@cargo test --quiet --locked --workspace --doc & docs=$$!; \
-	cargo nextest run --locked --workspace --test-threads $(TEST_THREADS); status=$$?; \
+	cargo nextest run --locked --workspace --tests --test-threads $(TEST_THREADS); status=$$?; \
 	wait $$docs && exit $$status
 
-benches: ## compile the benchmarks
-	cargo test --locked --workspace --benches --no-run
+benches: ## compile the benchmarks and examples
+	cargo test --locked --workspace --benches --examples --no-run
 
 bench: ## measure speed
 	cargo bench --locked --workspace

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::{fs, thread};
 
 /// The view in CSS pixels.
 const WIDTH: u32 = 1400;
@@ -16,7 +17,8 @@ const HEIGHT: u32 = 900;
 /// Maximum number of messages of a test.
 const MESSAGES: u64 = 10_000;
 
-/// A tab of the browser that all tests of a run share: starting a browser takes longer than most tests. Only one test at a time has a tab.
+/// The tab of the browser that all tests of a run share. Starting a browser takes longer than most tests. A new tab would compile all scripts
+/// again, which takes three times as long as the rest of opening a page. Only one test at a time has the tab.
 pub struct Browser {
     to: File,
     from: BufReader<File>,
@@ -25,7 +27,9 @@ pub struct Browser {
     target: Value,
     session: Option<String>,
     problems: Vec<String>,
-    /// Released after the tab is closed.
+    /// Folder of the run's browser.
+    folder: PathBuf,
+    /// Released after the tab is ready for the next test.
     _turn: File,
 }
 
@@ -68,7 +72,7 @@ fn start(folder: &Path) -> Result<(), String> {
 }
 
 impl Browser {
-    /// Waits for the browser and opens a tab. Without Chromium, prints that the test is skipped and returns `None`.
+    /// Waits for the browser, and takes the tab that an earlier test has left or opens one. Without Chromium, prints that the test is skipped and returns `None`.
     pub fn take() -> Option<Browser> {
         let folder = once("browser", start).map_err(|why| println!("{why}")).ok()?;
         let mut turn = File::options().create(true).append(true).open(folder.join("turn")).unwrap();
@@ -79,10 +83,14 @@ impl Browser {
         // Without the browser there are no pipes.
         let to = File::options().write(true).open(folder.join("to")).expect("the browser has ended");
         let from = BufReader::new(File::open(folder.join("from")).unwrap());
-        let (target, session) = (Value::Null, None);
-        let mut browser = Browser { to, from, next, target, session, problems: Vec::new(), _turn: turn };
-        browser.target =
-            browser.call("Target.createTarget", json!({"url": "about:blank"}))["targetId"].clone();
+        let (target, session, problems) = (Value::Null, None, Vec::new());
+        let mut browser = Browser { to, from, next, target, session, problems, folder, _turn: turn };
+        browser.target = match fs::read_to_string(browser.left_tab()) {
+            Ok(target) => target.into(),
+            Err(_) => browser.call("Target.createTarget", json!({"url": "about:blank"}))["targetId"].clone(),
+        };
+        // A test that is killed leaves no tab.
+        let _ = fs::remove_file(browser.left_tab());
         let attach = json!({"targetId": browser.target, "flatten": true});
         let session = browser.call("Target.attachToTarget", attach);
         browser.session = session["sessionId"].as_str().map(str::to_owned);
@@ -90,6 +98,11 @@ impl Browser {
             browser.call(domain, json!({}));
         }
         Some(browser)
+    }
+
+    /// Returns the file with the ID of the tab that a test has left for the next one.
+    fn left_tab(&self) -> PathBuf {
+        self.folder.join("tab")
     }
 
     /// Calls a method and waits for its result.
@@ -142,8 +155,17 @@ impl Browser {
         }
     }
 
-    /// Opens the file `page` with the fragment `hash` and waits until the page has read and drawn its data.
+    /// Opens a copy of the file `page` with the fragment `hash` and waits until the page has read and drawn its data. All copies have the
+    /// same address, so Chromium compiles the scripts that they have in common only once.
     pub fn open(&mut self, page: &Path, hash: &str) {
+        let copy = self.folder.join("page.html");
+        fs::copy(page, &copy).unwrap();
+        self.open_first(&copy, hash);
+    }
+
+    /// Opens the file `page` like [`open`](Self::open), but at its own address. Chromium compiles the scripts of a file that it opens for
+    /// the first time.
+    pub fn open_first(&mut self, page: &Path, hash: &str) {
         self.call("Page.navigate", json!({"url": "about:blank"}));
         let url = format!("file://{}#{hash}", page.display());
         self.call("Page.navigate", json!({"url": url}));
@@ -217,7 +239,7 @@ impl Browser {
         use base64::Engine;
         let shot = self.call("Page.captureScreenshot", json!({"format": "png"}));
         let png = base64::engine::general_purpose::STANDARD.decode(shot["data"].as_str().unwrap()).unwrap();
-        std::fs::write(path, png).unwrap();
+        fs::write(path, png).unwrap();
     }
 
     /// Returns exceptions, console errors and network requests so far.
@@ -233,9 +255,16 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        let close =
-            json!({"id": self.next + 1, "method": "Target.closeTarget", "params": {"targetId": self.target}});
-        // If the browser has ended, there is no tab to close.
-        let _ = self.to.write_all(format!("{close}\0").as_bytes());
+        if thread::panicking() {
+            // The next test gets a new tab. If the browser has ended, there is no tab to close.
+            let close = json!({"id": self.next + 1, "method": "Target.closeTarget", "params": {"targetId": self.target}});
+            let _ = self.to.write_all(format!("{close}\0").as_bytes());
+            return;
+        }
+        self.call("Page.navigate", json!({"url": "about:blank"}));
+        // The end of a session also ends its emulation of themes and sizes.
+        let session = self.session.take();
+        self.call("Target.detachFromTarget", json!({"sessionId": session}));
+        fs::write(self.left_tab(), self.target.as_str().unwrap()).unwrap();
     }
 }

@@ -20,6 +20,7 @@ fn table(data: &ResultSet) -> String {
 }
 
 #[test]
+#[ignore = "of .ci/long fidelity"]
 fn scores_a_sample_of_the_published_data() {
     let Some(folder) = testkit::shared_data("pcie-bench") else { return };
     let data = thinned(&ResultSet::read(&folder).unwrap(), STEP);

@@ -53,6 +53,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
+#[ignore = "of .ci/long environments"]
 fn builds_and_runs_below_odd_folder() {
     if !has_verilator() {
         return;
@@ -185,6 +186,7 @@ fn scripts_find_what_cargo_built() {
 }
 
 #[test]
+#[ignore = "of .ci/long environments"]
 fn python_runs_without_user_packages() {
     let scratch = tempfile::tempdir().unwrap();
     let wanted = scratch.path().join("requirements.txt");

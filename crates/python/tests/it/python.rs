@@ -63,20 +63,29 @@ fn python(wheels: &str, args: &[&str]) {
 }
 
 const STUDIES: &str = "crates/python/tests/test_studies.py";
+const TOUR: &str = "crates/python/tests/test_notebook.py::test_the_tour_runs";
 const TYPES: &str = "crates/python/tests/types";
+const VERILOG: &str = "crates/python/tests/test_devices_page.py::test_verilog_design_has_a_python_driver";
 
 const PYTEST: [&str; 7] = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "riser.testing"];
 
 #[test]
 fn package_passes_its_tests() {
     let others = ["--ignore=crates/python/tests/cluster", "--ignore", STUDIES, "--ignore", TYPES];
-    python(OF_TESTS, &[&PYTEST[..], &others, &["crates/python/tests"]].concat());
+    let slow = ["--deselect", TOUR, "--deselect", VERILOG];
+    python(OF_TESTS, &[&PYTEST[..], &others, &slow, &["crates/python/tests"]].concat());
 }
 
 #[test]
 #[ignore = "of .ci/long python"]
-fn study_notebooks_run_without_error() {
-    python(OF_TESTS, &[&PYTEST[..], &[STUDIES]].concat());
+fn notebooks_run_without_error() {
+    python(OF_TESTS, &[&PYTEST[..], &[STUDIES, TOUR]].concat());
+}
+
+#[test]
+#[ignore = "of .ci/long python"]
+fn verilog_design_has_a_python_driver() {
+    python(OF_TESTS, &[&PYTEST[..], &[VERILOG]].concat());
 }
 
 #[test]

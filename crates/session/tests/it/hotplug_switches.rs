@@ -79,6 +79,7 @@ fn restarts_everything(devices: &[(&str, String)]) {
 }
 
 #[test]
+#[ignore = "of .ci/long trees"]
 fn restarts_everything_below_switch_after_link_up() {
     restarts_everything(&[(LONG, raw())]);
 }

@@ -138,6 +138,7 @@ fn same_filters(browser: &mut Browser, bytes: &[u8]) {
 }
 
 #[test]
+#[ignore = "of .ci/long page"]
 fn shows_every_record_of_real_captures() {
     // Only the longest of the many captures of p4600 and x520, and the other two captures.
     let is_chosen = |path: &PathBuf| {
@@ -370,7 +371,7 @@ fn visible_time_range_becomes_filter() {
 }
 
 fn first_paint(browser: &mut Browser, page: &Path) -> u64 {
-    browser.open(page, "tab=latency");
+    browser.open_first(page, "tab=latency");
     let times = browser.eval(
         "['firstPaintMs', 'loadedMs', 'drawnMs'].map((n) => Number(document.documentElement.dataset[n]))",
     );
