@@ -11,6 +11,7 @@ mod messages;
 mod nettlp;
 mod nettlp_devices;
 mod reference;
+mod rtl_core;
 mod rtl_link;
 mod rtl_rig;
 mod rtl_root;
