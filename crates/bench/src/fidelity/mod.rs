@@ -242,7 +242,7 @@ impl Fidelity<'_> {
         Ok(Ablation { name: mechanism.name, scores })
     }
 
-    /// Returns the configurations. Their profiles have no fitted figure of their own server.
+    /// Returns the configurations. No profile has a figure that was fitted to the server it stands for.
     fn foreign_targets(&self) -> Result<Vec<Target<'_>>, BenchError> {
         let mut targets = self.targets();
         for target in &mut targets {

@@ -102,7 +102,7 @@ struct Ablations {
 }
 
 impl Ablations {
-    /// Scores the profiles of `base` without each of `mechanisms` in turn. After each one, updates the part `name` of the page.
+    /// Switches off one of `mechanisms` at a time and scores the profiles of `base`. After each score, updates the part `name` of the page.
     fn measure<'m>(
         args: &Args,
         name: &str,

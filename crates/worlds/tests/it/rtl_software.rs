@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A design that is the whole host of a lab. Its CPU is a state machine. The CPU reads the ID of riser's device and ends the run.
+//! A design that is the whole host of a lab. Its CPU is a state machine, which reads the ID of a simulated device and ends the run.
 //! `rtl/pcie_stack/soc` has a design with a real core.
 
 use crate::rtl_rig::{build, file, has_verilator, run};

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 # Reads blocks of $@ MiB from the NVMe controller by dd, and prints for each block the size, and before and after: the fabric's time in ps,
 # the kernel's time in ns, and how much of it the processor was idle. The size 0 is a dd that reads nothing.
 set -e
