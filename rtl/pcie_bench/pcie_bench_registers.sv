@@ -53,23 +53,25 @@ module pcie_bench_registers #(
     logic [4:0] word;
     logic writes, in_words, in_journal, journal_answers;
 
-    function automatic int place(input logic [15:0] at);
-        place = int'(at) >> 2;
+    /* verilator lint_off UNUSEDSIGNAL */
+    function automatic logic [4:0] place(input logic [15:0] at);
+        place = at[6:2];
     endfunction
+    /* verilator lint_on UNUSEDSIGNAL */
     function automatic logic [63:0] wide(input logic [31:0] low, input logic [31:0] high);
         wide = {high, low};
     endfunction
-    assign window = wide(words[place(R_WINDOW)], words[place(R_WINDOW) + 1]);
+    assign window = wide(words[place(R_WINDOW)], words[place(R_WINDOW + 16'd4)]);
     assign test = words[place(R_TEST)];
     assign size = words[place(R_SIZE)];
-    assign window_bytes = wide(words[place(R_WINDOW_BYTES)], words[place(R_WINDOW_BYTES) + 1]);
+    assign window_bytes = wide(words[place(R_WINDOW_BYTES)], words[place(R_WINDOW_BYTES + 16'd4)]);
     assign offset = words[place(R_OFFSET)];
     assign pattern = words[place(R_PATTERN)];
     assign path = words[place(R_PATH)];
     assign outstanding = words[place(R_OUTSTANDING)];
-    assign transfers = wide(words[place(R_TRANSFERS)], words[place(R_TRANSFERS) + 1]);
-    assign warm_up = wide(words[place(R_WARM_UP)], words[place(R_WARM_UP) + 1]);
-    assign seed = wide(words[place(R_SEED)], words[place(R_SEED) + 1]);
+    assign transfers = wide(words[place(R_TRANSFERS)], words[place(R_TRANSFERS + 16'd4)]);
+    assign warm_up = wide(words[place(R_WARM_UP)], words[place(R_WARM_UP + 16'd4)]);
+    assign seed = wide(words[place(R_SEED)], words[place(R_SEED + 16'd4)]);
     assign page = words[place(R_PAGE)];
 
     assign word = access_address[4:0];

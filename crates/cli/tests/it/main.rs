@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Integration tests of `riser-cli`, one module per subject.
 
+#[cfg(target_os = "linux")]
+mod bench_device;
 mod captures;
 mod common;
 mod compare;
