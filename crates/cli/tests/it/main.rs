@@ -3,6 +3,8 @@
 
 #[cfg(target_os = "linux")]
 mod bench_device;
+#[cfg(target_os = "linux")]
+mod bench_driver;
 mod captures;
 mod common;
 mod compare;

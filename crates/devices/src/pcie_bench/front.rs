@@ -115,6 +115,7 @@ impl Front {
     fn start(self: &Rc<Front>, io: &Io) {
         let settings = self.settings();
         self.trouble.set(Error::None);
+        self.results.change(|results| *results = Transfers::default());
         let mut file = self.file.borrow_mut();
         file.set_u32(r::STATUS, Status::Running as u32);
         file.set_u32(r::ERROR, Error::None as u32);

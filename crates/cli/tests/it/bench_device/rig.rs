@@ -20,7 +20,7 @@ use tlp::Duration;
 /// The device that a test uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Which {
+pub(crate) enum Which {
     #[default]
     Model,
     Rtl,
@@ -28,26 +28,26 @@ pub(super) enum Which {
 
 /// A test: values of registers, and a value that the program writes to CONTROL while the test runs.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
-    pub(super) registers: Vec<(u64, u64)>,
-    pub(super) control: Option<u32>,
+pub(crate) struct Run {
+    pub(crate) registers: Vec<(u64, u64)>,
+    pub(crate) control: Option<u32>,
 }
 
 /// Registers after a test.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Measured {
-    pub(super) status: u32,
-    pub(super) error: u32,
-    pub(super) elapsed_ns: f64,
-    pub(super) ended: u64,
-    pub(super) latencies_ns: Vec<f64>,
+pub(crate) struct Measured {
+    pub(crate) status: u32,
+    pub(crate) error: u32,
+    pub(crate) elapsed_ns: f64,
+    pub(crate) ended: u64,
+    pub(crate) latencies_ns: Vec<f64>,
     /// The first bytes of the window.
-    pub(super) bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Run {
     /// A test with these registers; the others have the paper's values, and random 64 B transfers in 8 KiB.
-    pub(super) fn new(test: r::Test, registers: &[(u64, u64)]) -> Run {
+    pub(crate) fn new(test: r::Test, registers: &[(u64, u64)]) -> Run {
         let all = [
             (r::TEST, test as u64),
             (r::SIZE, 64),
@@ -66,14 +66,14 @@ impl Run {
 
 impl Measured {
     /// Median of the latencies.
-    pub(super) fn median_ns(&self) -> f64 {
+    pub(crate) fn median_ns(&self) -> f64 {
         let mut sorted = self.latencies_ns.clone();
         sorted.sort_by(f64::total_cmp);
         sorted[sorted.len() / 2]
     }
 
     /// Rate of transfers of `bytes` in Gb/s.
-    pub(super) fn gbps(&self, bytes: u64) -> f64 {
+    pub(crate) fn gbps(&self, bytes: u64) -> f64 {
         (self.ended * bytes * 8) as f64 / self.elapsed_ns
     }
 }
@@ -186,7 +186,7 @@ pub(crate) fn built() -> String {
 }
 
 /// Runs tests on a host with the memory and caches of the paper's server, and a link of Gen3 x8.
-pub(super) fn measure(which: Which, runs: Vec<Run>) -> Vec<Measured> {
+pub(crate) fn measure(which: Which, runs: Vec<Run>) -> Vec<Measured> {
     let count = runs.len();
     let which = serde_json::to_string(&which).unwrap();
     let text = format!(

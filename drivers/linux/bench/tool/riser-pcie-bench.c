@@ -18,8 +18,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "riser_bench.h"
-#include "riser_bench_registers.h"
+#include "../riser_bench.h"
+#include "../riser_bench_registers.h"
 
 #define PAGE_BYTES 4096
 #define LINE_BYTES 64
