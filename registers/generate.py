@@ -354,7 +354,7 @@ MAPS = [
         "RISER_BENCH_",
         "Registers of the benchmark device",
         [
-            "[The model](lab-slots.md#slotpcie-bench) and [the RTL](../../rtl/pcie_bench/README.md) have the same registers.",
+            "[The model](lab-traffic.md#slotpcie-bench) and [the RTL](../../rtl/pcie_bench/README.md) have the same registers.",
             "After a reset, the settings of the model are those of the lab.",
             ZEROS,
         ],

@@ -135,7 +135,7 @@ fn control_program_agrees_with_bare_host_in_rtl() {
         return;
     }
     let slot = format!("device = 'rtl'\nrtl.design = '{}'\nrtl.deny_findings = true\n", rig::built());
-    let Some(guest) = guest(&slot, &["--allow-native", "--time-limit", "600"]) else { return };
+    let Some(guest) = guest(&slot, &["--allow-native"]) else { return };
     assert_agrees(&guest, Which::Rtl, 8.0);
     assert_refusals(&guest);
 }
