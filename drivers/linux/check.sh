@@ -49,4 +49,5 @@ check() {
 
 check "$here"
 check "$here/nic"
+check "$here/bench"
 echo "checkpatch, sparse and warnings: no errors"

@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The benchmark device of pcie-bench (SIGCOMM'18, §4 and §5.1), and the driver that starts it.
 //!
-//! Registers, little-endian, in BAR 0:
-//!
-//! ```text
-//! +0   u64  window    bus address of the window in host memory, a multiple of 4 KiB
-//! +8   u32  control   writing 1 starts the test
-//! +12  u32  status    0 idle, 1 running, 2 done, 3 failed
-//! +16  u32  error     reason of the failure: 1 + index in `ERRORS`
-//! ```
-//!
-//! The device raises vector 0 at the end.
+//! [`registers`] are those of the device in RTL, too. After a reset, the settings are those of the lab.
+//! The device raises vector 0 at the end of a test.
 //!
 //! A latency test is one worker that times each transfer. A bandwidth test has as many workers as transfers may be in
 //! flight; each takes the next address, issues its transfer, waits for its end, and repeats. Transfers are measured
@@ -22,8 +14,10 @@
 mod card;
 mod costs;
 mod driver;
+mod front;
 mod generator;
 mod model;
+pub mod registers;
 mod settings;
 mod slots;
 mod staged;
@@ -41,46 +35,38 @@ pub use settings::{
 pub use units::Units;
 pub(crate) use units::below;
 
-use crate::control::{self, Registers, Who};
-use crate::device_id;
-use capture::DeviceRegister;
-use config::PcieLayout;
+use crate::control;
+use crate::{device_id, identity};
+use config::{Bar, Builder, MsiLayout, PcieLayout};
 use device::io::{DmaOptions, DmaReadFuture};
-use device::{BarIndex, DmaError, Io};
+use device::{AsyncDevice, BarIndex, DmaError, Io};
 use endpoint::FunctionConfig;
+use front::Front;
 use generator::CardGenerator;
+use plug::Shared;
 use plug::transfers::EndedTransfer;
-use plug::{Shared, named};
+pub use registers::BAR_BYTES;
 use staged::Stages;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tlp::{Data, PayloadPool, Time};
 
-/// Size of BAR 0 in bytes.
-pub const BAR_BYTES: u64 = 4096;
 /// Other processing accelerator (PCI Code and ID Assignment Specification, §1.19).
 const CLASS: u32 = 0x12_0000;
 /// Vector that signals the end of the test.
 const DONE_VECTOR: u16 = 0;
 const BAR: BarIndex = BarIndex(0);
 
-/// Offset of the window's address.
-const WINDOW: u64 = 0;
-/// Offset of the error number: 0, or 1 + index in [`ERRORS`].
-const ERROR: u64 = 16;
-/// Layout of the registers.
-const LAYOUT: control::Layout =
-    control::Layout { bar: BAR, control: 8, status: 12, bytes: 20, bar_bytes: BAR_BYTES };
+/// Layout of the registers by which a driver starts the device.
+const LAYOUT: control::Layout = control::Layout {
+    bar: BAR,
+    control: registers::CONTROL,
+    status: registers::STATUS,
+    bytes: BAR_BYTES as usize,
+    bar_bytes: BAR_BYTES,
+};
 
-/// Register names.
-const REGISTERS: &[DeviceRegister] = &[
-    named(Some(BAR.0), WINDOW, 8, "window"),
-    named(Some(BAR.0), LAYOUT.control, 4, "control"),
-    named(Some(BAR.0), LAYOUT.status, 4, "status"),
-    named(Some(BAR.0), ERROR, 4, "error"),
-];
-
-/// Values of the error register, from 1 on.
+/// Failures of transfers: values of the error register, from 1 on.
 pub const ERRORS: [DmaError; 7] = [
     DmaError::UnsupportedRequest,
     DmaError::CompleterAbort,
@@ -105,28 +91,23 @@ pub fn function(
     settings.check()?;
     results.change(|r| *r = settings.results());
     let (settings, results) = (Rc::new(settings), results.clone());
-    let start = move |io: &Io, registers: &Registers| {
-        let card = Card::new(io, &settings, &results, registers.u64(WINDOW));
-        io.spawn(run(card, registers.clone()));
-    };
-    let who = Who { device: device_id::PCIE_BENCH, class: CLASS };
-    Ok(control::function(who, LAYOUT, pcie, pool, start)?)
+    let config = Builder::type0(identity(device_id::PCIE_BENCH, CLASS))
+        .bar(BAR, Bar::memory32(BAR_BYTES))
+        .msi(MsiLayout { vectors: 1 })
+        .pcie(pcie)
+        .usual()
+        .build()?;
+    let serve = move |io| Front::new(&settings, &results).serve(io);
+    Ok(FunctionConfig { config, device: Box::new(AsyncDevice::with_pool(pool.clone(), serve)) })
 }
 
-/// The control task (SIGCOMM'18, §5.1): starts all workers, waits for them, and signals the end.
-async fn run(card: Rc<Card>, registers: Registers) -> Result<(), DmaError> {
+/// The control task (SIGCOMM'18, §5.1): starts all workers, and waits for them.
+async fn transfer(card: &Rc<Card>) {
     card.results.change(|r| r.start(card.io.now()));
     match &card.stages {
         None => card.io.generate(Box::new(CardGenerator::new(card.clone(), card.io.now()))).await,
-        Some(stages) => run_staged(&card, stages).await,
+        Some(stages) => run_staged(card, stages).await,
     }
-    let failure = card.results.get().failure;
-    let code =
-        failure.and_then(|error| ERRORS.iter().position(|e| *e == error)).map_or(0, |at| at as u32 + 1);
-    let status = if code == 0 { control::DONE } else { control::FAILED };
-    registers.set_u32(ERROR, code);
-    registers.set_status(status);
-    card.io.interrupt(DONE_VECTOR).await
 }
 
 /// Runs the workers of a card with costs.

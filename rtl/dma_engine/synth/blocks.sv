@@ -57,7 +57,8 @@ module pcie3_7x_0 (
     input logic cfg_link_training_enable,
     input logic cfg_power_state_change_ack,
     input logic [3:0] cfg_interrupt_int,
-    input logic [1:0] cfg_interrupt_pending
+    input logic [1:0] cfg_interrupt_pending,
+    input logic [31:0] cfg_interrupt_msi_int
 );
 endmodule
 

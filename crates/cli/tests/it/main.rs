@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Integration tests of `riser-cli`, one module per subject.
 
+#[cfg(target_os = "linux")]
+mod bench_device;
+#[cfg(target_os = "linux")]
+mod bench_driver;
 mod captures;
 mod common;
 mod compare;

@@ -2,9 +2,10 @@
 //! The driver of the benchmark device: allocates a window in host memory, prepares the caches, and starts the test.
 
 use super::CacheState;
+use super::registers::{ERROR, WINDOW};
 use super::settings::{BUFFER_BYTES, BenchSettings};
 use super::units::Units;
-use super::{BAR, DONE_VECTOR, ERROR, ERRORS, LAYOUT, WINDOW};
+use super::{BAR, DONE_VECTOR, ERRORS, LAYOUT};
 use crate::control;
 use device::DmaError;
 use host::DriverError;

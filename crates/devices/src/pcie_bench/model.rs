@@ -86,7 +86,8 @@ impl Default for Bench {
 
 impl Model for Bench {
     const NAME: &'static str = "pcie-bench";
-    const REGISTERS: &'static [FunctionRegisters] = &[registers_of(device_id::PCIE_BENCH, super::REGISTERS)];
+    const REGISTERS: &'static [FunctionRegisters] =
+        &[registers_of(device_id::PCIE_BENCH, super::registers::NAMES)];
 
     const TESTS: &'static [Test] = &Test::DMA;
 
