@@ -38,7 +38,9 @@ module dma_engine_hand_on #(
 
     output logic slot_write,
     output logic [SLOT-1:0] slot,
-    output logic [159:0] descriptor,
+    output logic slot_upper,               // the descriptor is `upper_descriptor`
+    output logic [108:0] lower_descriptor, // {a reserved flag is set, flags, bytes exceed 41 bits, bytes, address}
+    output logic [108:0] upper_descriptor,
     output logic unreadable,
 
     output logic done,
@@ -191,7 +193,12 @@ module dma_engine_hand_on #(
     assign loop_row = {work_pair, work_row[LOOP_ROW-1:0]};
     assign loop_data = shifted;
     assign slot_write = works && work_kind == FETCH;
-    assign descriptor = work_half == '0 ? read_data[159:0] : read_data[DATA_WIDTH-256+:160];
+    function automatic logic [108:0] shape(input logic [159:0] raw);
+        shape = {raw[159:130] != '0, raw[129:128], raw[127:105] != '0, raw[104:0]};
+    endfunction
+    assign slot_upper = work_half != '0;
+    assign lower_descriptor = shape(read_data[159:0]);
+    assign upper_descriptor = shape(read_data[DATA_WIDTH-256+:160]);
 
     // ---- the end ----
     always_ff @(posedge clk) begin

@@ -243,10 +243,12 @@ module dma_engine_target #(
     assign access_function = turn_read ? read_function : write_function;
     assign access_address = turn_read ? read_address : write_address;
     assign access_enables = turn_read ? 4'hf : write_is_first ? write_first_be : write_left == 11'd1 ? write_last_be : 4'hf;
-    always_comb begin
-        access_data = '0;
-        for (int l = 0; l < LANES; l++) if (write_lane == LANE'(l)) access_data |= cq_tdata[32*l+:32];
+    logic [31:0] quarters[0:LANES/4-1];
+    for (genvar q = 0; q < LANES / 4; q++) begin : quarter
+        assign quarters[q] = write_lane[1] ? (write_lane[0] ? cq_tdata[128*q+96+:32] : cq_tdata[128*q+64+:32]) :
+                                             write_lane[0] ? cq_tdata[128*q+32+:32] : cq_tdata[128*q+:32];
     end
+    assign access_data = quarters[write_lane[LANE-1:2]];
 
 `ifdef FORMAL
 `include "target_properties.svh"
