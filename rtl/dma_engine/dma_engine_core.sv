@@ -73,17 +73,19 @@ module dma_engine_core #(
     localparam int SLOT = ENGINE + 3;
     localparam int NOTE = 2 + ENGINE + 4 + 4 + 67;
     localparam int QUEUE = 4;
-    localparam int REQUEST = 2 + 2 + 64 + 13 + 8 + 8 + PAIR + 96;
+    localparam int LENGTH = $clog2(READ_BYTES > 512 ? READ_BYTES : 512) + 1;  // bits of the size of a request, in bytes
+    localparam int REQUEST = 2 + 2 + 64 + LENGTH + TAG + PAIR + 73;
 
     // ---- requests: from the sequencer through a queue to RQ ----
     logic request, first, first_taken, may_send;
     logic [QUEUE:0] queue_room;
     logic [1:0] request_kind, request_logic, first_kind, first_logic;
     logic [63:0] request_address, first_address;
-    logic [12:0] request_bytes, first_bytes;
-    logic [7:0] request_target, first_target, request_tag, first_tag, asked, passed;
+    logic [LENGTH-1:0] request_bytes, first_bytes;
+    logic [7:0] first_target, asked, passed;
+    logic [TAG-1:0] request_tag, first_tag;
     logic [PAIR-1:0] request_pair, first_pair;
-    logic [95:0] request_given, first_given;
+    logic [72:0] request_given, first_given;
     logic [NUMBER-2:0] number;
     logic first_reads;
 
@@ -95,13 +97,16 @@ module dma_engine_core #(
         .rst,
         .push(request),
         .din({
-            request_kind, request_logic, request_address, request_bytes, request_target, request_tag, request_pair, request_given
+            request_kind, request_logic, request_address, request_bytes, request_tag, request_pair, request_given
         }),
         .pop(first_taken),
-        .dout({first_kind, first_logic, first_address, first_bytes, first_target, first_tag, first_pair, first_given}),
+        .dout({first_kind, first_logic, first_address, first_bytes, first_tag, first_pair, first_given}),
         .valid(first),
         .room(queue_room)
     );
+
+    // The block's number of the pair's function.
+    assign first_target = first_pair >> KINDS == '0 ? 8'd0 : 8'(FIRST_VF - 1) + (8'(first_pair) >> KINDS);
 
     // Reads use the upper half of the numbers. Completions and writes may pass reads, so these numbers are unordered with those of writes, and
     // no logic waits for them.
@@ -138,11 +143,11 @@ module dma_engine_core #(
         .kind(first_kind),
         .logic_kind(first_logic),
         .address(first_address),
-        .bytes(first_bytes),
+        .bytes(13'(first_bytes)),
         .target(first_target),
-        .tag(first_tag),
+        .tag(8'(first_tag)),
         .pair(first_pair),
-        .given(first_given),
+        .given(96'(first_given)),
         .taken(first_taken),
         .loop_read,
         .loop_row(loop_read_row),
@@ -174,7 +179,8 @@ module dma_engine_core #(
 
     // ---- reads: the window, the buffer, and the module that delivers their data ----
     logic give, give_read, window_room, window_ready, step, free, window_empty, window_quiet, drop;
-    logic [12:0] give_bytes, looked_bytes, completion_bytes;
+    logic [LENGTH-1:0] give_bytes;
+    logic [12:0] looked_bytes, completion_bytes;
     logic [1:0] give_offset, looked_offset, completion_offset;
     logic [LANE-1:0] give_lane;
     logic [ROW:0] give_rows, rows_free;
@@ -188,7 +194,8 @@ module dma_engine_core #(
         .TAGS(TAGS),
         .ROWS(ROWS),
         .NOTE(NOTE),
-        .LANE(LANE)
+        .LANE(LANE),
+        .LENGTH(LENGTH)
     ) window (
         .clk,
         .rst,
@@ -279,7 +286,8 @@ module dma_engine_core #(
     logic [66:0] job_position;
     logic [PAIR-1:0] job_pair;
     logic [SLOT-1:0] job_slot, slot;
-    logic [159:0] descriptor;
+    logic slot_upper;
+    logic [108:0] lower_descriptor, upper_descriptor;
 
     dma_engine_hand_on #(
         .DATA_WIDTH(DATA_WIDTH),
@@ -309,7 +317,9 @@ module dma_engine_core #(
         .loop_data(loop_write_data),
         .slot_write,
         .slot,
-        .descriptor,
+        .slot_upper,
+        .lower_descriptor,
+        .upper_descriptor,
         .unreadable,
         .done,
         .done_kind,
@@ -368,10 +378,10 @@ module dma_engine_core #(
         .DEVICE_ENTRIES(DEVICE_ENTRIES),
         .LOOP_BYTES(LOOP_BYTES),
         .CLOCK_MHZ(CLOCK_MHZ),
-        .FIRST_VF(FIRST_VF),
         .FUNCTION(FUNCTION),
         .PAIR(PAIR),
-        .QUEUE(QUEUE)
+        .QUEUE(QUEUE),
+        .LENGTH(LENGTH)
     ) sequencer (
         .clk,
         .rst,
@@ -398,7 +408,6 @@ module dma_engine_core #(
         .request_logic,
         .request_address,
         .request_bytes,
-        .request_target,
         .request_tag,
         .request_pair,
         .request_given,
@@ -437,7 +446,9 @@ module dma_engine_core #(
         .job_unreadable,
         .slot_write,
         .slot,
-        .descriptor,
+        .slot_upper,
+        .lower_descriptor,
+        .upper_descriptor,
         .unreadable,
         .done,
         .done_kind,

@@ -38,7 +38,9 @@ module dma_engine_hand_on #(
 
     output logic slot_write,
     output logic [SLOT-1:0] slot,
-    output logic [159:0] descriptor,
+    output logic slot_upper,               // the descriptor is `upper_descriptor`
+    output logic [108:0] lower_descriptor, // {a reserved flag is set, flags, bytes exceed 41 bits, bytes, address}
+    output logic [108:0] upper_descriptor,
     output logic unreadable,
 
     output logic done,
@@ -82,7 +84,8 @@ module dma_engine_hand_on #(
 
     // ---- the running job ----
     logic [2:0] kind;
-    logic [STREAM_ROW-1:0] stream_row;
+    logic [STREAM_ROW-1:0] first_row;  // number of its first row in the stream
+    logic [8:0] rows;              // rows since the first one: a read has at most 4096 bytes
     logic [BYTE:0] first;          // its first byte in the first row, after the shift
     logic [13:0] left;             // bytes from the start of the row to the last one
     logic [1:0] shift;
@@ -112,7 +115,8 @@ module dma_engine_hand_on #(
             kind <= next_kind;
             code <= next_code;
             // If the first row contains no byte of the read, the stream's row is the next row.
-            stream_row <= next_position[66:BYTE];
+            first_row <= next_position[66:BYTE];
+            rows <= '0;
             is_early <= lead > next_position[BYTE-1:0];
             first <= (BYTE + 1)'(lead) + (BYTE + 1)'(next_offset);
             left <= next_kind == NOBODY || next_kind == SINK ? '0 : 14'(lead) + 14'(next_offset) + 14'(next_bytes);
@@ -133,7 +137,7 @@ module dma_engine_hand_on #(
                 half <= '0;
                 row <= row + 1'b1;
                 is_early <= 1'b0;
-                stream_row <= stream_row + STREAM_ROW'(!is_early);
+                rows <= rows + 9'(!is_early);
             end
         end
     end
@@ -141,7 +145,7 @@ module dma_engine_hand_on #(
     // ---- one cycle later: the row is available ----
     logic [2:0] work_kind;
     logic [STREAM_ROW-1:0] work_row;
-    logic [BYTES-1:0] mask;
+    logic [BYTES-1:0] mask, next_mask;
     logic [1:0] work_shift;
     logic [PAIR-1:0] work_pair;
     logic [HALF-1:0] work_half;
@@ -153,17 +157,19 @@ module dma_engine_hand_on #(
         if (goes_on) begin
             work_kind <= kind;
             work_code <= code;
-            work_row <= stream_row;
+            work_row <= first_row + STREAM_ROW'(rows);
             work_shift <= shift;
             work_pair <= pair;
             work_half <= half;
             work_first <= is_first;
             slot <= place;
             unreadable <= is_unreadable;
-            // From the first byte, and before the end.
-            mask <= (first[BYTE] ? '0 : {BYTES{1'b1}} << first[BYTE-1:0]) & (left >= 14'(BYTES) ? '1 : ~({BYTES{1'b1}} << left[BYTE-1:0]));
+            mask <= next_mask;
         end
+        loop_write <= goes_on && kind == LOOP && !rst ? next_mask : '0;
     end
+    // From the first byte, and before the end.
+    assign next_mask = (first[BYTE] ? '0 : {BYTES{1'b1}} << first[BYTE-1:0]) & (left >= 14'(BYTES) ? '1 : ~({BYTES{1'b1}} << left[BYTE-1:0]));
 
     // ---- shifted, with the end of the previous row ----
     logic [DATA_WIDTH-1:0] shifted;
@@ -179,18 +185,20 @@ module dma_engine_hand_on #(
     always_ff @(posedge clk) if (works) carried <= read_data[DATA_WIDTH-1-:24];
 
     // ---- consumers ----
-    logic [BYTES-1:0] differs;
+    logic differs;
     logic is_wrong;
 
-    always_comb
-        for (int b = 0; b < BYTES; b++)
-            differs[b] = mask[b] && shifted[8*b+:8] != 8'({work_row, (67 - STREAM_ROW - 3)'(b / 8)} >> (8 * (b % 8)));
+    dma_engine_check #(.BYTES(BYTES), .ROW(STREAM_ROW)) check (.data(shifted), .mask, .row(work_row), .differs);
 
-    assign loop_write = works && work_kind == LOOP ? mask : '0;
     assign loop_row = {work_pair, work_row[LOOP_ROW-1:0]};
     assign loop_data = shifted;
     assign slot_write = works && work_kind == FETCH;
-    assign descriptor = work_half == '0 ? read_data[159:0] : read_data[DATA_WIDTH-256+:160];
+    function automatic logic [108:0] shape(input logic [159:0] raw);
+        shape = {raw[159:130] != '0, raw[129:128], raw[127:105] != '0, raw[104:0]};
+    endfunction
+    assign slot_upper = work_half != '0;
+    assign lower_descriptor = shape(read_data[159:0]);
+    assign upper_descriptor = shape(read_data[DATA_WIDTH-256+:160]);
 
     // ---- the end ----
     always_ff @(posedge clk) begin
@@ -198,9 +206,9 @@ module dma_engine_hand_on #(
         else if (works && ends) done <= 1'b1;
         else if (done_taken) done <= 1'b0;
         if (works) begin
-            is_wrong <= !ends && ((is_wrong && !work_first) || (work_kind == CHECK && differs != '0));
+            is_wrong <= !ends && ((is_wrong && !work_first) || (work_kind == CHECK && differs));
             if (ends) {done_code, done_kind} <= {work_code, work_kind};
-            if (ends) wrong <= (is_wrong && !work_first) || (work_kind == CHECK && differs != '0);
+            if (ends) wrong <= (is_wrong && !work_first) || (work_kind == CHECK && differs);
         end
     end
 endmodule

@@ -21,17 +21,19 @@ module dma_engine_order #(
     output logic [7:0] passed
 );
     localparam int WAIT = $clog2(WAIT_CYCLES);
-    logic [7:0] sent, after_first, after_second;
+    logic [7:0] sent, after;
+    logic [NUMBER-1:0] last;
     logic [WAIT:0] waited;
     logic gives_up;
 
     // Numbers return in order: each number also covers all earlier numbers.
     function automatic logic [7:0] up_to(input logic [7:0] from, input logic [NUMBER-1:0] to);
-        up_to = from + 8'(NUMBER'(to - from[NUMBER-1:0]));
+        up_to = {from[7:NUMBER] + (8 - NUMBER)'(to < from[NUMBER-1:0]), to};
     endfunction
 
-    assign after_first = back[0] ? up_to(passed, back_numbers[NUMBER-1:0]) : passed;
-    assign after_second = back[1] ? up_to(after_first, back_numbers[2*NUMBER-1:NUMBER]) : after_first;
+    // Two numbers in one cycle amount to the second one.
+    assign last = back[1] ? back_numbers[2*NUMBER-1:NUMBER] : back_numbers[NUMBER-1:0];
+    assign after = back != '0 ? up_to(passed, last) : passed;
     assign gives_up = waited[WAIT];
     assign number = NUMBER'(sent + 8'd1);
     assign may_send = 8'(sent - passed) < 8'(2 ** NUMBER - 2);
@@ -43,7 +45,7 @@ module dma_engine_order #(
         end else begin
             asked <= asked + 8'(ask);
             sent <= sent + 8'(send);
-            passed <= gives_up ? sent : after_second;
+            passed <= gives_up ? sent : after;
             waited <= back != '0 || passed == sent || gives_up ? '0 : waited + 1'b1;
         end
 

@@ -18,9 +18,9 @@ module dma_engine_sequencer #(
     parameter int DEVICE_ENTRIES = 8,
     parameter int LOOP_BYTES = 8192,
     parameter int CLOCK_MHZ = 250,
-    parameter int FIRST_VF = 64,
     parameter int FUNCTION = 1,  // bits of a function number
     parameter int PAIR = 1,      // bits of a loop-back number
+    parameter int LENGTH = 10,   // bits of the size of a request, in bytes
     parameter int QUEUE = 4,     // bits of the length of the request queue
     localparam int BYTE = $clog2(DATA_WIDTH / 8),
     localparam int TAG = $clog2(TAGS),
@@ -61,18 +61,17 @@ module dma_engine_sequencer #(
     output logic [1:0] request_kind,
     output logic [1:0] request_logic,
     output logic [63:0] request_address,
-    output logic [12:0] request_bytes,
-    output logic [7:0] request_target,
-    output logic [7:0] request_tag,
+    output logic [LENGTH-1:0] request_bytes,
+    output logic [TAG-1:0] request_tag,
     output logic [PAIR-1:0] request_pair,
-    output logic [95:0] request_given,
+    output logic [72:0] request_given,
     input logic [7:0] asked,
     input logic [7:0] passed,
 
     // ---- the window ----
     output logic give,
     output logic give_read,
-    output logic [12:0] give_bytes,
+    output logic [LENGTH-1:0] give_bytes,
     output logic [1:0] give_offset,
     output logic [BYTE-3:0] give_lane,
     output logic [ROW:0] give_rows,
@@ -105,7 +104,9 @@ module dma_engine_sequencer #(
     output logic job_unreadable,
     input logic slot_write,
     input logic [SLOT-1:0] slot,
-    input logic [159:0] descriptor,
+    input logic slot_upper,
+    input logic [108:0] lower_descriptor,
+    input logic [108:0] upper_descriptor,
     input logic unreadable,
     input logic done,
     input logic [2:0] done_kind,
@@ -123,6 +124,7 @@ module dma_engine_sequencer #(
     localparam logic [3:0] FUNCTION_AT = R_FUNCTION[5:2];
     localparam int WRITE_BYTES = 512;    // maximum size of a data write
     localparam int SHARE_BYTES = 1024;   // per turn, for a weight of one
+    localparam int MOST = $clog2(READ_BYTES > WRITE_BYTES ? READ_BYTES : WRITE_BYTES);  // bits of the maximum piece size less one
     localparam int ROOM = 4;             // maximum number of requests per step, plus one
     localparam int KINDS = $clog2(H2D_ENGINES > D2H_ENGINES ? H2D_ENGINES : D2H_ENGINES);
     localparam int PAIRS = FUNCTIONS << KINDS;
@@ -140,14 +142,13 @@ module dma_engine_sequencer #(
         FETCH_CHECK, FETCH_ASK, FETCH_ADDRESS, FETCH_BYTES, FETCH_FLAGS, STAND_STILL, LOAD, ISSUE,
         HAND_ON, ACCOUNT,
         TELL, TELL_RING, TELL_COUNTS, TELL_STATUS, TELL_CODE, TELL_MOVED, TELL_DONE, TELL_ERROR, TELL_BACK, TELL_INTERRUPT,
-        INTERRUPT_ADDRESS, INTERRUPT_SEND, DUE
+        INTERRUPT_DATA, INTERRUPT_SEND, DUE, SKIP
     } state_t;
     state_t state, next_state;
 
     // ---- the current engine ----
     logic [ENGINE-1:0] e, at_e;           // at_e: engine of this cycle
     logic [FUNCTION-1:0] f;
-    logic [7:0] target;
     logic [LOCAL-1:0] n;
     logic [LOCAL-1:0] of_kind;            // its number among the engines of its direction
     logic [PAIR-1:0] pair;
@@ -156,46 +157,42 @@ module dma_engine_sequencer #(
     assign f = FUNCTION'(at_e >> LOCAL);
     assign n = at_e[LOCAL-1:0];
     assign d2h = (LOCAL + 1)'(n) >= (LOCAL + 1)'(H2D_ENGINES);
-    assign target = f == '0 ? 8'd0 : 8'(FIRST_VF - 1) + 8'(f);
     assign of_kind = n - (d2h ? LOCAL'(H2D_ENGINES) : '0);
     assign pair = (PAIR'(f) << KINDS) | PAIR'(of_kind);
     assign may_master = bus_master[f];
 
     // ---- memories ----
-    logic words_write;
+    logic [7:0] words_write, store_write;  // one bit per byte
     logic [3:0] word;
     logic [63:0] words_data, words_read;
-    dma_engine_ram #(.WIDTH(64), .DEPTH(ENGINES * 16)) words_ram (
-        .clk, .write(words_write), .write_address({at_e, word}), .write_data(words_data),
-        .read_address({at_e, word}), .read_data(words_read)
-    );
+    for (genvar b = 0; b < 8; b++) begin : words_bytes
+        dma_engine_ram #(.WIDTH(8), .DEPTH(ENGINES * 16)) words_ram (
+            .clk, .write(words_write[b]), .write_address({at_e, word}), .write_data(words_data[8*b+:8]),
+            .read_address({at_e, word}), .read_data(words_read[8*b+:8])
+        );
+    end
 
-    logic store_write;
     logic [DESCRIPTOR_WORD-1:0] store_at;
     logic [63:0] store_data, store_read;
     if (DESCRIPTOR_WORDS > 256) begin : big_store
         dma_engine_block_ram #(.WIDTH(64), .DEPTH(DESCRIPTOR_WORDS)) store_ram (
-            .clk, .write({8{store_write}}), .write_address(store_at), .write_data(store_data),
+            .clk, .write(store_write), .write_address(store_at), .write_data(store_data),
             .read(1'b1), .read_address(store_at), .read_data(store_read)
         );
     end else begin : small_store
         logic [63:0] now;
-        dma_engine_ram #(.WIDTH(64), .DEPTH(DESCRIPTOR_WORDS)) store_ram (
-            .clk, .write(store_write), .write_address(store_at), .write_data(store_data), .read_address(store_at), .read_data(now)
-        );
+        for (genvar b = 0; b < 8; b++) begin : store_bytes
+            dma_engine_ram #(.WIDTH(8), .DEPTH(DESCRIPTOR_WORDS)) store_ram (
+                .clk, .write(store_write[b]), .write_address(store_at), .write_data(store_data[8*b+:8]), .read_address(store_at),
+                .read_data(now[8*b+:8])
+            );
+        end
         always_ff @(posedge clk) store_read <= now;
     end
 
-    // The transfer that is being split into pieces.
-    logic current_write, current_valid, current_first, current_interrupts, current_more;
-    logic [40:0] current_left;
-    logic [63:0] current_address;
-    logic [107:0] current_data;
+    // The transfer that is being split into pieces is the first fetched descriptor. Its slot holds the part that is left.
+    logic current_valid, current_first;
     logic [ENGINES-1:0] current_there;
-    dma_engine_ram #(.WIDTH(108), .DEPTH(ENGINES)) currents_ram (
-        .clk, .write(current_write), .write_address(at_e), .write_data(current_data), .read_address(at_e),
-        .read_data({current_first, current_interrupts, current_more, current_left, current_address})
-    );
     assign current_valid = current_there[at_e];
 
     // Position of the stream of an engine, in bytes.
@@ -260,23 +257,25 @@ module dma_engine_sequencer #(
     );
 
     // Fetched descriptors: 8 per engine.
-    logic slots_write, keeps_slot;
+    logic slots_write, keeps_slot, cuts_slot;
     logic [SLOT-1:0] slot_to;
-    logic [159:0] slot_raw;
-    logic slot_bad, slot_unreadable, slot_reserved, slot_more, slot_interrupts, slot_large;
+    logic [2:0] slot_next;
+    logic [110:0] slot_data;
+    logic slot_unreadable, slot_reserved, slot_more, slot_interrupts, slot_large;
     logic [40:0] slot_bytes;
     logic [63:0] slot_address;
-    assign slots_write = slot_write || keeps_slot;
-    dma_engine_ram #(.WIDTH(110), .DEPTH(ENGINES * 8)) slots_ram (
+    assign slots_write = slot_write || keeps_slot || cuts_slot;
+    dma_engine_ram #(.WIDTH(111), .DEPTH(ENGINES * 8)) slots_ram (
         .clk, .write(slots_write), .write_address(slot_to),
-        .write_data({slot_bad, slot_raw[159:130] != '0, slot_raw[129:128], slot_raw[127:105] != '0, slot_raw[104:64], slot_raw[63:0]}),
+        .write_data(slot_data),
         .read_address({at_e, ready_first}),
-        .read_data({slot_unreadable, slot_reserved, slot_more, slot_interrupts, slot_large, slot_bytes, slot_address})
+        .read_data({current_first, slot_unreadable, slot_reserved, slot_more, slot_interrupts, slot_large, slot_bytes, slot_address})
     );
 
     // ---- bits of engines and functions ----
     logic [ENGINES-1:0] active, pending, vector_masked, armed, scan, is_d2h_engine;
-    logic [ENGINES-1:0] may_interrupt, drops_interrupt;
+    logic [ENGINES-1:0] may_interrupt, drops_interrupt, one;  // one: the bit of `at_e`
+    assign one = ENGINES'(1) << at_e;
     logic [FUNCTIONS-1:0] initial_reset, flr_seen, was_there, resets;
     always_comb
         for (int i = 0; i < ENGINES; i++) begin
@@ -299,7 +298,8 @@ module dma_engine_sequencer #(
     logic [3:0] tell_code;
     logic [40:0] tell_moved;
     logic tell_interrupts;
-    logic [63:0] kept_address, kept_bytes;
+    logic [63:0] kept_address;
+    logic [41:0] kept_bytes;  // the upper bit: any bit above the others is set
     logic [DESCRIPTOR_WORD-1:0] count;
     logic [TAG-1:0] walk;
     logic is_flr, is_initial, first_dropped, unsettled;
@@ -313,7 +313,9 @@ module dma_engine_sequencer #(
     // ---- the map ----
     logic map_function, map_engine, map_weights, map_pending, map_descriptors, map_needs_quiet;
     logic [3:0] map_n, map_word;
-    logic [31:0] map_writable, access_mask, access_old, access_new;
+    logic [31:0] map_writable, access_old, access_new;
+    logic [7:0] access_bytes;  // bytes of the word that the access writes
+    logic access_touches;
     dma_engine_map #(
         .H2D_ENGINES(H2D_ENGINES), .D2H_ENGINES(D2H_ENGINES), .DEVICE_ENTRIES(DEVICE_ENTRIES), .FUNCTIONS(FUNCTIONS)
     ) map (
@@ -326,7 +328,7 @@ module dma_engine_sequencer #(
     assign mrrs_bytes = 13'd128 << max_read_request;
     assign read_bytes = mrrs_bytes < 13'(READ_BYTES) ? mrrs_bytes : 13'(READ_BYTES);
 
-    logic [31:0] function_value, engine_value;
+    logic [31:0] function_value;
     always_comb begin
         case (access_address[3:0])
             R_ID[5:2]: function_value = R_ID_VALUE;
@@ -338,29 +340,37 @@ module dma_engine_sequencer #(
             R_WEIGHT[5:2]: function_value = {24'd0, turn_weight};
             default: function_value = '0;
         endcase
-        engine_value = access_address[0] ? words_read[63:32] : words_read[31:0];
-        if (map_word == 4'd0 && access_address[0]) engine_value = words_read[63:32] & 32'h0000_ff01;
-        if (map_word == 4'd5 && access_address[0]) engine_value = {12'd0, map_n, 15'd0, d2h};
     end
+    // Half a word of the descriptor store or of an engine. STATUS is read without the bits that the sequencer keeps in its word.
+    logic shows_kind;
+    assign shows_kind = map_engine && map_word == 4'd5 && access_address[0];
+    dma_engine_choose #(.WIDTH(32)) access_choice (
+        .select({map_descriptors, access_address[0]}), .a(words_read[31:0]), .b(words_read[63:32] & {map_word == 4'd0 ? 7'd0 : 7'h7f, 25'h1ffffff}),
+        .c(store_read[31:0]), .d(store_read[63:32]), .out(access_old)
+    );
     logic [15:0] pending_value;
     always_comb begin
         pending_value = '0;
         for (int i = 0; i < 2 ** LOCAL; i++) pending_value[i] = pending[(ENGINE'(access_function)<<LOCAL)|ENGINE'(i)];
     end
-    assign access_mask = map_writable & {{8{access_enables[3]}}, {8{access_enables[2]}}, {8{access_enables[1]}}, {8{access_enables[0]}}};
-    assign access_old = map_descriptors ? (access_address[0] ? store_read[63:32] : store_read[31:0]) : engine_value;
-    assign access_new = (access_old & ~access_mask) | (access_data & access_mask);
+    // In a double-word with writable bits, all other bits are always 0.
+    assign access_new = access_data & map_writable;
+    assign access_touches = state == ACCESS && access_write && map_writable != '0;
+    assign access_bytes = access_address[0] ? {access_enables, 4'd0} : {4'd0, access_enables};
 
     always_comb begin
-        access_read = '0;
-        if (map_function) access_read = function_value;
-        else if (map_engine || map_descriptors) access_read = access_old;
-        else if (map_weights && access_function == '0) access_read = {24'd0, weight};
-        else if (map_pending) access_read = {16'd0, pending_value};
+        // At most one of these is selected. Other addresses read as 0.
+        access_read = access_old & {32{map_engine || map_descriptors}};
+        access_read |= function_value & {32{map_function}};
+        access_read[7:0] |= weight & {8{map_weights && access_function == '0}};
+        access_read[15:0] |= pending_value & {16{map_pending}};
+        // These bits are 0 in the engine's word.
+        access_read |= {12'd0, map_n, 15'd0, d2h} & {32{shows_kind}};
     end
 
     // ---- the next piece ----
-    logic [12:0] piece_bytes, piece_most;
+    logic [12:0] piece_bytes;
+    logic [MOST-1:0] piece_most;
     logic piece_last, piece_fits, loop_fits;
     logic [63:0] piece_address;
     logic [40:0] piece_left;
@@ -369,17 +379,20 @@ module dma_engine_sequencer #(
     logic [BYTE-3:0] piece_lane;
     logic [ROW:0] piece_rows;
     logic [POSITION-1:0] loop_used;
+    logic takes_all;
+    assign takes_all = !may_master || state == SKIP;
+    assign piece_bytes = 13'(goes_by[LENGTH-1:0]);
 
-    assign piece_most = !d2h ? read_bytes : payload_bytes < 13'(WRITE_BYTES) ? payload_bytes : 13'(WRITE_BYTES);
-    dma_engine_piece #(.ROW(ROW), .BYTE(BYTE)) piece (
-        .address(current_address), .left(current_left), .from(position[BYTE-1:0]), .most(piece_most), .bytes(piece_bytes),
+    assign piece_most = !d2h ? MOST'(read_bytes - 13'd1) : payload_bytes < 13'(WRITE_BYTES) ? MOST'(payload_bytes - 13'd1) : MOST'(WRITE_BYTES - 1);
+    dma_engine_piece #(.ROW(ROW), .BYTE(BYTE), .MOST(MOST)) piece (
+        .address(slot_address), .left(slot_bytes), .from(position[BYTE-1:0]), .most(piece_most), .all(takes_all), .bytes(goes_by),
         .is_last(piece_last), .next_address(piece_address), .next_left(piece_left), .lane(piece_lane), .rows(piece_rows)
     );
     assign piece_position = position + 67'(goes_by);
-    // H2D: fill level of the loop-back after the piece; D2H: current fill level.
-    assign loop_used = d2h ? put - position[POSITION-1:0] : position[POSITION-1:0] + POSITION'(piece_bytes) - took;
+    // H2D: fill level of the loop-back after the piece; D2H: bytes that the loop-back lacks for the piece, -65536 to 4096.
+    assign loop_used = piece_position[POSITION-1:0] - (d2h ? put : took);
     assign loop_fits = logic_of != 4'(LOGIC_KIND_LOOP_BACK) ||
-                       (d2h ? loop_used >= POSITION'(piece_bytes) : loop_used <= POSITION'(LOOP_BYTES));
+                       (d2h ? loop_used[POSITION-1] || loop_used == '0 : loop_used <= POSITION'(LOOP_BYTES));
     assign piece_fits = d2h ? loop_fits : window_room && rows_free >= piece_rows && loop_fits;
 
     // ---- the next descriptor ----
@@ -411,14 +424,18 @@ module dma_engine_sequencer #(
     end
 
     // ---- number of descriptors fetched by one read: up to 128 B, to the end of the ring, and as many as were posted ----
-    logic [31:0] behind, place;
+    logic [31:0] behind;
+    logic [16:0] entries_less;
+    logic [15:0] place;  // legal rings have at most 65536 descriptors
     logic [63:0] place_address;
     logic is_telling;
     logic [2:0] fetch_count, fetch_most;
-    assign behind = seen_posted - fetched;
+    // Posted descriptors that are not fetched, or, in FETCH_CHECK, not done.
+    assign behind = seen_posted - (state == FETCH_CHECK ? words_read[31:0] : fetched);
+    assign entries_less = seen_entries[16:0] - 17'd1;
     // Place of the reported descriptor, or of the next descriptor to fetch.
-    assign place = (is_telling ? seen_done : fetched) & (seen_entries - 32'd1);
-    assign place_address = words_read + {27'd0, place, 5'd0};
+    assign place = (is_telling ? seen_done[15:0] : fetched[15:0]) & entries_less[15:0];
+    assign place_address = words_read + {43'd0, place, 5'd0};
     always_comb begin
         // Rings of four and more descriptors end at a multiple of four.
         fetch_most = 3'd4 - {1'b0, place_address[6:5] > place[1:0] ? place_address[6:5] : place[1:0]};

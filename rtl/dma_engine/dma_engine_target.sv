@@ -4,8 +4,8 @@
 // double-word by double-word. A read is answered in completions that end at multiples of 64 bytes (the smallest Read
 // Completion Boundary). Any request other than a memory request to BAR 0 of an existing function is answered with
 // Unsupported Request, or ignored if it is posted.
-// Handshake: `access` stays until `access_done`; `access_read` comes with it. A completion is sent when all writes
-// requested before its data was read have passed (`asked`, `passed`). One read is answered at a time: `np_req` asks the
+// Handshake: `access` stays until `access_done`, at least one cycle later; `access_read` comes with it. A completion is
+// sent when all writes requested before its data was read have passed (`asked`, `passed`). One read is answered at a time: `np_req` asks the
 // block for the next read (pcie_cq_np_req), so that no write ever waits for a read.
 module dma_engine_target #(
     parameter int DATA_WIDTH = 256,
@@ -112,7 +112,7 @@ module dma_engine_target #(
     end
 
     // ---- reads ----
-    logic read_refused, read_head;  // the descriptor must be built
+    logic read_refused, read_head;  // the descriptor goes to the beat, one double-word per cycle
     logic [10:0] read_left;         // double-words left to read
     logic [4:0] chunk_left, chunk;  // double-words of this completion
     logic [12:0] read_bytes;        // Byte Count
@@ -142,13 +142,16 @@ module dma_engine_target #(
     assign whole = {cq_dwords, 2'b00} - lead - trail;
     assign past = 11'd16 - {7'd0, read_address[3:0]};
     assign chunk = read_left < past ? read_left[4:0] : past[4:0];
-    assign reads = read_busy && !read_head && chunk_left != 5'd0 && !beat_full;
+    // The first access begins before the descriptor is complete, and ends after it.
+    assign reads = read_busy && !head_begins && chunk_left != 5'd0 && !beat_full;
     assign read_done = access_done && !access_write;
 
     logic may_go, beat_goes;  // all earlier writes have passed; the beat is accepted
     logic [31:0] beat[0:LANES-1];
     logic [LANES-1:0] beat_keep;
     logic [95:0] head;
+    logic head_begins, head_ends;
+    logic [31:0] lane_data;
     assign cc_tvalid = beat_full && may_go;
     assign beat_goes = cc_tvalid && cc_tready;
     assign cc_tlast = beat_last;
@@ -176,7 +179,7 @@ module dma_engine_target #(
                     np_req <= 1'b1;
                 end else if (beat_last) read_head <= 1'b1;
             end
-            if (read_head) begin
+            if (head_ends) begin
                 read_head <= 1'b0;
                 if (read_refused) beat_full <= 1'b1;
             end
@@ -188,11 +191,16 @@ module dma_engine_target #(
         end
     end
 
+    assign head_begins = read_head && lane == '0;
+    assign head_ends = read_head && lane == LANE'(2);
     assign head = {
         1'b0, read_attributes, 1'b0, 8'd0, read_target, read_tag,
-        read_requester, 1'b0, 1'b0, read_refused ? 3'd1 : 3'd0, read_refused ? 11'd0 : {6'd0, chunk},
+        read_requester, 1'b0, 1'b0, read_refused ? 3'd1 : 3'd0, 6'd0, chunk_left,
         3'd0, read_bytes, 6'd0, read_at, 1'b0, read_address[4:0], read_low
     };
+    dma_engine_choose #(.WIDTH(32)) lane_choice (
+        .select(read_head ? lane[1:0] : 2'd3), .a(head[31:0]), .b(head[63:32]), .c(head[95:64]), .d(access_read), .out(lane_data)
+    );
     always_ff @(posedge clk) begin
         ticket_taken <= !rst && beat_full && !beat_goes;
         if (beat_full && !ticket_taken) ticket <= asked;
@@ -210,20 +218,20 @@ module dma_engine_target #(
             read_attributes <= cq_tdata[126:121];
             read_function <= cq_target == 8'd0 ? '0 : FUNCTION'(cq_vf + 8'd1);
         end
-        if (read_head) begin
-            chunk_left <= read_refused ? 5'd0 : chunk;
-            read_left <= read_left - {6'd0, chunk};
-            for (int l = 0; l < 3; l++) beat[l] <= head[32*l+:32];
-            read_bytes <= read_bytes - ({6'd0, chunk, 2'd0} - {11'd0, read_low});
-            read_low <= 2'd0;
-            lane <= LANE'(3);
-            beat_last <= read_refused;
-            beat_keep <= LANES'(7);
-        end
-        if (read_done) begin
-            for (int l = 0; l < LANES; l++) if (lane == LANE'(l)) beat[l] <= access_read;
+        if (read_head || read_done) begin
+            for (int l = 0; l < LANES; l++) if (lane == LANE'(l)) beat[l] <= lane_data;
             beat_keep <= lane == '0 ? LANES'(1) : beat_keep | (LANES'(1) << lane);
             lane <= lane + 1'b1;
+        end
+        if (!read_busy || (beat_goes && beat_last)) lane <= '0;
+        if (head_begins) begin
+            chunk_left <= read_refused ? 5'd0 : chunk;
+            read_left <= read_left - {6'd0, chunk};
+            read_bytes <= read_bytes - ({6'd0, chunk, 2'd0} - {11'd0, read_low});
+            read_low <= 2'd0;
+            beat_last <= read_refused;
+        end
+        if (read_done) begin
             chunk_left <= chunk_left - 1'b1;
             beat_last <= chunk_left == 5'd1;
             read_address <= read_address + 1'b1;
@@ -243,10 +251,12 @@ module dma_engine_target #(
     assign access_function = turn_read ? read_function : write_function;
     assign access_address = turn_read ? read_address : write_address;
     assign access_enables = turn_read ? 4'hf : write_is_first ? write_first_be : write_left == 11'd1 ? write_last_be : 4'hf;
-    always_comb begin
-        access_data = '0;
-        for (int l = 0; l < LANES; l++) if (write_lane == LANE'(l)) access_data |= cq_tdata[32*l+:32];
+    logic [31:0] quarters[0:LANES/4-1];
+    for (genvar q = 0; q < LANES / 4; q++) begin : quarter
+        assign quarters[q] = write_lane[1] ? (write_lane[0] ? cq_tdata[128*q+96+:32] : cq_tdata[128*q+64+:32]) :
+                                             write_lane[0] ? cq_tdata[128*q+32+:32] : cq_tdata[128*q+:32];
     end
+    assign access_data = quarters[write_lane[LANE-1:2]];
 
 `ifdef FORMAL
 `include "target_properties.svh"

@@ -48,9 +48,10 @@ module dma_engine_transmit #(
     `include "dma_engine_registers.svh"
     localparam logic [1:0] READ = 2'd0;
     localparam logic [1:0] ROWS = 2'd2;
-    localparam logic [1:0] BROUGHT = 2'd3;  // no user logic: data that the request contains
     localparam int ROW = 67 - BYTE;  // bits of a row number of a stream
     localparam int COUNT = 14 - BYTE + 1;
+    localparam int HALF = DATA_WIDTH / 2;
+    localparam int HALF_BYTES = HALF / 8;
 
     // ---- fields derived from the request ----
     logic [1:0] offset;
@@ -87,14 +88,14 @@ module dma_engine_transmit #(
     logic advance;
     logic begun;  // the request's rows or beats have begun
     logic [COUNT-1:0] beat, row;
-    logic [ROW-1:0] next_row, row_number;
+    logic [ROW-1:0] row_number;
     logic starts, loads, emits, is_last;
 
     assign starts = request && (begun || may_send);
     assign loads = starts && has_rows && row <= last_row;
     assign emits = starts && !(needs_two && row == '0);
     assign is_last = beat == last_beat;
-    assign row_number = row == '0 ? given[66:BYTE] : next_row;
+    assign row_number = given[66:BYTE] + ROW'(row);
     assign taken = advance && emits && is_last;
     assign loop_read = advance;
     assign loop_row = {pair, row_number[LOOP_ROW-1:0]};
@@ -108,21 +109,25 @@ module dma_engine_transmit #(
             begun <= !taken;
             beat <= taken ? '0 : beat + COUNT'(emits);
             row <= taken ? '0 : row + COUNT'(loads);
-            next_row <= row_number + 1'b1;
         end
 
     // ---- second stage: rotates the row ----
-    logic second_loads, second_emits, second_first, second_last;
-    logic [1:0] second_logic;
-    logic [ROW-1:0] second_row;
-    logic [BYTE-1:0] second_turn;
+    logic second_loads, second_emits, second_last;
+    logic second_integers, second_loop;
+    logic [ROW-1:0] second_row;    // zero unless the row consists of integers
+    logic [BYTE-2:0] second_turn;
     logic [127:0] second_descriptor;
     logic [95:0] second_given;
     logic [7:0] second_be;
     logic [NUMBER-1:0] second_number;
     logic [LANES-1:0] second_keep;
-    logic [DATA_WIDTH-1:0] data, turned, earlier, merged;
+    logic [DATA_WIDTH-1:0] data, merged;
     logic [DATA_WIDTH-1:0] to_half, earlier_to_half;  // rotated except for half a row
+    // Source of each byte of the beat, for dma_engine_choice: one bit per part of the beat, and one bit per byte.
+    logic [HALF_BYTES/16-1:0] low_select;  // one bit per 16 bytes of the lower half
+    logic high_select;
+    logic [2*HALF_BYTES-1:0] selects;
+    logic [HALF_BYTES-1:0] wraps;
 
     always_ff @(posedge clk)
         if (rst) begin
@@ -132,13 +137,31 @@ module dma_engine_transmit #(
             second_loads <= loads;
             second_emits <= emits;
         end
+    assign wraps = ~({HALF_BYTES{1'b1}} << turn[BYTE-2:0]);
     always_ff @(posedge clk)
         if (advance) begin
-            second_first <= beat == '0;
             second_last <= is_last;
-            second_logic <= has_rows ? logic_kind : BROUGHT;
-            second_row <= row_number;
-            second_turn <= turn;
+            second_integers <= logic_kind == LOGIC_KIND_INTEGERS;
+            second_loop <= logic_kind == LOGIC_KIND_LOOP_BACK;
+            second_row <= logic_kind == LOGIC_KIND_INTEGERS ? row_number : '0;
+            second_turn <= turn[BYTE-2:0];
+            // Bytes that wrap belong to the next beat.
+            low_select <= {HALF_BYTES / 16{turn[BYTE-1]}};
+            high_select <= turn[BYTE-1];
+            for (int b = 0; b < HALF_BYTES; b++) begin
+                selects[b] <= !turn[BYTE-1] && wraps[b];
+                selects[HALF_BYTES+b] <= turn[BYTE-1] && wraps[b];
+            end
+            // The first beat contains the descriptor, and the data that the request contains.
+            if (beat == '0) begin
+                low_select[0] <= 1'b1;
+                selects[15:0] <= '1;
+                if (!has_rows) begin
+                    if (HALF_BYTES == 16) high_select <= 1'b0;
+                    else low_select[HALF_BYTES/16-1] <= 1'b1;
+                    selects[27:16] <= '1;
+                end
+            end
             second_descriptor <= descriptor;
             second_given <= given;
             second_be <= {last_be, first_be};
@@ -149,10 +172,7 @@ module dma_engine_transmit #(
 
     always_comb
         for (int w = 0; w < DATA_WIDTH / 64; w++)
-            data[64*w+:64] =
-                second_logic == LOGIC_KIND_INTEGERS ? {second_row[ROW-1:0], (64 - ROW)'(w)} :
-                second_logic == LOGIC_KIND_LOOP_BACK ? loop_data[64*w+:64] :
-                second_logic == BROUGHT && w == 2 ? second_given[63:0] : second_logic == BROUGHT && w == 3 ? {32'd0, second_given[95:64]} : '0;
+            data[64*w+:64] = {second_row, second_integers ? (64 - ROW)'(w) : (64 - ROW)'(0)} | (second_loop ? loop_data[64*w+:64] : '0);
 
     dma_engine_rotate #(
         .LANES(DATA_WIDTH / 8),
@@ -160,19 +180,17 @@ module dma_engine_transmit #(
         .STAGES(BYTE - 1)
     ) rotate (
         .in(data),
-        .amount(second_turn[BYTE-2:0]),
+        .amount(second_turn),
         .out(to_half)
     );
-    // All rows of a request have the same rotation. The half-row rotation and the row selection share one LUT.
-    localparam int HALF = DATA_WIDTH / 2;
-    assign turned = second_turn[BYTE-1] ? {to_half[HALF-1:0], to_half[DATA_WIDTH-1:HALF]} : to_half;
-    assign earlier = second_turn[BYTE-1] ? {earlier_to_half[HALF-1:0], earlier_to_half[DATA_WIDTH-1:HALF]} : earlier_to_half;
-    // Bytes that wrap belong to the next beat.
-    logic [DATA_WIDTH/8-1:0] wrapped;
-    assign wrapped = ~({DATA_WIDTH / 8{1'b1}} << second_turn);
-    always_comb
-        for (int b = 0; b < DATA_WIDTH / 8; b++)
-            merged[8*b+:8] = wrapped[b] ? earlier[8*b+:8] : turned[8*b+:8];
+    // All rows of a request have the same rotation. The half-row rotation, the selection of the row, and the data without a
+    // row are one choice of four per bit: one LUT. With a half-row rotation, all of the lower half wraps; without, none of
+    // the upper half does.
+    logic [2*HALF-1:0] brought;
+    assign brought = (2 * HALF)'({second_given, second_descriptor});
+    dma_engine_choice #(.HALF_BYTES(HALF_BYTES)) choice (
+        .low_select, .high_select, .selects, .row(to_half), .earlier(earlier_to_half), .brought, .out(merged)
+    );
 
     // ---- third stage: the beat ----
     assign advance = !rq_tvalid || rq_tready;
@@ -182,8 +200,7 @@ module dma_engine_transmit #(
         if (rst) rq_tvalid <= 1'b0;
         else if (advance) rq_tvalid <= second_emits;
         if (advance && second_emits) begin
-            rq_tdata[DATA_WIDTH-1:128] <= merged[DATA_WIDTH-1:128];
-            rq_tdata[127:0] <= second_first ? second_descriptor : merged[127:0];
+            rq_tdata <= merged;
             rq_tkeep <= second_keep;
             rq_tlast <= second_last;
             {rq_last_be, rq_first_be} <= second_be;

@@ -14,6 +14,7 @@ module dma_engine_window #(
     parameter int ROWS = 512,  // a power of two
     parameter int NOTE = 8,    // bits of the note of a place
     parameter int LANE = 3,
+    parameter int LENGTH = 13, // bits of the size of a read
     localparam int TAG = $clog2(TAGS),
     localparam int ROW = $clog2(ROWS)
 ) (
@@ -22,7 +23,7 @@ module dma_engine_window #(
 
     input logic give,
     input logic give_read,            // completions will arrive
-    input logic [12:0] give_bytes,
+    input logic [LENGTH-1:0] give_bytes,
     input logic [1:0] give_offset,
     input logic [LANE-1:0] give_lane, // its first lane in its first row
     input logic [ROW:0] give_rows,
@@ -59,7 +60,7 @@ module dma_engine_window #(
     input logic failed,
     input logic [TAG-1:0] ended_tag
 );
-    localparam int SHAPE = ROW + LANE + 13 + 2;
+    localparam int SHAPE = ROW + LANE + LENGTH + 2;
     logic [TAG:0] head, next, tail;
     logic [ROW:0] row_tail, row_head;
     logic was_bad;
@@ -119,8 +120,11 @@ module dma_engine_window #(
     assign row_end = row_tail + give_rows;
     assign looked_row = next_row;
     assign shape = {row_tail[ROW-1:0], give_lane, give_bytes, give_offset};
+    logic [LENGTH-1:0] noted_bytes, shape_bytes;
+    assign looked_bytes = 13'(noted_bytes);
+    assign completion_bytes = 13'(shape_bytes);
     dma_engine_ram #(
-        .WIDTH(ROW + 16 + NOTE),
+        .WIDTH(ROW + 3 + LENGTH + NOTE),
         .DEPTH(TAGS)
     ) notes (
         .clk,
@@ -128,7 +132,7 @@ module dma_engine_window #(
         .write_address(tail_tag),
         .write_data({row_end, give_bytes, give_offset, give_note}),
         .read_address(look),
-        .read_data({looked_end, looked_bytes, looked_offset, looked})
+        .read_data({looked_end, noted_bytes, looked_offset, looked})
     );
     dma_engine_ram #(
         .WIDTH(SHAPE),
@@ -139,7 +143,7 @@ module dma_engine_window #(
         .write_address(tail_tag),
         .write_data(shape),
         .read_address(completion_tag),
-        .read_data({completion_place, completion_bytes, completion_offset})
+        .read_data({completion_place, shape_bytes, completion_offset})
     );
     // Undefined for an outstanding read before its first completion.
     dma_engine_ram #(

@@ -8,11 +8,13 @@
     logic f_last, f_cq_held;
     logic [DATA_WIDTH-1:0] f_cq_data;
     logic [8:0] f_cq_rest;
+    logic f_accessed;
 
     always_ff @(posedge clk) begin
         f_started <= 1'b1;
         if (!f_started) assume (rst);
         f_held <= !rst && cc_tvalid && !cc_tready;
+        f_accessed <= !rst && access && !access_done;
         f_data <= cc_tdata;
         f_keep <= cc_tkeep;
         f_last <= cc_tlast;
@@ -26,13 +28,15 @@
         f_cq_rest <= {cq_tlast, cq_first_be, cq_last_be};
         if (f_cq_held) assume (cq_tvalid && cq_tdata == f_cq_data && {cq_tlast, cq_first_be, cq_last_be} == f_cq_rest);
         if (!rst) begin
-            assume (!access_done || access);
+            assume (!access_done || (access && f_accessed));
             // One read at a time.
             assert (!(beat_full && !read_busy));
             assert (!may_go || (beat_full && ticket_taken));
             assert (!ticket_taken || beat_full);
             assert (!reads || !beat_full);
             assert (!read_head || (read_busy && !beat_full));
+            // Double-words of the descriptor and of the data never arrive in the same cycle.
+            assert (!(read_head && read_done));
             assert (!(access && turn_read) || reads);
         end
     end

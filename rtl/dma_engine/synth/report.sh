@@ -3,11 +3,13 @@
 # Prints the resources of the core on a 7-series part, from `synth_xilinx -family xc7 -flatten` of Yosys: report.sh
 # [FUNCTIONS...], which includes the physical function. LUT of logic are counted one by one. LUT of memories are RAM32M
 # and RAM64M (4 LUT each), and single memory LUT. BRAM is in units of RAMB36. Fails if a limit in limits.txt is
-# exceeded. The limits apply to one version of Yosys; with another version they are ignored.
+# exceeded. The limits apply to one version of Yosys; with another version, and with PARAMETERS or OPTIONS of
+# synth_xilinx in the environment, they are ignored.
 set -eu
 cd "$(dirname "$0")/.."
 OUT=${OUT:-build/synth}
 PARAMETERS=${PARAMETERS:-}
+OPTIONS=${OPTIONS:-}
 mkdir -p "$OUT"
 version=$(yosys -V | cut -d ' ' -f 2)
 limits=$(sed -n 's/.* with Yosys \([0-9.]*\):.*/\1/p' synth/limits.txt)
@@ -16,7 +18,7 @@ over=0
 printf '| %s | %s | %s | %s | %s | %s |\n|---|---|---|---|---|---|\n' functions "LUT of logic" "LUT of memories" LUT FF BRAM
 for functions in ${*:-2}; do
     yosys -q -p "read_verilog -sv -I. dma_engine_*.sv; chparam -set FUNCTIONS $functions $PARAMETERS dma_engine_core;
-        synth_xilinx -family xc7 -flatten -top dma_engine_core; tee -o $OUT/$functions.txt stat" >"$OUT/$functions.log" 2>&1
+        synth_xilinx -family xc7 -flatten $OPTIONS -top dma_engine_core; tee -o $OUT/$functions.txt stat" >"$OUT/$functions.log" 2>&1
     # With several modules, the sum comes last.
     row=$(awk -v functions="1 PF + $((functions - 1)) VF" '
         /^===/ { logic = ff = ram = bram = 0 }
@@ -31,7 +33,7 @@ for functions in ${*:-2}; do
         $1 ~ /^RAMB18/ { bram += $2 / 2 }
         END { printf "| %s | %d | %d | %d | %d | %g |\n", functions, logic, ram, logic + ram, ff, bram }' "$OUT/$functions.txt")
     echo "$row"
-    [ -z "$PARAMETERS" ] && [ "$version" = "$limits" ] || continue
+    [ -z "$PARAMETERS$OPTIONS" ] && [ "$version" = "$limits" ] || continue
     # Columns of the row: functions, LUT of logic, LUT of memories, LUT, FF, BRAM.
     echo "$row" | awk -F '|' -v functions="$functions" '
         NR == FNR { lut = $5; ff = $6; bram = $7; next }

@@ -180,11 +180,12 @@ class Rings:
         data = self.host.read(self.base + n * 0x10000 + 32 * index + 0x14, 12)
         return int.from_bytes(data[:4], "little"), int.from_bytes(data[4:], "little")
 
-    async def done(self, n, count, limit=400):
+    async def done(self, n, count, limit=400, step=200):
+        """Waits until the write-back reports `count` finished descriptors, looking every `step` ns, and returns the number of failures."""
         for _ in range(limit):
             if self.back(n)[0] == count:
                 return self.back(n)[1]
-            await Timer(200, "ns")
+            await Timer(step, "ns")
         raise AssertionError(f"function {self.function}, engine {n}: {self.back(n)} of {count}")
 
 

@@ -13,12 +13,13 @@ from functions import Host, Rings
 from host import integers
 
 ANSWER_NS = 600
+CLOCK_NS = 4
 
 
 class SwiftHost(Host):
     async def _answers(self):
         while True:
-            await Timer(4, "ns")
+            await Timer(CLOCK_NS, "ns")
             for read in self.waiting:
                 if len(read) == 4:
                     read.append(get_sim_time("ns") + ANSWER_NS)
@@ -50,7 +51,7 @@ async def measure(dut, engines, size, count=1, offset=0):
     for engine in engines:
         await ring.post(engine, [(base + 0x1000000 * engine + size * n, size, 0) for n in range(count)])
     for engine in engines:
-        assert await ring.done(engine, count) == 0
+        assert await ring.done(engine, count, limit=20000, step=CLOCK_NS) == 0
     took = get_sim_time("ns") - began
     if 1 in engines:
         assert host.read(base + 0x1000000, size * count) == integers(0, 0, size * count)
@@ -74,6 +75,16 @@ async def both_ways(dut):
 
 
 @cocotb.test()
+async def pages_to_the_host(dut):
+    await measure(dut, [1], 4096, 16)
+
+
+@cocotb.test()
+async def pages_to_the_device(dut):
+    await measure(dut, [0], 4096, 16)
+
+
+@cocotb.test()
 async def pages_both_ways(dut):
     await measure(dut, [0, 1], 4096, 16)
 
@@ -81,3 +92,28 @@ async def pages_both_ways(dut):
 @cocotb.test()
 async def beside_the_boundary(dut):
     await measure(dut, [0, 1], 1 << 16, offset=8)
+
+
+@cocotb.test()
+async def small_to_the_host(dut):
+    await measure(dut, [1], 64, 16)
+
+
+@cocotb.test()
+async def small_to_the_device(dut):
+    await measure(dut, [0], 64, 16)
+
+
+@cocotb.test()
+async def small_both_ways(dut):
+    await measure(dut, [0, 1], 64, 16)
+
+
+@cocotb.test()
+async def one_to_the_host(dut):
+    await measure(dut, [1], 64)
+
+
+@cocotb.test()
+async def one_to_the_device(dut):
+    await measure(dut, [0], 64)
