@@ -44,6 +44,11 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     text(&serde_json::to_string_pretty(value).map_err(io::Error::from)?)
 }
 
+/// Prints a report: as JSON, or as text.
+pub(crate) fn report(as_json: bool, report: &(impl Serialize + Display)) -> Result<(), Failure> {
+    if as_json { json(report) } else { text(&report.to_string()) }
+}
+
 /// Prints a JSON object with this one field.
 pub(crate) fn json_of(field: &'static str, value: &impl Serialize) -> Result<(), Failure> {
     json(&BTreeMap::from([(field, value)]))

@@ -179,14 +179,22 @@ impl ClaimedOutput {
         Ok(Output { path, to })
     }
 
+    /// Opens the output, writes it with `write`, and completes it.
+    ///
+    /// # Errors
+    /// Those of `write` and of the file system.
+    pub(crate) fn fill(self, write: impl FnOnce(&mut Output) -> io::Result<()>) -> Result<(), Failure> {
+        let mut output = self.open()?;
+        write(&mut output).map_err(|e| output.failed(&e))?;
+        output.finish()
+    }
+
     /// Writes `text` as the whole output.
     ///
     /// # Errors
     /// Those of the file system.
     pub(crate) fn write(self, text: &str) -> Result<(), Failure> {
-        let mut output = self.open()?;
-        output.write_all(text.as_bytes()).map_err(|e| output.failed(&e))?;
-        output.finish()
+        self.fill(|output| output.write_all(text.as_bytes()))
     }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser bench`: measures with the method of pcie-bench, with `riser-bench`.
 
-mod show;
 mod suite;
 
 use super::sizes::{Sizes, seed};
@@ -13,6 +12,7 @@ use crate::{interrupt, progress};
 use bench::Plan;
 use bench::ask::{self, Ask, Ended, MAX_TRANSFERS, RootCredits};
 use bench::configurations::Iommu;
+use bench::results;
 use bench::results::sheet::{self, Entry};
 use clap::builder::RangedU64ValueParser;
 use lab::profile::Basis;
@@ -244,7 +244,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     if args.json {
         output::json(&results)?
     } else {
-        show::all(&plans, &entries)?
+        output::text(&results::text(&plans, &entries)?)?
     }
     // Print the report even if the files could not be written.
     saved?;

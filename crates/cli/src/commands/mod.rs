@@ -21,7 +21,6 @@ mod paper;
 mod profiles;
 mod reading;
 mod refused;
-mod report;
 mod rtl;
 mod rules;
 mod run;

@@ -28,7 +28,5 @@ pub(super) fn run(args: &Args, models: &Models, out: &Path) -> Result<(), Failur
             page.hidden()
         ));
     }
-    let mut output = place.open()?;
-    page.write(BufWriter::new(&mut output)).map_err(|error| output.failed(&error))?;
-    output.finish()
+    place.fill(|output| page.write(BufWriter::new(output)))
 }

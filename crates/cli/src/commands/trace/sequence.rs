@@ -4,11 +4,11 @@
 use super::{Args, for_each_record, shown};
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{ClaimedOutput, Outputs};
+use crate::outputs::Outputs;
 use capture::Tracker;
 use capture::diagram::{Arranged, Diagram, Steps};
 use std::path::Path;
-use view::sequence::{Arrow, Sequence};
+use view::sequence::Sequence;
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if args.svg.is_some() && args.names_files() {
@@ -23,7 +23,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             output::text(&format!("==> {} <==", file.display()))?;
         }
         output::text(&arranged.to_string())?;
-        svg.take().map_or(Ok(()), |place| draw(place, file, &arranged))
+        let Some(place) = svg.take() else { return Ok(()) };
+        let picture = Sequence::of(shown(file), &arranged);
+        place.write(&picture.svg().map_err(Failure::run)?)
     })
 }
 
@@ -54,21 +56,4 @@ fn arranged(args: &Args, file: &Path) -> Result<Option<Arranged>, Failure> {
         output::note(format_args!("{file}: {left} more transactions match; --filter selects those to draw"));
     }
     Ok(Some(diagram.arrange(&steps)))
-}
-
-fn draw(place: ClaimedOutput, file: &Path, arranged: &Arranged) -> Result<(), Failure> {
-    let arrow = |arrow: &capture::diagram::Arrow| Arrow {
-        from: arrow.from,
-        to: arrow.to,
-        when: arrow.when.clone(),
-        label: arranged.label(arrow),
-        colour: arrow.transaction,
-    };
-    let picture = Sequence {
-        title: shown(file),
-        subtitle: arranged.times(),
-        components: arranged.components.clone(),
-        arrows: arranged.arrows.iter().map(arrow).collect(),
-    };
-    place.write(&picture.svg().map_err(|e| Failure::Run(e.to_string()))?)
 }
