@@ -2,7 +2,7 @@
 //! A capture of a session in a file. Opens and completes both; `session` writes the packets.
 
 use crate::failure::Failure;
-use crate::outputs::{ClaimedOutput, Output};
+use files::{ClaimedOutput, Output};
 use session::{CaptureHandle, CaptureOptions, Session};
 use std::fs::File;
 
@@ -27,13 +27,13 @@ impl CaptureFile {
 
     /// Flushes the file, so that a reader of a pipe sees the packets and a crash loses few.
     pub(super) fn flush(&self) -> Result<(), Failure> {
-        self.handle.flush().map_err(|e| self.out.failed(&e))
+        Ok(self.handle.flush().map_err(|e| self.out.failed(&e))?)
     }
 
     /// Ends the capture of the session, and completes the file.
     pub(super) fn finish(self, session: &mut Session) -> Result<(), Failure> {
         session.fabric.take_tap();
         self.handle.finish().map_err(|e| self.out.failed(&e))?;
-        self.out.finish()
+        Ok(self.out.finish()?)
     }
 }

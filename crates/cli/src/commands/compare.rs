@@ -3,8 +3,8 @@
 
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{ClaimedOutput, Outputs};
 use bench::compare::{compare_folders, page};
+use files::ClaimedOutput;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -71,8 +71,8 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn claim(args: &Args) -> Result<Option<ClaimedOutput>, Failure> {
-    let mut outputs = Outputs::new(args.force);
+    let mut outputs = output::files(args.force);
     let folders = [&args.reference, &args.other].into_iter().chain(&args.skip);
     folders.for_each(|folder| outputs.reads(folder));
-    outputs.claim_if("--html", args.html.as_deref())
+    Ok(outputs.claim_if("--html", args.html.as_deref())?)
 }

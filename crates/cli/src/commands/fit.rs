@@ -3,13 +3,13 @@
 
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{Outputs, WorkFile};
 use crate::progress;
 use bench::compare::Comparison;
 use bench::fit::task::{self, FitReport, Prepared, Task, provenance};
 use bench::fit::{self, Input};
 use bench::suite::Rule;
 use clap::builder::RangedU64ValueParser;
+use files::WorkFile;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -104,7 +104,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: Args) -> Result<(), Failure> {
     let task = args.task();
     let Prepared { inputs, like, mut profile, begun, warnings } = task.prepare()?;
-    let mut outputs = Outputs::new(args.force);
+    let mut outputs = output::files(args.force);
     args.data.iter().for_each(|folder| outputs.reads(folder));
     let mut out = outputs.claim("-o", &args.output)?.open()?;
     let work = WorkFile::new().map_err(|e| Failure::Run(format!("temporary copy of the profile: {e}")))?;

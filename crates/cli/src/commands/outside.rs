@@ -6,7 +6,7 @@ use super::labs::{self, LabText, Native, Set};
 use super::sizes::seed;
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{ClaimedOutput, Output, Outputs};
+use files::{ClaimedOutput, Output, Outputs};
 use lab::{BuildOptions, LabFile};
 use plug::Models;
 use session::external::host::OUTSIDE;
@@ -94,7 +94,7 @@ impl Opening {
         if let Some(seed) = self.seed {
             file.lab.seed = seed;
         }
-        let mut outputs = Outputs::new(self.force);
+        let mut outputs = output::files(self.force);
         outputs.reads(path);
         file.base.named().iter().for_each(|path| outputs.reads(path));
         Ok(Read { opening: self, text, file, outputs })

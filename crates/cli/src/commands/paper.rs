@@ -2,11 +2,11 @@
 //! `riser paper`: runs experiments of published papers, with `riser-bench`.
 
 use crate::failure::Failure;
-use crate::outputs::{ClaimedOutput, Outputs};
 use crate::{output, progress};
 use bench::paper::{
     EXPERIMENTS, Effort, ExperimentReport, by_paper, experiment, html_of_all, run_all, summary,
 };
+use files::ClaimedOutput;
 use std::num::NonZero;
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let mut outputs = Outputs::new(args.force);
+    let mut outputs = output::files(args.force);
     let svg = outputs.claim_if("--svg", args.svg.as_deref())?;
     let html = outputs.claim_if("--html", args.html.as_deref())?;
     let (svg, html) =

@@ -3,9 +3,9 @@
 
 use super::labs::Native;
 use crate::failure::Failure;
-use crate::outputs::{ClaimedOutput, Outputs};
 use crate::{interrupt, output, progress};
 use clap::builder::RangedU64ValueParser;
+use files::ClaimedOutput;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use plug::Models;
@@ -176,7 +176,7 @@ fn claim(args: &Args, path: &Path, sweep: &Sweep) -> Result<Files, Failure> {
         return Err(Failure::usage(format!("-o {}: not a folder", folder.display())));
     }
     // A resumed sweep may overwrite the files that it wrote before.
-    let mut outputs = Outputs::new(args.force || args.resume);
+    let mut outputs = output::files(args.force || args.resume);
     outputs.reads(path);
     outputs.reads(&sweep.lab().path);
     let journal = folder.join(JOURNAL);
@@ -194,5 +194,5 @@ fn write(files: Files, run: &RunningSweep<'_>) -> Result<(), Failure> {
     let mut bytes = Vec::new();
     results::write_parquet(&columns, &mut bytes).map_err(|e| Failure::Run(format!("{PARQUET}: {e}")))?;
     files.parquet.fill(|out| out.write_all(&bytes))?;
-    files.page.fill(|out| page::report(run).write(out))
+    Ok(files.page.fill(|out| page::report(run).write(out))?)
 }

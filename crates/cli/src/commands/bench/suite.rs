@@ -4,12 +4,12 @@
 
 use super::Args;
 use crate::failure::Failure;
-use crate::outputs::{ClaimedOutput, Outputs};
 use crate::{interrupt, output, progress};
 use bench::configurations::Configuration;
 use bench::suite::{Extra, Rule, Suite, SuiteError, Summary, select};
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
+use files::ClaimedOutput;
 use plug::counted;
 use std::path::PathBuf;
 use std::thread::available_parallelism;
@@ -112,7 +112,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
     let Some(place) = page else { return Ok(()) };
     let page = suite.page().map_err(Failure::run)?;
-    place.fill(|out| page.write(out))
+    Ok(place.fill(|out| page.write(out))?)
 }
 
 fn suite(args: &Args) -> Result<Suite, Failure> {
@@ -155,10 +155,11 @@ fn refuse(args: &Args) -> Result<(), Failure> {
 
 /// Claims the page, which must be neither a file of the suite nor a profile.
 fn page(args: &Args, suite: &Suite) -> Result<Option<ClaimedOutput>, Failure> {
-    let mut outputs = Outputs::new(args.force);
+    let mut outputs = output::files(args.force);
     super::reads_profiles(args, &mut outputs);
     for path in suite.files() {
         outputs.claim_own("-o", &path)?;
     }
-    outputs.claim_if("--html", args.public.html.as_deref())?.map(ClaimedOutput::prepare).transpose()
+    let page = outputs.claim_if("--html", args.public.html.as_deref())?;
+    Ok(page.map(ClaimedOutput::prepare).transpose()?)
 }

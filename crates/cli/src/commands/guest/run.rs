@@ -6,8 +6,8 @@ use super::machine::MachineArgs;
 use super::vm_args::{VmArgs, links};
 use crate::commands::outside::{Opened, Opening};
 use crate::failure::Failure;
-use crate::outputs::ClaimedOutput;
 use crate::{interrupt, output};
+use files::ClaimedOutput;
 use lab::LabFile;
 use nettlp::net::Clock as WallClock;
 use plug::Models;
@@ -321,7 +321,7 @@ impl Args {
         let mut guests = Guests::new(all, move |name, options| {
             let stdout: Box<dyn Write + Send> = match &self.program {
                 Some(program) => Box::new(program.listener.clone()),
-                None if self.json || output::is_diverted() => Box::new(io::stderr()),
+                None if self.json || files::is_diverted() => Box::new(io::stderr()),
                 None => Box::new(io::stdout()),
             };
             self.machine.start(options, stdout, are_several.then_some(name))

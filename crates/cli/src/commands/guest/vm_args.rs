@@ -6,7 +6,7 @@ use crate::commands::outside::Opened;
 use crate::commands::tap::Tap;
 use crate::commands::words::one_of;
 use crate::failure::Failure;
-use crate::{open_files, output};
+use crate::output;
 use devices::ethernet::NetInterface;
 use nettlp::adapter::AdapterSettings;
 use nettlp::allow::{AllowList, Rule};
@@ -124,7 +124,7 @@ impl VmArgs {
             _ => Failure::Run(format!("host `{host}`: {error}")),
         })?;
         let clients = hosts.iter().map(|host| host.sockets().count()).sum();
-        open_files::check(clients, hosts.iter().map(VmHost::vectors).sum())?;
+        files::limit::check(clients, hosts.iter().map(VmHost::vectors).sum())?;
         Ok(hosts)
     }
 }

@@ -6,10 +6,10 @@ use crate::commands::sizes::Sizes;
 use crate::commands::words::{Word, one_of};
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{ClaimedOutput, Outputs};
 use bench::NicCurves;
 use bench::packet_devices::{devices, names};
 use clap::ValueEnum;
+use files::ClaimedOutput;
 use model::nic::{Answer, Question, TABLE_SIZES};
 use model::{Packeting, Shipped};
 use std::path::{Path, PathBuf};
@@ -127,8 +127,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         let sizes = if given.is_empty() { PICTURE_SIZES.collect() } else { given };
         let drawn = question.series(&sizes).map_err(Failure::usage)?;
         let drawn = NicCurves { series: &drawn, ..curves };
-        svg.map_or(Ok(()), |place| place.write(&drawn.svg().map_err(Failure::usage)?))?;
-        html.map_or(Ok(()), |place| place.write(&drawn.html(&series).map_err(Failure::usage)?))?;
+        if let Some(place) = svg {
+            place.write(&drawn.svg().map_err(Failure::usage)?)?;
+        }
+        if let Some(place) = html {
+            place.write(&drawn.html(&series).map_err(Failure::usage)?)?;
+        }
     }
     match if args.json { Format::Json } else { args.format } {
         Format::Text => output::text(&curves.to_string()),
@@ -140,7 +144,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 impl Args {
     /// Claims the files of the chart and the page.
     fn pictures(&self) -> Result<[Option<ClaimedOutput>; 2], Failure> {
-        let mut outputs = Outputs::new(self.force);
+        let mut outputs = output::files(self.force);
         let files = self.devices.iter().filter(|name| Shipped::find(name).is_none());
         files.for_each(|file| outputs.reads(Path::new(file)));
         let svg = outputs.claim_if("--svg", self.svg.as_deref())?;

@@ -4,7 +4,7 @@
 use super::kernel::{Found, KernelArgs};
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{Output, Outputs};
+use files::Output;
 use indicatif::ProgressBar;
 use introspect::{Code, Error, Gap, Kernel, Missing};
 use nettlp::client::{Client, ClientError};
@@ -84,7 +84,7 @@ struct GapRow {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let mut file = Outputs::new(args.force).claim("-o", &args.output)?.open()?;
+    let mut file = output::files(args.force).claim("-o", &args.output)?.open()?;
     let mut written = Ok(());
     let (code, found) = args.kernel.with_kernel(|kernel, bar| {
         let code = Code::of(kernel, args.pid)?;

@@ -4,7 +4,6 @@
 use crate::commands::capture_file::CaptureFile;
 use crate::commands::labs::{self, Native, Set};
 use crate::failure::Failure;
-use crate::outputs::Outputs;
 use crate::{input, interrupt, output, progress};
 use lab::LabFile;
 use plug::Models;
@@ -86,7 +85,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     let capture = match &args.capture {
         None => None,
         Some(path) => {
-            let mut outputs = Outputs::new(args.force);
+            let mut outputs = output::files(args.force);
             outputs.reads(&args.record);
             let place = outputs.claim("--capture", path)?;
             Some(CaptureFile::open(place, replay.session_mut(), CaptureOptions::default())?)

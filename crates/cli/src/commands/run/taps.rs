@@ -4,7 +4,8 @@
 use super::Args;
 use crate::commands::capture_file::CaptureFile;
 use crate::failure::Failure;
-use crate::outputs::{ClaimedOutput, Output, Outputs};
+use crate::output;
+use files::{ClaimedOutput, Output};
 use lab::LabFile;
 use session::{CaptureOptions, Session, TransactionLogHandle};
 use std::fs::File;
@@ -21,7 +22,7 @@ pub(super) struct Taps {
 impl Taps {
     /// Opens the files that the arguments name, and attaches their taps to the session.
     pub(super) fn open(args: &Args, file: &LabFile, session: &mut Session) -> Result<Taps, Failure> {
-        let mut outputs = Outputs::new(args.force);
+        let mut outputs = output::files(args.force);
         outputs.reads(&args.lab);
         file.base.named().iter().for_each(|path| outputs.reads(path));
         let capture = outputs.claim_if("--capture", args.capture.as_deref())?;

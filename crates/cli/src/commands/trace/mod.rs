@@ -15,11 +15,11 @@ mod write;
 
 use super::reading::{self, Reading};
 use crate::failure::Failure;
-use crate::outputs::{ClaimedOutput, Outputs};
 use crate::{input, interrupt, output};
 use capture::credits::Ledgers;
 use capture::{Filter, Kind, Reader, Record, Sieve};
 use clap::ValueEnum;
+use files::ClaimedOutput;
 use nettlp::net::{LiveCapture, LiveCounts, LiveError};
 use plug::Models;
 use serde::Serialize;
@@ -329,7 +329,7 @@ fn for_each_record(
         unknown.into_iter().flatten().for_each(note);
         return Ok(());
     };
-    let capture = Outputs::new(args.force).claim_if("--capture", args.capture.as_deref())?;
+    let capture = output::files(args.force).claim_if("--capture", args.capture.as_deref())?;
     let capture = capture.map(ClaimedOutput::open).transpose()?;
     let kept = capture.as_ref().map(|out| out.writer().map_err(|e| out.failed(&e))).transpose()?;
     let (live, counts) =

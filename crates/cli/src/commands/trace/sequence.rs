@@ -4,7 +4,6 @@
 use super::{Args, for_each_record, shown};
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::Outputs;
 use capture::Tracker;
 use capture::diagram::{Arranged, Diagram, Steps};
 use std::path::Path;
@@ -14,7 +13,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if args.svg.is_some() && args.names_files() {
         return Err(Failure::usage("--svg takes one capture"));
     }
-    let mut outputs = Outputs::new(args.force);
+    let mut outputs = output::files(args.force);
     args.files.iter().for_each(|file| outputs.reads(file));
     let mut svg = outputs.claim_if("--svg", args.svg.as_deref())?;
     args.files.iter().try_for_each(|file| {
@@ -25,7 +24,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         output::text(&arranged.to_string())?;
         let Some(place) = svg.take() else { return Ok(()) };
         let picture = Sequence::of(shown(file), &arranged);
-        place.write(&picture.svg().map_err(Failure::run)?)
+        Ok(place.write(&picture.svg().map_err(Failure::run)?)?)
     })
 }
 

@@ -4,11 +4,11 @@
 use super::{Args, for_each_record};
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{ClaimedOutput, Outputs};
 use capture::reader::UNTIMED;
 use capture::render::Count;
 use capture::{Interface, InterfaceId, Record, Writer, hex_text};
 use clap::ValueEnum;
+use files::ClaimedOutput;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let [file] = args.files.as_slice() else {
         return Err(Failure::usage(format!("{option} takes one file")));
     };
-    let mut outputs = Outputs::new(args.force);
+    let mut outputs = output::files(args.force);
     outputs.reads(file);
     let out = args.write.as_deref().or(args.write_hex.as_deref()).unwrap_or(Path::new("-"));
     let place = outputs.claim(option, out)?;
