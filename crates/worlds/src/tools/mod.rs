@@ -3,8 +3,10 @@
 
 mod adapter;
 mod counters;
+mod lab;
 mod perf;
 
 pub use adapter::{AdapterReport, MemoryReport, strangers_line};
 pub use counters::{Counters, Rows, refusals};
+pub use lab::{LabAdapter, LabReport, LabServing};
 pub use perf::{Outcome, PerfReport};

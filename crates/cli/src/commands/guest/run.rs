@@ -4,7 +4,7 @@
 use super::events::{Findings, lost, print_event};
 use super::machine::MachineArgs;
 use super::vm_args::{VmArgs, links};
-use crate::commands::outside::{Opened, Opening};
+use crate::commands::outside::Opening;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use files::ClaimedOutput;
@@ -23,6 +23,7 @@ use worlds::machine::{
     Guest, GuestSockets, Guests, LinkSocket, MachineNames, Supervisor, VmCommandError, VmEvent, VmHost,
     VmReport, hexdump, machines, socket_folder,
 };
+use worlds::opening::OpenedLab;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -293,7 +294,7 @@ impl Args {
     /// Starts the guests. Sockets are in `folder`.
     fn start(
         &self,
-        opened: &mut Opened,
+        opened: &mut OpenedLab,
         names: &MachineNames,
         commands: Vec<Vec<String>>,
         options: &Options,

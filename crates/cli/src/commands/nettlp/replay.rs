@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp replay` and `riser guest replay`: run a lab again with its recorded inputs, from `riser-session`.
 
-use crate::commands::capture_file::CaptureFile;
 use crate::commands::labs::{self, Native, Set};
 use crate::failure::Failure;
 use crate::{input, interrupt, output, progress};
@@ -12,6 +11,7 @@ use session::CaptureOptions;
 use session::external::{RecordEnd, RecordedLab, Replay, Replayed};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use worlds::opening::CaptureFile;
 
 const EXAMPLE: &str = "\
 Examples:

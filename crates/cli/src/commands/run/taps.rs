@@ -2,13 +2,13 @@
 //! Files that `riser run` writes: while a lab runs, its capture and a line for each transaction; at the end, a picture of latencies.
 
 use super::Args;
-use crate::commands::capture_file::CaptureFile;
 use crate::failure::Failure;
 use crate::output;
 use files::{ClaimedOutput, Output};
 use lab::LabFile;
 use session::{CaptureOptions, Session, TransactionLogHandle};
 use std::fs::File;
+use worlds::opening::CaptureFile;
 
 /// The open files, each with the handle that writes it.
 #[derive(Default)]
