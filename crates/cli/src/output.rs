@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::{self, Write};
+use worlds::machine::Watch;
 
 /// Stream that reports go to.
 pub(crate) fn stream() -> Box<dyn Write> {
@@ -23,15 +24,24 @@ pub(crate) fn files(force: bool) -> Outputs {
     Outputs::new(force, |line| note(line))
 }
 
+/// Starts to report events of machines, or with `quiet` their errors, on standard error.
+pub(crate) fn watch(quiet: bool) -> Watch {
+    Watch::new(|line| note(line), quiet)
+}
+
 /// Prints a value as indented JSON and a newline.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     // Written in one piece, because standard error has no buffer.
     text(&serde_json::to_string_pretty(value).map_err(io::Error::from)?)
 }
 
-/// Prints a report: as JSON, or as text.
+/// Prints a report: as JSON, or as text unless that is empty.
 pub(crate) fn report(as_json: bool, report: &(impl Serialize + Display)) -> Result<(), Failure> {
-    if as_json { json(report) } else { text(&report.to_string()) }
+    match report.to_string() {
+        _ if as_json => json(report),
+        lines if lines.is_empty() => Ok(()),
+        lines => text(&lines),
+    }
 }
 
 /// Prints a JSON object with this one field.

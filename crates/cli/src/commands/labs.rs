@@ -47,6 +47,16 @@ impl Native {
     }
 }
 
+/// Settings of a lab, and permission for its native code.
+#[derive(clap::Args)]
+pub(crate) struct LabOptions {
+    #[command(flatten)]
+    pub(super) set: Set,
+
+    #[command(flatten)]
+    pub(super) native: Native,
+}
+
 /// A lab as text.
 pub(super) struct LabText {
     /// Name in messages and reports.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Arguments for a lab that a program outside of riser joins: its settings, capture and record.
 
-use super::labs::{self, Native, Set};
+use super::labs::{self, LabOptions};
 use super::sizes::seed;
 use crate::failure::Failure;
 use crate::output;
@@ -34,17 +34,14 @@ pub(super) struct Opening {
     seed: Option<u64>,
 
     #[command(flatten)]
-    set: Set,
-
-    #[command(flatten)]
-    native: Native,
+    options: LabOptions,
 }
 
 impl Opening {
     /// Returns the names of its arguments, and whether each is given.
     pub(super) fn given(&self) -> [(&'static str, bool); 5] {
         [
-            ("--set", !self.set.overrides().given().is_empty()),
+            ("--set", !self.options.set.overrides().given().is_empty()),
             ("--capture", self.capture.is_some()),
             ("--record", self.record.is_some()),
             ("--force", self.force),
@@ -56,7 +53,7 @@ impl Opening {
     pub(super) fn read(&self, path: &Path, models: &Models) -> Result<UnopenedLab, Failure> {
         let text = labs::text(path)?;
         let folder = if self.record.is_some() { text.folder.clone().keeping() } else { text.folder.clone() };
-        let mut file = text.parse(models, folder, &self.set.overrides())?;
+        let mut file = text.parse(models, folder, &self.options.set.overrides())?;
         if let Some(seed) = self.seed {
             file.lab.seed = seed;
         }
@@ -71,7 +68,7 @@ impl Opening {
             capture: self.capture.clone(),
             record: self.record.clone(),
             record_limit_mib: self.record_limit_mib,
-            native: self.native.leave(),
+            native: self.options.native.leave(),
         })
     }
 }
