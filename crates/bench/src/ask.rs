@@ -146,7 +146,7 @@ impl FromStr for RootCredits {
 ///
 /// # Errors
 /// An invalid generation or width.
-pub fn link_to(host: &str, generation: Option<i64>, lanes: Option<i64>) -> Result<Link, BenchError> {
+pub(crate) fn link_to(host: &str, generation: Option<i64>, lanes: Option<i64>) -> Result<Link, BenchError> {
     let usual = usual_link(host);
     Ok(Link {
         generation: generation.map(Gen::try_from).transpose()?.or(usual.generation),
@@ -159,7 +159,7 @@ pub fn link_to(host: &str, generation: Option<i64>, lanes: Option<i64>) -> Resul
 ///
 /// # Errors
 /// The known profiles, or the fault in a file.
-pub fn check_profiles(host: &str, device: Option<&str>) -> Result<(), AskError> {
+pub(crate) fn check_profiles(host: &str, device: Option<&str>) -> Result<(), AskError> {
     let here = Folder::default();
     HOSTS.text(host, &here).map_err(AskError::wrong)?;
     device.map_or(Ok(String::new()), |device| CARDS.text(device, &here)).map_err(AskError::wrong)?;
@@ -171,7 +171,7 @@ pub fn check_profiles(host: &str, device: Option<&str>) -> Result<(), AskError> 
 ///
 /// # Errors
 /// The part that the host lacks, or a profile that cannot be read.
-pub fn check_host(host: &str, iommu: Iommu, cache: Option<CacheState>) -> Result<(), AskError> {
+pub(crate) fn check_host(host: &str, iommu: Iommu, cache: Option<CacheState>) -> Result<(), AskError> {
     let profile = profile::host(host, Path::new(""))?;
     if iommu != Iommu::Off && profile.iommu.is_none() {
         let why = format!("iommu {iommu}: host profile `{host}` has no IOMMU, expected `off`");
@@ -190,7 +190,7 @@ pub fn check_host(host: &str, iommu: Iommu, cache: Option<CacheState>) -> Result
 ///
 /// # Errors
 /// The IOMMU is off.
-pub fn check_pages(iommu: Iommu, pages: BufferPages) -> Result<(), AskError> {
+pub(crate) fn check_pages(iommu: Iommu, pages: BufferPages) -> Result<(), AskError> {
     if iommu != Iommu::Off || pages == BufferPages::default() {
         return Ok(());
     }

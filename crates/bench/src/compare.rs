@@ -6,7 +6,9 @@
 //! reference: errors are relative to its values. Lists configurations, experiments and rows that only one set has. They
 //! never count as agreement.
 
-pub mod tables;
+mod tables;
+
+pub use tables::page;
 
 use crate::BenchError;
 use crate::experiments::Key;

@@ -153,6 +153,8 @@ impl Configuration {
 
 /// Prefix of each name: the card and its clock.
 pub const CARD: &str = "nfp6000-1.2GHz_";
+/// Device profile of this card.
+pub(crate) const PUBLISHED_CARD: &str = "nfp6000";
 /// Generation of the link of every configuration.
 pub const GENERATION: u8 = 3;
 /// Lanes of the link of every configuration.

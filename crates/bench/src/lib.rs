@@ -30,6 +30,7 @@ pub mod suite;
 mod basis;
 mod error;
 mod jobs;
+mod nic_curves;
 mod nic_form;
 mod pairing;
 mod plan;
@@ -39,6 +40,7 @@ mod settings;
 mod stats;
 
 pub use error::BenchError;
+pub use nic_curves::NicCurves;
 pub use plan::{DEFAULT_FRAMES, DEFAULT_SIZES, DEFAULT_WARM_UP, MAX_WARM_UP, Plan, tests_named, usual_link};
 pub use plug::transfers::Test;
 pub use row::{BandwidthRow, DirectionDelta, RoundTrip, Row, RowError};

@@ -115,6 +115,8 @@ pub struct Writer<W: Write> {
     interfaces: Vec<Outlet>,
     snaplen: usize,
     link_type: u16,
+    /// Interfaces of copied records, with their numbers here.
+    copied: Vec<(Interface, InterfaceId)>,
 }
 
 impl<W: Write> Writer<W> {
@@ -148,6 +150,7 @@ impl<W: Write> Writer<W> {
             interfaces: Vec::new(),
             snaplen: snaplen as usize,
             link_type: LINKTYPE_ETHERNET,
+            copied: Vec::new(),
         };
         let start = writer.begin_block(SECTION_HEADER);
         writer.buffer.extend_from_slice(&BYTE_ORDER.to_le_bytes());
@@ -211,19 +214,24 @@ impl<W: Write> Writer<W> {
         self.add(&block, link, Some(direction))
     }
 
-    /// Adds an interface with the name, description, speed and time unit of an interface that was read. The unit
+    /// Adds an interface with the name, description, speed and time unit of an interface that was read, unless it was added before. The unit
     /// becomes a nanosecond if it is not a power of ten, or is less than a picosecond.
-    ///
-    /// # Errors
-    /// If the underlying writer fails.
-    pub fn like(&mut self, interface: &Interface) -> io::Result<InterfaceId> {
+    fn like(&mut self, interface: &Interface) -> io::Result<InterfaceId> {
+        let is_it = |(known, _): &&(Interface, InterfaceId)| {
+            known.name == interface.name && known.slot == interface.slot
+        };
+        if let Some((_, id)) = self.copied.iter().rfind(is_it) {
+            return Ok(*id);
+        }
         let Interface { name, description, speed_bps, registers, link, direction, .. } = interface;
         let digits = match interface.resolution {
             Resolution::Decimal(digits) if digits <= PICOSECONDS => digits,
             _ => NANOSECONDS,
         };
         let block = Description { name, description, digits, speed_bps: *speed_bps, registers };
-        self.add(&block, *link, *direction)
+        let id = self.add(&block, *link, *direction)?;
+        self.copied.push((interface.clone(), id));
+        Ok(id)
     }
 
     fn add(
@@ -339,14 +347,12 @@ impl<W: Write> Writer<W> {
         self.end_packet(interface, packet, captured, mark)
     }
 
-    /// Writes the TLP of a record unchanged, even if it is incomplete or breaks rules.
+    /// Writes the TLP of a record of `interface` unchanged, even if it is incomplete or breaks rules.
     ///
     /// # Errors
     /// If the underlying writer fails, or if the time does not fit into 64 bits in the unit of the interface.
-    ///
-    /// # Panics
-    /// If `interface` belongs to another writer.
-    pub fn copy(&mut self, interface: InterfaceId, record: &Record<'_>) -> io::Result<()> {
+    pub fn copy(&mut self, interface: &Interface, record: &Record<'_>) -> io::Result<()> {
+        let interface = self.like(interface)?;
         let (origin, tag) = match &record.kind {
             Kind::Tlp(tlp) => (tlp.origin, tlp.repr.transaction().1),
             _ => (Origin::Device, Tag::default()),

@@ -60,6 +60,17 @@ impl From<BenchError> for Failure {
     }
 }
 
+impl From<files::Error> for Failure {
+    fn from(error: files::Error) -> Failure {
+        match error {
+            files::Error::Usage(why) => Failure::Usage(why),
+            files::Error::File(why) => Failure::Run(why),
+            files::Error::Interrupted(why) => Failure::Interrupted(why),
+            files::Error::ReaderLeft => Failure::ReaderLeft,
+        }
+    }
+}
+
 impl From<vm::Error> for Failure {
     fn from(error: vm::Error) -> Failure {
         match error {
@@ -73,9 +84,6 @@ impl From<vm::Error> for Failure {
 /// Only output errors are converted from a plain `io::Error`. Code that reads a file names the file in a [`Failure::Run`].
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::ReaderLeft,
-            _ => Failure::Run(format!("standard output: {error}")),
-        }
+        files::Error::from(error).into()
     }
 }

@@ -4,9 +4,7 @@
 //! This crate never computes results itself, and overwrites files only on request, as with `--force`.
 //!
 //! - [`commands`]: one file per command. A new command adds three lines to its `mod.rs`, and its name to a group of [`help`].
-//! - [`mod@interrupt`]: Ctrl-C. - [`open_files`]: the limit of open files.
-//! - [`input`]: files that are read. - [`outputs`]: files that are written. - [`output`]: tables and JSON on standard output.
-//! - [`progress`]: progress bars.
+//! - [`output`]: tables and JSON on standard output. - [`progress`]: progress bars.
 //! - [`failure`]: reasons why a command does not complete. - [`exit`]: messages on standard error, and exit statuses.
 //! - [`help`]: layout of the help, and the overview that `riser` alone prints.
 
@@ -14,14 +12,11 @@ mod commands;
 mod exit;
 mod failure;
 mod help;
-mod input;
-mod interrupt;
-mod open_files;
 mod output;
-mod outputs;
 mod progress;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
+use files::{input, interrupt};
 use plug::Models;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -69,7 +64,7 @@ pub fn run_with<A: Into<OsString> + Clone>(
     args: impl IntoIterator<Item = A>,
 ) -> u8 {
     interrupt::outlive_file_limits();
-    open_files::raise_limit();
+    files::limit::raise();
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     if args.len() <= 1 {
         return exit::status(output::text(help::OVERVIEW));

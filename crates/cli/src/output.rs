@@ -3,27 +3,13 @@
 //! closed pipe ends a command without an error message. `println!` and `eprintln!` would panic, and are never used.
 
 use crate::failure::Failure;
+use files::{Outputs, is_diverted};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// True if standard output carries a file that the command writes.
-static DIVERTED: AtomicBool = AtomicBool::new(false);
-
-/// Sends reports to standard error from now on.
-pub(crate) fn divert() {
-    DIVERTED.store(true, Ordering::Relaxed);
-}
-
-/// True if reports go to standard error.
-pub(crate) fn is_diverted() -> bool {
-    DIVERTED.load(Ordering::Relaxed)
-}
+use worlds::machine::Watch;
 
 /// Stream that reports go to.
 pub(crate) fn stream() -> Box<dyn Write> {
@@ -33,15 +19,29 @@ pub(crate) fn stream() -> Box<dyn Write> {
     }
 }
 
-/// Standard output as a file, for output that is not a report.
-pub(crate) fn standard() -> io::Result<File> {
-    io::stdout().as_fd().try_clone_to_owned().map(File::from)
+/// Starts to claim the files that a command writes. With `force`, existing files may be overwritten.
+pub(crate) fn files(force: bool) -> Outputs {
+    Outputs::new(force, |line| note(line))
+}
+
+/// Starts to report events of machines, or with `quiet` their errors, on standard error.
+pub(crate) fn watch(quiet: bool) -> Watch {
+    Watch::new(|line| note(line), quiet)
 }
 
 /// Prints a value as indented JSON and a newline.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     // Written in one piece, because standard error has no buffer.
     text(&serde_json::to_string_pretty(value).map_err(io::Error::from)?)
+}
+
+/// Prints a report: as JSON, or as text unless that is empty.
+pub(crate) fn report(as_json: bool, report: &(impl Serialize + Display)) -> Result<(), Failure> {
+    match report.to_string() {
+        _ if as_json => json(report),
+        lines if lines.is_empty() => Ok(()),
+        lines => text(&lines),
+    }
 }
 
 /// Prints a JSON object with this one field.

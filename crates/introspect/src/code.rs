@@ -6,30 +6,34 @@ use crate::kernel::Kernel;
 use crate::pages::{Levels, Missing, Tables};
 use crate::tasks::Task;
 use crate::{Error, PhysicalMemory};
+use serde::Serialize;
 use std::ops::Range;
 
 /// Maximum size of a code area in bytes. A larger area is an error.
 const MAX_BYTES: u64 = 4 << 30;
 
 /// Code in memory, contiguous in virtual and physical addresses.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CodeRun {
     /// First virtual address.
     pub address: u64,
     /// First physical address.
+    #[serde(rename = "physical_address")]
     pub physical: u64,
     /// Length in bytes.
+    #[serde(rename = "length_bytes")]
     pub bytes: u64,
     /// True if the process maps this code. Otherwise the code is only in the page cache of the program's file.
     pub is_mapped: bool,
 }
 
 /// Code that is not in memory.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Gap {
     /// First virtual address.
     pub address: u64,
     /// Length in bytes.
+    #[serde(rename = "length_bytes")]
     pub bytes: u64,
     /// Why it is missing.
     pub why: Missing,

@@ -16,6 +16,7 @@ mod kernel;
 mod layout;
 mod marks;
 mod pages;
+mod report;
 mod tasks;
 
 pub use btf::{Btf, BtfError};
@@ -24,6 +25,7 @@ pub use find::{Progress, Search, find};
 pub use kernel::Kernel;
 pub use layout::Layout;
 pub use pages::{Levels, Missing};
+pub use report::{KernelReport, task_table};
 pub use tasks::Task;
 
 use std::ops::Range;

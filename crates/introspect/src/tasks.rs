@@ -3,16 +3,19 @@
 
 use crate::kernel::Kernel;
 use crate::layout::{COMM_BYTES, TaskLayout};
+use crate::report::is_none;
 use crate::{Error, PhysicalMemory, half, word};
+use serde::Serialize;
 use std::collections::HashSet;
 
 /// Number of attempts to read a consistent list.
 const ATTEMPTS: u32 = 64;
 
 /// A process, represented by its thread group leader.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Task {
     /// Physical address of its `task_struct`.
+    #[serde(rename = "address")]
     pub physical: u64,
     /// `pid`.
     pub pid: i32,
@@ -21,6 +24,7 @@ pub struct Task {
     /// `comm`, with invalid UTF-8 replaced.
     pub name: String,
     /// Kernel address of its `mm_struct`; 0 for a kernel thread.
+    #[serde(rename = "is_kernel_thread", serialize_with = "is_none")]
     pub(crate) mm: u64,
 }
 

@@ -38,6 +38,7 @@ mod engine;
 mod events;
 mod findings;
 mod kept;
+mod library;
 mod loader;
 mod model;
 mod netlist;

@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "the library of a design is called here")]
 
 use crate::complaints::explained;
+use crate::library::LibraryFile;
 use crate::shown::WORDS;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -101,19 +102,21 @@ struct Ops {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum LoadError {
     /// The file is not a library that can be loaded.
-    #[error("{}: {why}; run `riser rtl build`", path.display())]
+    #[error("{}: {why}; run `{command}`", path.display())]
     Open {
         /// The file.
         path: PathBuf,
         /// The reason.
         why: String,
+        /// The command that builds it.
+        command: String,
     },
-    /// The file is damaged.
-    #[error("{0}; run `riser rtl build` again")]
-    Broken(String),
-    /// The file is from another build.
-    #[error("{}: built by another riser or from another version of the design; run `riser rtl build` again", .0.display())]
-    Other(PathBuf),
+    /// The file is damaged. Has the reason, and the command that builds it.
+    #[error("{0}; run `{1}` again")]
+    Broken(String, String),
+    /// The file is from another build. Has its path, and the command that builds it.
+    #[error("{}: built by another riser or from another version of the design; run `{}` again", .0.display(), .1)]
+    Other(PathBuf, String),
     /// The library cannot create the design.
     #[error("{}: {why}", path.display())]
     Create {
@@ -131,65 +134,72 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// Checks the library at `path` without loading it. The code of the library does not run.
+    /// Checks a library without loading it. The code of the library does not run.
     ///
     /// # Errors
     /// The errors of [`open`](Self::open) that can be seen in the file's bytes.
-    pub(crate) fn look(path: &Path, fingerprint: &str) -> Result<(), LoadError> {
-        let open_error = |why: String| LoadError::Open { path: path.to_owned(), why };
-        check_built(path)?;
-        let bytes = std::fs::read(path).map_err(|e| open_error(e.to_string()))?;
-        let mut all = bytes.windows(fingerprint.len());
-        let is_there = all.any(|bytes| bytes == fingerprint.as_bytes());
-        is_there.then_some(()).ok_or_else(|| LoadError::Other(path.to_owned()))
+    pub(crate) fn look(file: &LibraryFile) -> Result<(), LoadError> {
+        file.check_built()?;
+        let bytes = std::fs::read(&file.path).map_err(|e| file.not_opened(e.to_string()))?;
+        let fingerprint = file.fingerprint.as_bytes();
+        let is_there = bytes.windows(fingerprint.len()).any(|bytes| bytes == fingerprint);
+        is_there.then_some(()).ok_or_else(|| file.other())
     }
 
-    /// Loads the library at `path`, which must have this fingerprint.
+    /// Loads a library.
     ///
     /// # Errors
     /// If the file is not a library, or belongs to another build.
-    pub(crate) fn open(path: &Path, fingerprint: &str) -> Result<Rc<Loaded>, LoadError> {
-        let open_error = |why: String| LoadError::Open { path: path.to_owned(), why };
-        check_built(path)?;
+    pub(crate) fn open(file: &LibraryFile) -> Result<Rc<Loaded>, LoadError> {
+        file.check_built()?;
         // SAFETY: initialisers of the library run; the caller has allowed its code to run.
-        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
-        let library = library.map_err(|e| open_error(e.to_string()))?;
+        let library = unsafe { Library::open(Some(&file.path), RTLD_NOW | RTLD_LOCAL) };
+        let library = library.map_err(|e| file.not_opened(e.to_string()))?;
         // SAFETY: only libraries of `riser rtl build` have this symbol, and there it has this type.
         let entry = unsafe { library.get::<unsafe extern "C" fn() -> *const Ops>(ENTRY.as_bytes()) };
-        let entry = entry.map_err(|_| open_error(format!("no symbol {ENTRY}")))?;
+        let entry = entry.map_err(|_| file.not_opened(format!("no symbol {ENTRY}")))?;
         // SAFETY: the shim defines the function with this contract.
         let ops = unsafe { entry() };
-        let other = || LoadError::Other(path.to_owned());
         if ops.is_null() {
-            return Err(other());
+            return Err(file.other());
         }
         // SAFETY: in every version two words come first, its number and its size.
         let [abi, size] = unsafe { ops.cast::<[u32; 2]>().read_unaligned() };
         if abi != ABI || size as usize != size_of::<Ops>() {
-            return Err(other());
+            return Err(file.other());
         }
         // SAFETY: the library declares that it has this size.
         let ops = unsafe { ops.read_unaligned() };
         // SAFETY: a constant of the library, which is never unloaded.
-        if unsafe { CStr::from_ptr(ops.fingerprint) }.to_bytes() != fingerprint.as_bytes() {
-            return Err(other());
+        if unsafe { CStr::from_ptr(ops.fingerprint) }.to_bytes() != file.fingerprint.as_bytes() {
+            return Err(file.other());
         }
         std::mem::forget(library);
-        Ok(Rc::new(Loaded { path: path.to_owned(), ops }))
+        Ok(Rc::new(Loaded { path: file.path.clone(), ops }))
     }
 }
 
-/// Checks that the library exists and is complete.
-fn check_built(path: &Path) -> Result<(), LoadError> {
-    if !path.exists() {
-        return Err(LoadError::Open { path: path.to_owned(), why: "not built".to_owned() });
+impl LibraryFile {
+    fn not_opened(&self, why: String) -> LoadError {
+        LoadError::Open { path: self.path.clone(), why, command: self.command.clone() }
     }
-    if !path.is_file() {
-        return Err(LoadError::Open { path: path.to_owned(), why: "it is not a regular file".to_owned() });
+
+    fn other(&self) -> LoadError {
+        LoadError::Other(self.path.clone(), self.command.clone())
     }
-    // The error names the path.
-    let whole = native::check_whole(path);
-    whole.map_err(|e| LoadError::Broken(e.to_string()))
+
+    /// Checks that the library exists and is complete.
+    fn check_built(&self) -> Result<(), LoadError> {
+        if !self.path.exists() {
+            return Err(self.not_opened("not built".to_owned()));
+        }
+        if !self.path.is_file() {
+            return Err(self.not_opened("it is not a regular file".to_owned()));
+        }
+        // The error names the path.
+        let whole = native::check_whole(&self.path);
+        whole.map_err(|e| LoadError::Broken(e.to_string(), self.command.clone()))
+    }
 }
 
 /// Reason why a design does not continue.

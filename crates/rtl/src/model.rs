@@ -2,13 +2,13 @@
 //! Lab settings of a design in a slot: the file of the design, whose library `riser rtl build` has made.
 
 use crate::block::{Block, BlockKind};
-use crate::build;
 use crate::clocks::Clocks;
 use crate::descriptor::{Descriptors, Options};
-use crate::design::{self, Alignment, Design, Straddle};
+use crate::design::{Alignment, Design, Straddle};
 use crate::design_record::{DesignRecorder, RecordSettings};
 use crate::findings::{DesignStatus, TagsOf};
-use crate::loader::{Instance, Loaded, in_folder};
+use crate::library::{LibraryFile, at_design, check_given, create, refused};
+use crate::loader::{Instance, Loaded};
 use crate::recording::{Recorder, Recording};
 use crate::seven_series::SevenSeries;
 use crate::slot::Rtl;
@@ -89,9 +89,7 @@ impl Model for Settings {
     }
 
     fn check_together(&self) -> Result<(), Fault> {
-        if self.design.is_empty() {
-            return Err(Fault::at("design", "design is missing; expected the path of a design's file"));
-        }
+        check_given(&self.design)?;
         let [from, to] = [self.waves_from_us, self.waves_to_us];
         if from >= to {
             return Err(Fault::at(
@@ -103,9 +101,8 @@ impl Model for Settings {
     }
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
-        let at = |message: String| Fault::at("design", message);
         let path = site.folder.path().join(&self.design);
-        let design = Design::read(&path).map_err(|e| at(e.to_string()))?;
+        let design = Design::read(&path).map_err(at_design)?;
         let elsewhere = match design.block.kind {
             BlockKind::LinkFrames => {
                 Some("frames of a link are for data_link = \"rtl-link\" or device = \"rtl-endpoint\"")
@@ -118,7 +115,7 @@ impl Model for Settings {
         };
         if let Some(elsewhere) = elsewhere {
             let kind = serde_json::to_string(&design.block.kind).unwrap_or_default();
-            return Err(at(format!(
+            return Err(at_design(format!(
                 "{}: block.kind = {kind}: expected a block with TLPs; {elsewhere}",
                 path.display()
             )));
@@ -161,13 +158,12 @@ impl Model for Settings {
                 Some(self.instance(&path, &design, seed, waves, site.context.get())?)
             }
             NativeCode::NotLoaded => {
-                let (library, fingerprint) = self.library(&path, &design, !self.waves.is_empty())?;
-                not_built = Loaded::look(&library, &fingerprint).err();
+                let library = LibraryFile::of(&design, &path, !self.waves.is_empty())?;
+                not_built = Loaded::look(&library).err();
                 None
             }
             NativeCode::Refused => {
-                let why = "a lab with a design needs --allow-native";
-                return Err(at(format!("{}: {why}", path.display())));
+                return Err(refused(&path));
             }
         };
         let (block, limits) = block(&design, site.tags, &pool, &status);
@@ -180,9 +176,9 @@ impl Model for Settings {
             .showing(is_shown);
         let limits = EndpointLimits { lenient_completions: site.lenient_completions, ..limits };
         let functions = space::physical(&design, site.pcie)?;
-        let mut block = HardBlock::new("rtl", functions, limits, pool, rtl).map_err(|e| at(e.to_string()))?;
+        let mut block = HardBlock::new("rtl", functions, limits, pool, rtl).map_err(at_design)?;
         for (physical, config) in space::virtual_ones(&design, site.pcie)? {
-            block = block.with_virtual_functions(physical, config).map_err(|e| at(e.to_string()))?;
+            block = block.with_virtual_functions(physical, config).map_err(at_design)?;
         }
         let plugged = match self.vfs {
             0 => Plugged::block(block, native::driver(&self.step, &status)),
@@ -291,15 +287,6 @@ impl Settings {
         native::check_steps(&self.step, parts)
     }
 
-    /// Returns the path of the design's library, and its required fingerprint.
-    fn library(&self, path: &Path, design: &Design, waves: bool) -> Result<(PathBuf, String), Fault> {
-        let library = build::library(&design::folder(path), waves);
-        let library = library.canonicalize().unwrap_or(library);
-        let base = path.parent().unwrap_or(Path::new(""));
-        let fingerprint = build::fingerprint(design, base).map_err(|e| Fault::at("design", e.to_string()))?;
-        Ok((library, fingerprint))
-    }
-
     /// Returns the waveform file, if there is one, and the start and end of the waves.
     fn waves_of(
         &self,
@@ -331,20 +318,15 @@ impl Settings {
         waves: Option<(PathBuf, [Time; 2])>,
         recording: Option<&Recording>,
     ) -> Result<Loading, Fault> {
-        let at = |message: String| Fault::at("design", message);
-        let (library, fingerprint) =
-            self.library(path, design, waves.is_some() || !self.waves_when.is_empty())?;
-        let base = path.parent().unwrap_or(Path::new(""));
-        let loaded = Loaded::open(&library, &fingerprint).map_err(|e| at(e.to_string()))?;
-        let folder = design.working_folder(base);
-        let made = in_folder(&folder, || Instance::create(&loaded, seed));
-        let mut instance =
-            made.map_err(|e| at(format!("{}: {e}", folder.display())))?.map_err(|e| at(e.to_string()))?;
+        let library = LibraryFile::of(design, path, waves.is_some() || !self.waves_when.is_empty())?;
+        let loaded = Loaded::open(&library).map_err(at_design)?;
+        let mut instance = create(&loaded, design, path, seed)?;
         if let Some((waves, window)) = waves {
             instance
                 .waves(&waves, window)
                 .map_err(|e| Fault::at("waves", format!("{}: {e}", waves.display())))?;
         }
+        let folder = design.working_folder(path.parent().unwrap_or(Path::new("")));
         Ok((instance, recording.and_then(|recording| recording.start(&loaded, seed, folder))))
     }
 }

@@ -5,8 +5,8 @@ mod refusals;
 mod session;
 mod text;
 
-pub use refusals::RefusalReport;
 pub(crate) use refusals::refusals;
+pub use refusals::{RefusalReport, SeenRefusals};
 
 use crate::transactions::TransactionReport;
 use fabric::{Direction, Fabric, Flow, LinkId, MemoryCounters, PortId, RootCounters, Side, Stop};

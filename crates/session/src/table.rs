@@ -2,23 +2,10 @@
 //! Tables as text, for reports and commands.
 
 use crate::transactions::PartsReport;
-use comfy_table::{CellAlignment, Table, presets};
+pub use capture::table::numbers;
 
 /// A row of [`parts`]: the first columns, the latency in nanoseconds, and its parts.
 pub type PartsRow = (Vec<String>, f64, PartsReport);
-
-/// Returns a table of numbers: right-aligned columns, no borders, no newline at the end.
-pub fn numbers<R>(header: &[&str], rows: R) -> String
-where
-    R: IntoIterator<Item = Vec<String>>,
-{
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(header.to_vec()).add_rows(rows);
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.trim_fmt()
-}
 
 /// Returns a table of latencies and their parts in nanoseconds, after the columns of `head`. Parts that are zero in all
 /// rows are omitted. `None` without rows.

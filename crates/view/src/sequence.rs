@@ -4,6 +4,7 @@
 
 use crate::canvas::FigureError;
 use crate::canvas::{self, Area, GRID, HEAD, INK, SERIES, drawing, font, text_width};
+use capture::diagram::Arranged;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -49,6 +50,19 @@ pub struct Sequence {
 }
 
 impl Sequence {
+    /// Returns the diagram of the transactions of a capture.
+    pub fn of(title: String, arranged: &Arranged) -> Sequence {
+        let arrow = |arrow: &capture::diagram::Arrow| Arrow {
+            from: arrow.from,
+            to: arrow.to,
+            when: arrow.when.clone(),
+            label: arranged.label(arrow),
+            colour: arrow.transaction,
+        };
+        let arrows = arranged.arrows.iter().map(arrow).collect();
+        Sequence { title, subtitle: arranged.times(), components: arranged.components.clone(), arrows }
+    }
+
     /// Returns the picture as one SVG document. Equal diagrams give equal bytes.
     ///
     /// # Errors

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A comparison as tables and lines. Calculates no errors.
+//! A comparison as tables, as text and as a page. Calculates no errors.
 
 use super::{Comparison, ExperimentComparison, FamilyComparison, Missing, MissingRow, Scored, Worst};
+use crate::figures;
+use crate::results::ResultSet;
 use crate::score::short_name;
 use lab::profile::Basis;
 use plug::counted;
-use view::report::Table;
+use session::table::numbers;
+use std::fmt::{Display, Formatter};
+use std::path::Path;
+use view::report::{PageContent, Table};
 
 /// Maximum number of missing rows in a list.
 const NAMED_ROWS: usize = 10;
 
 /// Returns the numbers of missing items as text; `None` if nothing is missing.
-pub fn counts(missing: &Missing) -> Option<String> {
+fn counts(missing: &Missing) -> Option<String> {
     let all = [
         ("configuration", missing.configurations.len()),
         ("experiment", missing.experiments.len()),
@@ -23,7 +28,7 @@ pub fn counts(missing: &Missing) -> Option<String> {
 }
 
 /// Returns the table of all results that only one set has, folded by default.
-pub fn missing(sets: &[(String, &Missing)]) -> Option<Table> {
+fn missing(sets: &[(String, &Missing)]) -> Option<Table> {
     let mut rows = Vec::new();
     for (set, missing) in sets {
         let mut row = |what: &str, name: String| rows.push(vec![set.clone(), what.to_owned(), name]);
@@ -49,7 +54,7 @@ fn row_name(row: &MissingRow) -> String {
 }
 
 /// Returns one line per set with the basis of its results, if the set has one.
-pub fn bases([reference, other]: [&str; 2], comparison: &Comparison) -> Vec<String> {
+fn bases([reference, other]: [&str; 2], comparison: &Comparison) -> Vec<String> {
     let sets = [(reference, comparison.reference_basis), (other, comparison.other_basis)];
     let line = |(set, basis): (&str, Option<Basis>)| Some(format!("Basis of {set}: {}.", basis?.name()));
     sets.into_iter().filter_map(line).collect()
@@ -72,7 +77,7 @@ fn worst_cells(worst: Option<&Worst>) -> [String; 4] {
 }
 
 /// Returns the table of experiments.
-pub fn experiments(comparison: &Comparison) -> Table {
+fn experiments(comparison: &Comparison) -> Table {
     let row = |e: &ExperimentComparison| {
         let [key, a, b, error] = worst_cells(e.worst.as_ref());
         let name = short_name(&e.configuration).to_owned();
@@ -97,7 +102,7 @@ pub fn experiments(comparison: &Comparison) -> Table {
 }
 
 /// Returns the table of families of experiments.
-pub fn families(comparison: &Comparison) -> Table {
+fn families(comparison: &Comparison) -> Table {
     let row = |f: &FamilyComparison| {
         let [key, a, b, error] = worst_cells(f.worst.as_ref());
         let at = f.worst_at.clone().unwrap_or_default();
@@ -114,7 +119,7 @@ pub fn families(comparison: &Comparison) -> Table {
 }
 
 /// Returns the table of scores: one row for each group and family, and for each shape.
-pub fn scores(comparison: &Comparison) -> Table {
+fn scores(comparison: &Comparison) -> Table {
     let mut rows = Vec::new();
     for group in &comparison.score {
         let shapes =
@@ -148,7 +153,7 @@ fn scored(scored: Scored) -> String {
 }
 
 /// Returns one line for each item that a set lacks and the other has.
-pub fn lacks(set: &str, missing: &Missing) -> Vec<String> {
+fn lacks(set: &str, missing: &Missing) -> Vec<String> {
     let list = |what: &str, names: &[String]| {
         (!names.is_empty())
             .then(|| format!("{set} lacks {}: {}.", counted(names.len(), what), names.join(", ")))
@@ -160,4 +165,51 @@ pub fn lacks(set: &str, missing: &Missing) -> Vec<String> {
     let more = missing.rows.len().saturating_sub(NAMED_ROWS);
     lines.extend((more > 0).then(|| format!("{set} lacks {}; --json names all.", counted(more, "more row"))));
     lines
+}
+
+impl Display for Comparison {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let mut lines = Vec::new();
+        for table in [experiments(self), families(self), scores(self)] {
+            let heads: Vec<&str> = table.columns.iter().map(String::as_str).collect();
+            lines.extend([table.title, numbers(&heads, table.rows), String::new()]);
+        }
+        lines.extend(bases(["A", "B"], self));
+        lines.extend(lacks("B", &self.missing).into_iter().chain(lacks("A", &self.additional)));
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+/// Name of the reference in legends: its folder, or `A` if both folders have the same name.
+fn label(reference: &Path, other: &Path) -> String {
+    let name = |path: &Path| path.canonicalize().ok()?.file_name().map(|n| n.to_string_lossy().into_owned());
+    match (name(reference), name(other)) {
+        (Some(a), b) if Some(&a) != b.as_ref() => a,
+        _ => "A".to_owned(),
+    }
+}
+
+/// Returns the page of a comparison of the results in two folders. The reference is the first of both.
+pub fn page(
+    comparison: &Comparison,
+    [reference, other]: [&Path; 2],
+    [reference_set, other_set]: &[ResultSet; 2],
+) -> PageContent {
+    let label = label(reference, other);
+    let mut notes = vec![format!(
+        "{} (lines) compared with {} (points, called {label}). Errors are shares of the latter.",
+        other.display(),
+        reference.display()
+    )];
+    notes.extend(bases([&label, &other.display().to_string()], comparison));
+    let sets = [(other, &comparison.missing), (reference, &comparison.additional)];
+    let lacking = missing(&sets.map(|(set, missing)| (set.display().to_string(), missing)));
+    for (set, missing) in sets {
+        notes.extend(
+            counts(missing).map(|lacks| format!("{} lacks {lacks}: see the last table.", set.display())),
+        );
+    }
+    let tables = [scores(comparison), families(comparison), experiments(comparison)];
+    let tables = tables.into_iter().chain(lacking).collect();
+    figures::page("Results compared", notes, tables, other_set, Some((&label, reference_set)))
 }

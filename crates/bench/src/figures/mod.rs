@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures from results, as lines and points with their quantities. The caller draws them. Results in the native format give one figure for each test and swept
+//! Figures from results, as lines and points with their quantities, and the page that shows them. Results in the native format give one figure for each test and swept
 //! setting. Results in pcie-bench's public form give the figures of its paper (SIGCOMM'18). Its Figures 2 and 3 show other devices, and are left out.
 //!
 //! | figure | data | subject |
@@ -18,45 +18,48 @@
 
 mod changes;
 mod closed;
+mod page;
 mod sets;
 mod spread;
 mod sweeps;
 mod tables;
+
+pub use page::page;
 
 use crate::results::ResultSet;
 use sets::Sets;
 
 /// A figure.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Figure {
+struct Figure {
     /// Identifier: `figure4` of the paper, `bw-rd` of a test.
-    pub key: &'static str,
+    key: &'static str,
     /// Title: its number in the paper, or its test, then a colon and the subject.
-    pub title: &'static str,
+    title: &'static str,
     /// Description of the curves and their conditions.
-    pub text: &'static str,
+    text: &'static str,
     /// Missing data, and replaced configurations.
-    pub notes: Vec<String>,
+    notes: Vec<String>,
     /// Its plots; empty if all its data are missing.
-    pub plots: Vec<Plot>,
+    plots: Vec<Plot>,
 }
 
 /// Lines over one axis.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Plot {
+struct Plot {
     /// Subject: a test or a configuration.
-    pub title: String,
+    title: String,
     /// Quantity of the x axis.
-    pub x: Quantity,
+    x: Quantity,
     /// Quantity of the y axis.
-    pub y: Quantity,
+    y: Quantity,
     /// The lines.
-    pub lines: Vec<Line>,
+    lines: Vec<Line>,
 }
 
 /// Quantity of an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Quantity {
+enum Quantity {
     /// Bytes of a packet, FCS included.
     PacketBytes,
     /// Bytes of a transfer.
@@ -81,7 +84,7 @@ pub enum Quantity {
 
 /// Source of the values of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
+enum Role {
     /// The first set of results.
     Run,
     /// The first set of results, as a distribution of many points.
@@ -96,31 +99,31 @@ pub enum Role {
 
 /// A line of a plot.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Line {
+struct Line {
     /// Its name in the legend.
-    pub name: String,
+    name: String,
     /// Source of its values.
-    pub role: Role,
+    role: Role,
     /// Lines of one group show the same quantity, from different sources.
-    pub group: usize,
+    group: usize,
     /// Its points, by increasing x.
-    pub points: Vec<Point>,
+    points: Vec<Point>,
 }
 
 /// One value.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Point {
+struct Point {
     /// Position on the x axis.
-    pub x: f64,
+    x: f64,
     /// Position on the y axis.
-    pub y: f64,
+    y: f64,
     /// For latencies: minimum and 95th percentile.
-    pub range: Option<(f64, f64)>,
+    range: Option<(f64, f64)>,
 }
 
 /// Draws all figures from the results of `run`. Draws the results of `reference` over them. The name of `reference` is
 /// for the legends. If all results are in the native format, the paper's figures without results are left out.
-pub fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) -> Vec<Figure> {
+fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) -> Vec<Figure> {
     let sets = Sets::new(run, reference);
     let mut figures = tables::figures(run, sets.reference());
     let mut paper = vec![
@@ -141,7 +144,7 @@ pub fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) -> Vec<Fi
 
 impl Figure {
     /// Returns true if the figure shows more than closed forms.
-    pub fn shows_results(&self) -> bool {
+    fn shows_results(&self) -> bool {
         let is_result = |line: &Line| !matches!(line.role, Role::Model | Role::Mark);
         self.plots.iter().flat_map(|plot| &plot.lines).any(is_result)
     }

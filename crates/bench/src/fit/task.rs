@@ -4,9 +4,8 @@
 use super::{Begun, Evidence, Fitted, Input, Parameter, Profile, Provenance, known_range};
 use crate::BenchError;
 use crate::ask::AskError;
-use crate::compare::Comparison;
-use crate::configurations::SheetLink;
-use crate::configurations::{Configuration, GENERATION, Iommu, Sockets};
+use crate::compare::{Comparison, ExperimentComparison};
+use crate::configurations::{Configuration, GENERATION, Iommu, PUBLISHED_CARD, SheetLink, Sockets};
 use crate::results::{ResultSet, Tables};
 use crate::suite::Machine;
 use devices::pcie_bench::card;
@@ -14,7 +13,9 @@ use lab::Folder;
 use lab::profile::{Basis, HOSTS};
 use plug::values::{MpsBytes, MrrsBytes};
 use serde::Serialize;
+use session::table::numbers;
 use std::collections::BTreeSet;
+use std::fmt::{Display, Formatter};
 use std::path::PathBuf;
 
 /// A fit task.
@@ -148,6 +149,57 @@ impl<'a> FitReport<'a> {
     }
 }
 
+impl FigureReport {
+    /// Returns the number of rows, or why the data do not determine the figure.
+    fn rows(&self) -> String {
+        let ns = |ps: u64| ps as f64 / 1000.0;
+        match (self.rows, self.basis, self.known_ps) {
+            (1.., ..) => self.rows.to_string(),
+            (0, None, _) => "not in the profile".into(),
+            (0, _, Some((least, most))) => {
+                format!("unchanged; {:.1} to {:.1} on known servers", ns(least), ns(most))
+            }
+            (0, _, None) => "unchanged".into(),
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let value = format!("{:.1}", self.value_ps as f64 / 1000.0);
+        let step = format!("{:+.2}", self.last_step_ns);
+        vec![self.figure.clone(), value, self.rows(), step, self.shown_by.to_owned()]
+    }
+}
+
+impl FitReport<'_> {
+    /// Names of the figures that the data determine, or of the others, separated by commas.
+    fn names(&self, determined: bool) -> String {
+        let of = self.figures.iter().filter(|f| f.determined == determined).map(|f| f.figure.as_str());
+        let names = of.collect::<Vec<_>>().join(", ");
+        if names.is_empty() { "none".into() } else { names }
+    }
+}
+
+impl Display for FitReport<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let heads = ["figure", "ns", "rows", "last step ns", "shown by"];
+        writeln!(f, "{}\n", numbers(&heads, self.figures.iter().map(FigureReport::cells)))?;
+        writeln!(f, "determined by the data: {}", self.names(true))?;
+        writeln!(f, "as before: {}", self.names(false))?;
+        if let Some(comparison) = self.residuals {
+            let row = |e: &ExperimentComparison| {
+                let configuration = crate::score::short_name(&e.configuration).to_owned();
+                let errors =
+                    [e.mean_absolute_error_percent, e.mean_error_percent].map(|v| format!("{v:+.2}"));
+                let [absolute, mean] = errors;
+                vec![configuration, e.experiment.clone(), e.rows.to_string(), absolute, mean]
+            };
+            let heads = ["configuration", "experiment", "rows", "mean |error| %", "mean error %"];
+            writeln!(f, "\n{}", numbers(&heads, comparison.experiments.iter().map(row)))?;
+        }
+        write!(f, "\nmeasured with: {}\nwritten: {}", self.devices.join(", "), self.profile)
+    }
+}
+
 /// Figures of every server. If the data do not determine one of them, that part of the profile is another server's.
 const OF_EVERY_SERVER: [Parameter; 4] =
     [Parameter::RootComplex, Parameter::CoreSnoop, Parameter::Dram, Parameter::Write];
@@ -259,9 +311,6 @@ fn input(
     Ok(Input { machine, tables, cmd_path_valid: true })
 }
 
-/// The card of the published results.
-const PUBLISHED_CARD: &str = "nfp6000";
-
 /// Returns the device profile of the measuring card: the given one, or else the one that a table in the native format names.
 fn device(
     task: &Task,
@@ -285,7 +334,7 @@ fn device(
 }
 
 /// Returns the measuring cards, each once.
-pub fn devices(inputs: &[Input]) -> Vec<&str> {
+fn devices(inputs: &[Input]) -> Vec<&str> {
     let all: BTreeSet<&str> = inputs.iter().map(|input| input.machine.device.as_str()).collect();
     all.into_iter().collect()
 }

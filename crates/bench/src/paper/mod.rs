@@ -23,6 +23,7 @@ mod gem5;
 mod make;
 mod nettlp;
 mod nvme;
+mod page;
 mod pcie_bench;
 mod published;
 mod report;
@@ -32,13 +33,15 @@ mod verdict;
 
 pub use verdict::{Compared, Kind, Limit, Outcome, Shape, Verdict};
 
-pub use report::ExperimentReport;
+pub use page::html_of_all;
+pub use report::{ExperimentReport, summary};
 pub use table::{Cell, Chart, Column, Line, Table};
 
 use crate::BenchError;
 use crate::basis;
 use crate::jobs::for_each;
 use crate::suite::Rule;
+use serde::Serialize;
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -145,6 +148,7 @@ pub enum PaperError {
 }
 
 /// A figure or table of a paper.
+#[derive(Serialize)]
 pub struct Experiment {
     /// Name of the experiment.
     pub name: &'static str,
@@ -153,7 +157,9 @@ pub struct Experiment {
     /// Paper, and the place in it.
     pub source: &'static str,
     /// Host profiles of its labs.
+    #[serde(skip)]
     pub hosts: &'static [&'static str],
+    #[serde(skip)]
     run: FigureOrigin,
 }
 

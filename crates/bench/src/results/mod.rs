@@ -22,10 +22,12 @@ mod line;
 mod number;
 mod read;
 pub mod sheet;
+mod text;
 pub mod write;
 
 pub use line::{MAX_ROWS, ResultsError};
 pub use read::{MAX_BYTES, MAX_FILES, parse_distributions, parse_table};
+pub use text::text;
 
 use crate::experiments::Key;
 use lab::profile::Basis;

@@ -10,10 +10,12 @@
 mod figures;
 mod folder;
 mod machine;
+mod machines;
 mod measure;
 mod rule;
 mod run;
 mod select;
+mod summary;
 
 pub use crate::results::RECORD;
 pub use folder::SuiteError;
@@ -21,6 +23,7 @@ pub use machine::Machine;
 pub use rule::Rule;
 pub use run::{Extra, Outcome, Progress, Suite};
 pub use select::{SelectError, select};
+pub use summary::Summary;
 
 use crate::BenchError;
 use crate::experiments::Key;

@@ -7,6 +7,10 @@
 mod fields;
 mod flit;
 mod meaning;
+mod rule;
+mod text;
+
+pub use rule::{ExampleError, explanation};
 
 use crate::check::header::judge;
 use crate::decode::{Bad, Ecrc, Kind, Record};

@@ -14,6 +14,7 @@
 //! The `pcap-file` crate (2.0) is not used here: it reads every pcapng timestamp as nanoseconds and ignores
 //! `if_tsresol`, its `Duration` has no picoseconds, and it cannot continue after a bad record.
 
+mod bad;
 mod fault;
 mod format;
 mod interface;
@@ -34,6 +35,7 @@ use std::ops::Range;
 use std::path::Path;
 use text::Text;
 
+pub use bad::BadRecords;
 pub use fault::{Defect, Fault, OpenError};
 pub use format::{ByteOrder, FileFormat, HEX_HEADING, ReadOptions};
 pub use interface::{Direction, End, Interface};

@@ -9,8 +9,10 @@ pub use crate::count::Count;
 pub use hex::append_hex_dump;
 pub use json::{JsonRecord, json};
 
+use crate::credits::Consumption;
 use crate::decode::{Bad, Ecrc, Kind, Other, Record, TlpRecord};
 use crate::encap::Foreign;
+use crate::explain::append_broken_header;
 use crate::names::Meaning;
 use crate::reader::{Direction, Fault, Interface, LINKTYPE_PCI_EXP, TextLine};
 use crate::time::{Timestamp, append_decimal};
@@ -48,6 +50,42 @@ fn write_line(record: &Record<'_>, out: &mut String) -> fmt::Result {
         out.push_str(" [truncated on the wire]");
     }
     Ok(())
+}
+
+/// Appends one line for `record`: its [`line`], its meaning, the fields of a broken header, the note of its text, and with `with_data` a dump of its data.
+pub fn full_line(record: &Record<'_>, meaning: Option<&Meaning>, with_data: bool, out: &mut String) {
+    line(record, out);
+    if let Some(meaning) = meaning {
+        append_meaning(meaning, out);
+    }
+    let start = out.len();
+    append_broken_header(record, out);
+    if out.len() > start {
+        out.insert_str(start, "; ");
+    }
+    append_note(record, out);
+    if let Some(tlp) = record.tlp().filter(|_| with_data) {
+        append_hex_dump(tlp.data, tlp.payload_bytes, out);
+    }
+}
+
+/// Appends one line for `record`: its [`line`], and the credits that it consumed.
+pub fn credits_line(record: &Record<'_>, took: Option<&Consumption>, out: &mut String) {
+    line(record, out);
+    // Writing to a string cannot fail.
+    let _ = match took {
+        None => write!(out, "; credits unknown"),
+        Some(took) => write!(
+            out,
+            "; credits {} vc {}: header {} -> {}, data {} -> {}",
+            class_name(took.ledger.class),
+            took.ledger.vc,
+            took.header_before,
+            took.header_after,
+            took.data_before,
+            took.data_after
+        ),
+    };
 }
 
 /// Encapsulation of the TLPs: NetTLP or none.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The counts of a series as rows and as CSV.
+//! The counts of a series as rows, as text and as CSV.
 
 use super::{Bin, Traffic};
 use crate::credits::{Available, LedgerId};
@@ -8,6 +8,7 @@ use crate::reader::Direction;
 use crate::render::class_name;
 use crate::sequence::LinkDirection;
 use crate::stats::Id;
+use crate::table::numbers;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -217,4 +218,72 @@ impl SeriesReport {
         }
         Ok(())
     }
+}
+
+impl fmt::Display for SeriesReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (us, rest) = (self.interval_ps / 1_000_000, self.interval_ps % 1_000_000);
+        writeln!(f, "intervals of {us}.{rest:06} us; Gb/s and busy % on the wire, framing included")?;
+        let header = "from us,link,direction,TLPs,payload B,P Gb/s,NP Gb/s,Cpl Gb/s,DLLP Gb/s,busy %";
+        let header: Vec<&str> = header.split(',').collect();
+        let cells = |row: &Row, way: &WayRow| self.link_cells(row, way);
+        f.write_str(&self.table(&header, |row| &row.links, cells))?;
+        if self.rows.iter().any(|row| !row.outstanding.is_empty()) {
+            let cells = |row: &Row, o: &OutstandingRow| {
+                let requester = o.requester.0.to_string();
+                vec![row.start(), self.link(o.link), requester, o.max.to_string(), format!("{:.3}", o.mean)]
+            };
+            let header = ["from us", "link", "requester", "max", "mean"];
+            let table = self.table(&header, |row| &row.outstanding, cells);
+            write!(f, "\n\noutstanding requests\n{table}")?;
+        }
+        if self.rows.iter().any(|row| !row.credits.is_empty()) {
+            let cells = |row: &Row, c: &CreditRow| {
+                let counts = [c.header_min.to_string(), c.data_min.to_string()];
+                let class = format!("{} vc {}", c.class, c.vc);
+                let names = [row.start(), self.link(c.link), direction(c.direction), class];
+                names.into_iter().chain(counts).collect()
+            };
+            let header = ["from us", "link", "direction", "class", "header", "data"];
+            let table = self.table(&header, |row| &row.credits, cells);
+            write!(f, "\n\nfewest credits left after a TLP\n{table}")?;
+        }
+        Ok(())
+    }
+}
+
+impl SeriesReport {
+    /// Returns a table with the rows that `of` returns for each interval.
+    fn table<T>(
+        &self,
+        header: &[&str],
+        of: impl Fn(&Row) -> &[T],
+        cells: impl Fn(&Row, &T) -> Vec<String>,
+    ) -> String {
+        numbers(
+            header,
+            self.rows.iter().flat_map(|row| of(row).iter().map(|item| cells(row, item)).collect::<Vec<_>>()),
+        )
+    }
+
+    fn link_cells(&self, row: &Row, way: &WayRow) -> Vec<String> {
+        let gbps = |bytes: u64| format!("{:.3}", bytes as f64 * 8_000.0 / self.interval_ps as f64);
+        let busy = way.utilization.map_or_else(|| "-".to_owned(), |share| format!("{:.1}", share * 100.0));
+        let tlps = way.posted_tlps + way.non_posted_tlps + way.completion_tlps;
+        let bytes = [way.posted_bytes, way.non_posted_bytes, way.completion_bytes, way.dllp_bytes].map(gbps);
+        let counts = [tlps.to_string(), way.payload_bytes.to_string()];
+        let names = [row.start(), self.link(way.link), direction(way.direction)];
+        names.into_iter().chain(counts).chain(bytes).chain([busy]).collect()
+    }
+}
+
+impl Row {
+    /// Returns the start of the interval in microseconds.
+    fn start(&self) -> String {
+        format!("{}.{:03}", self.start_ps / 1_000_000, self.start_ps / 1_000 % 1_000)
+    }
+}
+
+fn direction(direction: Option<Direction>) -> String {
+    direction.map_or("-", Direction::name).to_owned()
 }

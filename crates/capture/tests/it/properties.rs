@@ -213,8 +213,7 @@ proptest! {
         let (mut text, mut source) = (riser_capture::reader::HEX_HEADING.to_owned(), reader(&file));
         while let Some(record) = source.next_record().unwrap() {
             for writer in [&mut raw, &mut nettlp] {
-                let id = writer.like(record.interface.unwrap()).unwrap();
-                writer.copy(id, &record).unwrap();
+                writer.copy(record.interface.unwrap(), &record).unwrap();
             }
             prop_assert!(hex_text::append_line(&record, &mut text));
         }

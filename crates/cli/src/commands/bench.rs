@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser bench`: measures with the method of pcie-bench, with `riser-bench`.
 
-mod show;
 mod suite;
 
 use super::sizes::{Sizes, seed};
 use super::words::{MEMORIES, Word, one_of};
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{ClaimedOutput, Outputs};
 use crate::{interrupt, progress};
 use bench::Plan;
 use bench::ask::{self, Ask, Ended, MAX_TRANSFERS, RootCredits};
 use bench::configurations::Iommu;
+use bench::results;
 use bench::results::sheet::{self, Entry};
 use clap::builder::RangedU64ValueParser;
+use files::{ClaimedOutput, Outputs};
 use lab::profile::Basis;
 use lab::schema::BufferPages;
 use plug::transfers::{CacheState, Pattern};
@@ -244,7 +244,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     if args.json {
         output::json(&results)?
     } else {
-        show::all(&plans, &entries)?
+        output::text(&results::text(&plans, &entries)?)?
     }
     // Print the report even if the files could not be written.
     saved?;
@@ -314,7 +314,7 @@ fn files(args: &Args) -> Result<Option<[ClaimedOutput; 2]>, Failure> {
     if folder == Path::new("-") {
         return Err(Failure::usage("-o -: expected a folder; --json prints the results"));
     }
-    let mut outputs = Outputs::new(args.force);
+    let mut outputs = output::files(args.force);
     reads_profiles(args, &mut outputs);
     let mut claim = |name: &str| outputs.claim("-o", &folder.join(name));
     let [json, csv] = [claim("results.json")?, claim("results.csv")?];
@@ -330,5 +330,5 @@ fn reads_profiles(args: &Args, outputs: &mut Outputs) {
 fn save([json_file, csv_file]: [ClaimedOutput; 2], results: &Results<'_>) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(results).map_err(Failure::run)?;
     json_file.write(&format!("{text}\n"))?;
-    csv_file.write(&sheet::write(results.tests)?)
+    Ok(csv_file.write(&sheet::write(results.tests)?)?)
 }

@@ -3,7 +3,6 @@
 
 use super::labs::{self, Set};
 use crate::failure::Failure;
-use crate::outputs::Outputs;
 use crate::{input, output};
 use lab::{BuildOptions, Sketch, SketchedEnd, SketchedHost, SketchedLink};
 use plug::Models;
@@ -48,7 +47,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     if args.svg.is_some() && args.labs.len() > 1 {
         return Err(Failure::usage(format!("--svg draws one lab, given {}", args.labs.len())));
     }
-    let mut outputs = Outputs::new(args.force);
+    let mut outputs = output::files(args.force);
     args.labs.iter().for_each(|path| outputs.reads(path));
     let mut svg = outputs.claim_if("--svg", args.svg.as_deref())?;
     for path in &args.labs {

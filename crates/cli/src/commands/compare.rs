@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser compare`: compares two sets of results. `riser-bench` computes the errors.
 
-use super::report::{self, Head};
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{ClaimedOutput, Outputs};
-use bench::compare::tables::{bases, counts, experiments, families, lacks, missing, scores};
-use bench::compare::{Comparison, compare_folders};
-use std::path::{Path, PathBuf};
+use bench::compare::{compare_folders, page};
+use files::ClaimedOutput;
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,63 +62,17 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
-    let page = page(&args)?;
-    let compared = compare_folders(&args.reference, &args.other, args.skip.as_deref(), args.whole);
-    let (comparison, [reference, other]) = compared?;
-    if let Some(page) = page {
-        let label = label(&args.reference, &args.other);
-        report::write_html(page, head(&args, &label, &comparison), &other, Some((&label, &reference)))?;
+    let place = claim(&args)?;
+    let (comparison, sets) = compare_folders(&args.reference, &args.other, args.skip.as_deref(), args.whole)?;
+    if let Some(place) = place {
+        place.fill(|out| page(&comparison, [&args.reference, &args.other], &sets).write(out))?;
     }
-    if args.json { output::json(&comparison) } else { print(&comparison) }
+    output::report(args.json, &comparison)
 }
 
-fn page(args: &Args) -> Result<Option<ClaimedOutput>, Failure> {
-    let mut outputs = Outputs::new(args.force);
+fn claim(args: &Args) -> Result<Option<ClaimedOutput>, Failure> {
+    let mut outputs = output::files(args.force);
     let folders = [&args.reference, &args.other].into_iter().chain(&args.skip);
     folders.for_each(|folder| outputs.reads(folder));
-    outputs.claim_if("--html", args.html.as_deref())
-}
-
-/// Name of the reference in legends: its folder, or `A` if both folders have the same name.
-fn label(reference: &Path, other: &Path) -> String {
-    let name = |path: &Path| path.canonicalize().ok()?.file_name().map(|n| n.to_string_lossy().into_owned());
-    match (name(reference), name(other)) {
-        (Some(a), b) if Some(&a) != b.as_ref() => a,
-        _ => "A".to_owned(),
-    }
-}
-
-fn head(args: &Args, label: &str, comparison: &Comparison) -> Head {
-    let (families, experiments, score) = (families(comparison), experiments(comparison), scores(comparison));
-    let mut notes = vec![format!(
-        "{} (lines) compared with {} (points, called {label}). Errors are shares of the latter.",
-        args.other.display(),
-        args.reference.display()
-    )];
-    notes.extend(bases([label, &args.other.display().to_string()], comparison));
-    let sets = [(&args.other, &comparison.missing), (&args.reference, &comparison.additional)];
-    let lacking = missing(&sets.map(|(set, missing)| (set.display().to_string(), missing)));
-    for (set, missing) in sets {
-        notes.extend(
-            counts(missing).map(|lacks| format!("{} lacks {lacks}: see the last table.", set.display())),
-        );
-    }
-    let tables = [score, families, experiments].into_iter().chain(lacking).collect();
-    Head { title: "Results compared".to_owned(), notes, tables }
-}
-
-fn print(comparison: &Comparison) -> Result<(), Failure> {
-    for table in [experiments(comparison), families(comparison), scores(comparison)] {
-        let heads: Vec<&str> = table.columns.iter().map(String::as_str).collect();
-        output::text(&table.title)?;
-        output::table(&heads, table.rows)?;
-        output::text("")?;
-    }
-    bases(["A", "B"], comparison).iter().try_for_each(|line| output::text(line))?;
-    for (set, missing) in [("B", &comparison.missing), ("A", &comparison.additional)] {
-        for line in lacks(set, missing) {
-            output::text(&line)?;
-        }
-    }
-    Ok(())
+    Ok(outputs.claim_if("--html", args.html.as_deref())?)
 }

@@ -6,15 +6,11 @@ use super::reading::{self, Reading};
 use crate::failure::Failure;
 use crate::{input, output};
 use capture::decode::Other;
-use capture::explain::FieldValue;
-use capture::render::{self, JsonRecord};
-use capture::{Explanation, Kind, Names, Reader, Record};
+use capture::{Explanation, Kind, Names, Reader, Record, render};
 use plug::Models;
-use serde::Serialize;
 use std::fmt::Write as _;
-use std::io::{BufWriter, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use tlp::rules::Violation;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -130,9 +126,9 @@ fn explain_all<R: Read>(
             Some(explanation) => {
                 unread += u64::from(!explanation.is_read());
                 if args.json {
-                    append_json(&record, &explanation, &mut text)?;
+                    explanation.append_json(&record, &mut text).map_err(io::Error::from)?;
                 } else {
-                    append_text(&record, &explanation, &mut text);
+                    explanation.append_text(&record, &mut text);
                 }
             }
             None if matches!(record.kind, Kind::Bad(_)) => {
@@ -168,78 +164,4 @@ fn append_logged_error(args: &Args, record: &Record<'_>, text: &mut String) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {:<16} {}\n", "logged with", line.note);
     }
-}
-
-fn append_text(record: &Record<'_>, explanation: &Explanation, text: &mut String) {
-    render::line(record, text);
-    text.push('\n');
-    // Writing to a string cannot fail.
-    let mut row = |name: &str, value: &str| _ = writeln!(text, "  {name:<16} {value}");
-    explanation.fields.iter().for_each(|FieldValue { name, text, .. }| row(name, text));
-    if let Some(undefined) = record.text.and_then(|text| text.undefined) {
-        row("undefined", &format!("{undefined:#010x}, fourth dword of the log, not part of the header"));
-    }
-    if let Some(note) = record.text.map(|text| text.note).filter(|note| !note.is_empty()) {
-        row("logged with", note);
-    }
-    explanation.means.iter().for_each(|sentence| row("means", sentence));
-    explanation.broken.iter().for_each(|violation| row("breaks", &violation.to_string()));
-    if let Some(error) = &explanation.error {
-        row("not read", error);
-    }
-    text.push('\n');
-}
-
-/// JSON object of a TLP.
-#[derive(Serialize)]
-struct JsonTlp<'a> {
-    #[serde(flatten)]
-    record: JsonRecord<'a>,
-    dwords: Vec<String>,
-    fields: &'a [FieldValue],
-    meaning: &'a [String],
-    broken: Vec<JsonViolation>,
-}
-
-#[derive(Serialize)]
-struct JsonViolation {
-    rule: &'static str,
-    section: &'static str,
-    side: &'static str,
-    field: &'static str,
-    found: u64,
-    expected: String,
-    text: String,
-}
-
-impl JsonViolation {
-    fn of(violation: &Violation) -> JsonViolation {
-        let rule = violation.rule();
-        let mut expected = String::new();
-        // Writing to a string cannot fail.
-        let _ = violation.write_expected(&mut expected);
-        JsonViolation {
-            rule: rule.name,
-            section: rule.section,
-            side: rule.side.name(),
-            field: rule.field,
-            found: violation.found,
-            expected,
-            text: violation.to_string(),
-        }
-    }
-}
-
-fn append_json(record: &Record<'_>, explanation: &Explanation, text: &mut String) -> Result<(), Failure> {
-    let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
-    let object = JsonTlp {
-        record: JsonRecord::new(record),
-        dwords: record.tlp_bytes.chunks(4).map(hex).collect(),
-        fields: &explanation.fields,
-        meaning: &explanation.means,
-        broken: explanation.broken.iter().map(JsonViolation::of).collect(),
-    };
-    text.push_str(&serde_json::to_string(&object).map_err(std::io::Error::from)?);
-    text.push('\n');
-    Ok(())
 }

@@ -3,7 +3,6 @@
 
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{self, Outputs};
 use crate::progress;
 use bench::configurations::Configuration;
 use bench::fidelity::{
@@ -216,7 +215,7 @@ fn leave_out(
 ) -> Result<(), Failure> {
     let asked = if args.all { &LeftOut::ALL[..] } else { &args.leave_out };
     if !asked.is_empty() {
-        fs::create_dir_all(&args.work).map_err(|e| outputs::failed(&args.work, &e))?;
+        fs::create_dir_all(&args.work).map_err(|e| files::failed(&args.work, &e))?;
     }
     for what in asked {
         let scores = match what {
@@ -263,10 +262,10 @@ fn select(data: &mut ResultSet, args: &Args) -> Result<(), Failure> {
 /// Prints a part of the report, or writes it into the page.
 fn show(args: &Args, name: &str, part: &str) -> Result<(), Failure> {
     let Some(page) = &args.page else { return output::text(part) };
-    let text = fs::read_to_string(page).map_err(|e| outputs::failed(page, &e))?;
+    let text = fs::read_to_string(page).map_err(|e| files::failed(page, &e))?;
     let text = insert(&text, name, part).map_err(|e| Failure::Run(format!("{}: {e}", page.display())))?;
     // The page exists and is changed in place.
-    let mut outputs = Outputs::new(true);
+    let mut outputs = output::files(true);
     outputs.reads(&args.data);
-    outputs.claim("--page", page)?.write(&text)
+    Ok(outputs.claim("--page", page)?.write(&text)?)
 }

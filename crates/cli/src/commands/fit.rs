@@ -3,13 +3,13 @@
 
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{Outputs, WorkFile};
 use crate::progress;
 use bench::compare::Comparison;
-use bench::fit::task::{self, FitReport, Prepared, Task, devices, provenance};
-use bench::fit::{self, Evidence, Fitted, Input};
+use bench::fit::task::{self, FitReport, Prepared, Task, provenance};
+use bench::fit::{self, Input};
 use bench::suite::Rule;
 use clap::builder::RangedU64ValueParser;
+use files::WorkFile;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -104,7 +104,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: Args) -> Result<(), Failure> {
     let task = args.task();
     let Prepared { inputs, like, mut profile, begun, warnings } = task.prepare()?;
-    let mut outputs = Outputs::new(args.force);
+    let mut outputs = output::files(args.force);
     args.data.iter().for_each(|folder| outputs.reads(folder));
     let mut out = outputs.claim("-o", &args.output)?.open()?;
     let work = WorkFile::new().map_err(|e| Failure::Run(format!("temporary copy of the profile: {e}")))?;
@@ -130,14 +130,9 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         true => None,
         false => Some(residuals(&args, &inputs, &rule, work.path())?),
     };
-    if args.json {
-        let path = args.output.display().to_string();
-        let figures = (&fitted[..], warnings);
-        return output::json(&FitReport::new(path, &profile, &inputs, figures, residuals.as_ref()));
-    }
-    print(&fitted, residuals.as_ref())?;
-    output::text(&format!("\nmeasured with: {}", devices(&inputs).join(", ")))?;
-    output::text(&format!("written: {}", args.output.display()))
+    let path = args.output.display().to_string();
+    let figures = (&fitted[..], warnings);
+    output::report(args.json, &FitReport::new(path, &profile, &inputs, figures, residuals.as_ref()))
 }
 
 impl Args {
@@ -169,53 +164,4 @@ fn residuals(args: &Args, inputs: &[Input], rule: &Rule, profile: &Path) -> Resu
     });
     bar.finish_and_clear();
     Ok(compared?)
-}
-
-/// Describes the value of a figure that the data do not determine.
-fn unseen(fitted: &Fitted) -> String {
-    let ns = |ps: u64| ps as f64 / 1000.0;
-    match (fitted.evidence, fit::known_range(fitted.parameter)) {
-        (Evidence::Absent, _) => "not in the profile".into(),
-        (_, Some((least, most))) => {
-            format!("unchanged; {:.1} to {:.1} on known servers", ns(least), ns(most))
-        }
-        (_, None) => "unchanged".into(),
-    }
-}
-
-/// Names of the figures that the data determine, or of the others, separated by commas.
-fn names(fitted: &[Fitted], determined: bool) -> String {
-    let of = fitted.iter().filter(|f| f.evidence.determines() == determined).map(|f| f.parameter.name());
-    let names = of.collect::<Vec<_>>().join(", ");
-    if names.is_empty() { "none".into() } else { names }
-}
-
-/// Prints the figures and the residuals.
-fn print(fitted: &[Fitted], residuals: Option<&Comparison>) -> Result<(), Failure> {
-    let row = |f: &Fitted| {
-        let rows = if f.rows == 0 { unseen(f) } else { f.rows.to_string() };
-        let value = format!("{:.1}", f.value_ps as f64 / 1000.0);
-        vec![
-            f.parameter.name(),
-            value,
-            rows,
-            format!("{:+.2}", f.last_step_ns),
-            f.parameter.shown_by().to_owned(),
-        ]
-    };
-    output::table(&["figure", "ns", "rows", "last step ns", "shown by"], fitted.iter().map(row))?;
-    output::text(&format!("\ndetermined by the data: {}", names(fitted, true)))?;
-    output::text(&format!("as before: {}", names(fitted, false)))?;
-    if let Some(comparison) = residuals {
-        output::text("")?;
-        let row = |e: &bench::compare::ExperimentComparison| {
-            let configuration = bench::score::short_name(&e.configuration).to_owned();
-            let errors = [e.mean_absolute_error_percent, e.mean_error_percent].map(|v| format!("{v:+.2}"));
-            let [absolute, mean] = errors;
-            vec![configuration, e.experiment.clone(), e.rows.to_string(), absolute, mean]
-        };
-        let heads = ["configuration", "experiment", "rows", "mean |error| %", "mean error %"];
-        output::table(&heads, comparison.experiments.iter().map(row))?;
-    }
-    Ok(())
 }

@@ -2,7 +2,7 @@
 //! Reads the lab files that commands take, also from standard input. The checks are in `riser-lab`.
 
 use crate::failure::Failure;
-use crate::{input, outputs};
+use crate::input;
 use lab::{FileErrors, Folder, LabFile, Overrides};
 use plug::Models;
 use plug::site::NativeCode;
@@ -47,6 +47,16 @@ impl Native {
     }
 }
 
+/// Settings of a lab, and permission for its native code.
+#[derive(clap::Args)]
+pub(crate) struct LabOptions {
+    #[command(flatten)]
+    pub(super) set: Set,
+
+    #[command(flatten)]
+    pub(super) native: Native,
+}
+
 /// A lab as text.
 pub(super) struct LabText {
     /// Name in messages and reports.
@@ -60,7 +70,7 @@ pub(super) struct LabText {
 pub(super) fn text(path: &Path) -> Result<LabText, Failure> {
     let (name, mut text) = (input::name(path).to_owned(), String::new());
     let read = input::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text);
-    read.and_then(check).map_err(|e| outputs::failed(&name, &e))?;
+    read.and_then(check).map_err(|e| files::failed(&name, &e))?;
     let folder = if input::is_standard(path) { Folder::default() } else { Folder::of(path) };
     Ok(LabText { name, text, folder })
 }

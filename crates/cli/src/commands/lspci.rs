@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser lspci`: prints the functions that enumeration finds in a lab, from `session::lspci` and `config::lspci`.
 
-use super::labs::{self, Native, Set};
+use super::labs::{self, LabOptions};
 use crate::failure::Failure;
 use crate::output;
 use config::lspci::{Selection, hexdump};
@@ -42,10 +42,7 @@ pub(crate) struct Args {
     lab: PathBuf,
 
     #[command(flatten)]
-    set: Set,
-
-    #[command(flatten)]
-    native: Native,
+    options: LabOptions,
 
     /// Show the contents of registers; given twice: every field of every register
     #[arg(short, action = clap::ArgAction::Count, conflicts_with_all = ["hexdump", "json"])]
@@ -69,8 +66,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
-    let (file, path) = labs::read(models, &args.lab, &args.set)?;
-    let native = match args.native.leave() {
+    let (file, path) = labs::read(models, &args.lab, &args.options.set)?;
+    let native = match args.options.native.leave() {
         NativeCode::Refused => NativeCode::NotLoaded,
         allowed => allowed,
     };

@@ -2,10 +2,10 @@
 //! `riser man`: prints the help of each command as a manual page, with `clap_mangen`.
 
 use crate::failure::Failure;
-use crate::outputs::{ClaimedOutput, Outputs};
 use crate::{Cli, output};
 use clap::CommandFactory;
 use clap_mangen::Man;
+use files::ClaimedOutput;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -43,13 +43,13 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     if folder == Path::new("-") {
         return Err(Failure::usage("-o -: expected a folder; without -o, one page goes to standard output"));
     }
-    let mut outputs = Outputs::new(args.force);
+    let mut outputs = output::files(args.force);
     let mut places: Vec<(ClaimedOutput, &clap::Command)> = Vec::new();
     for command in all(&riser) {
         let file = folder.join(format!("{}.1", name(command)));
         places.push((outputs.claim("-o", &file)?, command));
     }
-    places.into_iter().try_for_each(|(place, command)| place.write(&page(command)?))
+    places.into_iter().try_for_each(|(place, command)| Ok(place.write(&page(command)?)?))
 }
 
 /// Returns the command and all commands below it.

@@ -2,7 +2,6 @@
 //! The commands. A new command is a file here, three lines below, and its group in `help.rs`. This file only lists and calls the commands.
 
 mod bench;
-mod capture_file;
 mod check;
 mod compare;
 mod completions;
@@ -21,7 +20,6 @@ mod paper;
 mod profiles;
 mod reading;
 mod refused;
-mod report;
 mod rtl;
 mod rules;
 mod run;

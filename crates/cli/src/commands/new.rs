@@ -6,7 +6,6 @@
 
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs;
 use plug::file::Schema;
 use plug::{Models, is_model_name};
 use serde::Serialize;
@@ -234,7 +233,7 @@ fn write(folder: &Path, files: &[(String, String)]) -> Result<(), Failure> {
             let says = format!("{} exists, expected a new folder; --path names another", folder.display());
             return Err(Failure::usage(says));
         }
-        Err(e) => return Err(outputs::failed(folder, &e)),
+        Err(e) => return Err(files::failed(folder, &e).into()),
         Ok(()) => {}
     }
     let write = |(path, text): &(String, String)| {
@@ -245,6 +244,6 @@ fn write(folder: &Path, files: &[(String, String)]) -> Result<(), Failure> {
     files.iter().try_for_each(write).map_err(|e| {
         // This call created the folder, so it contains no files of others.
         let _ = fs::remove_dir_all(folder);
-        outputs::failed(folder, &e)
+        files::failed(folder, &e).into()
     })
 }

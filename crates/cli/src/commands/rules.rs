@@ -3,13 +3,11 @@
 
 use crate::failure::Failure;
 use crate::output;
-use capture::check::{Checker, FunctionOverrides};
-use capture::{ByteOrder, FileFormat, ReadOptions, Reader, render};
+use capture::explain::explanation;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
 use serde::Serialize;
 use std::ffi::OsStr;
-use std::fmt::Display;
 use tlp::RuleId;
 use tlp::rules::{RULES, Rule};
 
@@ -98,7 +96,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     if args.names.is_empty() {
         return list();
     }
-    let texts: Vec<String> = rules.into_iter().map(explanation).collect::<Result<_, _>>()?;
+    let texts: Vec<String> =
+        rules.into_iter().map(explanation).collect::<Result<_, _>>().map_err(Failure::run)?;
     output::text(&texts.join("\n\n"))
 }
 
@@ -109,54 +108,4 @@ fn list() -> Result<(), Failure> {
         output::text(&format!("{name:names$}  {section:sections$}  {:8}  {text}", side.name()))?;
     }
     Ok(())
-}
-
-fn explanation(rule: &Rule) -> Result<String, Failure> {
-    let Rule { name, section, field, legal, text, side, .. } = rule;
-    Ok(format!(
-        "{name} ({} {section})\n  {text}\n  binds:    the {}\n  field:    {field}\n  expected: {legal}\n  example:{}",
-        rule.specification(),
-        side.name(),
-        example(rule)?
-    ))
-}
-
-/// Returns the TLPs of an example in hex and decoded, with the rules that each breaks. Some examples are sentences instead.
-fn example(rule: &Rule) -> Result<String, Failure> {
-    if rule.example.ends_with('.') {
-        return Ok(format!(" {}", rule.example));
-    }
-    let mut settings = FunctionOverrides::default();
-    let shown = |line: &str| match line.strip_prefix("# ") {
-        Some(setting) => format!("\n    with --{}", setting.replace('=', " ")),
-        None => format!("\n    {line}"),
-    };
-    let mut text: String = rule.example.lines().map(shown).collect();
-    for (name, value) in rule.example.lines().filter_map(|line| line.strip_prefix("# ")?.split_once('=')) {
-        settings.set(name, value).map_err(|error| Failure::Run(format!("{name}: {error}")))?;
-    }
-    let options = ReadOptions {
-        format: Some(FileFormat::Hex),
-        byte_order: Some(ByteOrder::Big),
-        ..ReadOptions::default()
-    };
-    let failed = |error: &dyn Display| Failure::Run(format!("the example of {}: {error}", rule.name));
-    let mut reader =
-        Reader::with_options(rule.example.as_bytes(), "example", &options).map_err(|error| failed(&error))?;
-    let mut checker = Checker::new(settings);
-    while let Some(record) = reader.next_record().map_err(|error| failed(&error))? {
-        text += "\n    ";
-        render::line(&record, &mut text);
-        checker.see(&record);
-        append_findings(&mut checker, &mut text);
-    }
-    checker.finish();
-    append_findings(&mut checker, &mut text);
-    Ok(text)
-}
-
-fn append_findings(checker: &mut Checker, text: &mut String) {
-    while let Some(found) = checker.next_finding() {
-        *text += &format!("\n      breaks: {}", found.violation);
-    }
 }

@@ -5,7 +5,7 @@ mod drive;
 mod latencies;
 mod taps;
 
-use super::labs::{self, Native, Set};
+use super::labs::{self, LabOptions};
 use super::sizes::seed;
 use super::words::{Word, one_of};
 use crate::failure::Failure;
@@ -74,10 +74,7 @@ pub(crate) struct Args {
     lab: PathBuf,
 
     #[command(flatten)]
-    set: Set,
-
-    #[command(flatten)]
-    native: Native,
+    options: LabOptions,
 
     /// Write all TLPs to this pcapng file; - is standard output
     #[arg(long, value_name = "OUT.pcapng")]
@@ -120,14 +117,14 @@ const SIDES: [Word<Side>; 2] =
     [("root", "At the root port", Side::Root), ("device", "At the device", Side::Device)];
 
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
-    let (mut file, name) = labs::read(models, &args.lab, &args.set)?;
+    let (mut file, name) = labs::read(models, &args.lab, &args.options.set)?;
     if let Some(seed) = args.seed {
         file.lab.seed = seed;
     }
     file.check_runs_alone().map_err(Failure::run)?;
     let interrupted = interrupt::flag()?;
     let search = |session: &mut Session| drive::drive(session, &Taps::default(), &interrupted).map(drop);
-    let mut session = designs::build_at_triggers(&file, args.native.leave(), search)?;
+    let mut session = designs::build_at_triggers(&file, args.options.native.leave(), search)?;
     output::warn(session.warnings());
     session.fabric.keep_accounts(!args.no_latencies);
     let mut taps = Taps::open(&args, &file, &mut session)?;

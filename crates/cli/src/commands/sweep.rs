@@ -3,14 +3,14 @@
 
 use super::labs::Native;
 use crate::failure::Failure;
-use crate::outputs::{ClaimedOutput, Outputs};
 use crate::{interrupt, output, progress};
 use clap::builder::RangedU64ValueParser;
+use files::ClaimedOutput;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use plug::Models;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::thread::available_parallelism;
@@ -112,11 +112,7 @@ pub(crate) fn run(args: Args, models: &Models, itself: Vec<OsString>) -> Result<
     if !stopped {
         write(files, &run)?;
     }
-    if args.json {
-        output::json(&summary)?;
-    } else {
-        output::text(&summary.to_string())?;
-    }
+    output::report(args.json, &summary)?;
     match stopped {
         true => Err(Failure::Interrupted(format!(
             "interrupted: {} of {} points are recorded; the same command with --resume continues",
@@ -180,7 +176,7 @@ fn claim(args: &Args, path: &Path, sweep: &Sweep) -> Result<Files, Failure> {
         return Err(Failure::usage(format!("-o {}: not a folder", folder.display())));
     }
     // A resumed sweep may overwrite the files that it wrote before.
-    let mut outputs = Outputs::new(args.force || args.resume);
+    let mut outputs = output::files(args.force || args.resume);
     outputs.reads(path);
     outputs.reads(&sweep.lab().path);
     let journal = folder.join(JOURNAL);
@@ -197,10 +193,6 @@ fn write(files: Files, run: &RunningSweep<'_>) -> Result<(), Failure> {
     let columns = results::columns(run);
     let mut bytes = Vec::new();
     results::write_parquet(&columns, &mut bytes).map_err(|e| Failure::Run(format!("{PARQUET}: {e}")))?;
-    let mut out = files.parquet.open()?;
-    io::Write::write_all(&mut out, &bytes).map_err(|e| out.failed(&e))?;
-    out.finish()?;
-    let mut out = files.page.open()?;
-    page::report(run).write(&mut out).map_err(|e| out.failed(&e))?;
-    out.finish()
+    files.parquet.fill(|out| out.write_all(&bytes))?;
+    Ok(files.page.fill(|out| page::report(run).write(out))?)
 }

@@ -120,9 +120,10 @@ fn labs_with_hosts_and_designs_from_outside_are_valid() {
     );
     // The design is read, and only its library is missing.
     let checked = riser(&["check", &fixture("rtl.toml")]);
+    let not_built = format!("not built; run `riser rtl build {}`", fixture("design.toml"));
     assert_eq!(checked.code, 0, "{}", checked.stderr);
     assert!(
-        checked.stdout.contains("design: rtl") && checked.stderr.contains("not built"),
+        checked.stdout.contains("design: rtl") && checked.stderr.contains(&not_built),
         "{}",
         checked.stderr
     );

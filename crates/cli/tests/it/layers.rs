@@ -7,10 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Levels of the crates. A crate may use only crates with a lower number. Add each new crate here.
-const LEVELS: [(&str, u32); 28] = [
+const LEVELS: [(&str, u32); 29] = [
     ("riser-tlp", 0),
     ("riser-vm", 0),
     ("riser-introspect", 0),
+    ("riser-files", 0),
     ("riser-config", 1),
     ("riser-link", 1),
     ("riser-exec", 1),

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Lab settings of a whole device in RTL, from its configuration space to the frames of its link.
 
+use super::DataLinkRtl;
 use super::block::FrameBlock;
-use super::{DataLinkRtl, instance_of};
 use crate::block::BlockKind;
-use crate::design::Design;
 use crate::findings::DesignStatus;
-use crate::model::check_link;
+use crate::library::{check_given, instance_of, read_design};
 use endpoint::FrameSlot;
 use link::PortConfig;
 use plug::{Fault, Model, Needs, Plugged, Shared, Site};
@@ -33,23 +32,12 @@ impl Model for RtlEndpoint {
     }
 
     fn check_together(&self) -> Result<(), Fault> {
-        match self.design.is_empty() {
-            true => Err(Fault::at("design", "design is missing; expected the path of a design's file")),
-            false => Ok(()),
-        }
+        check_given(&self.design)
     }
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
-        let at = |message: String| Fault::at("design", message);
-        let path = site.folder.path().join(&self.design);
-        let design = Design::read(&path).map_err(|e| at(e.to_string()))?;
-        if design.block.kind != BlockKind::LinkFrames {
-            return Err(at(format!(
-                "{}: block.kind of another kind; expected \"link-frames\", the frames of a link",
-                path.display()
-            )));
-        }
-        check_link(&design, site)?;
+        let (design, path) =
+            read_design(&self.design, site, BlockKind::LinkFrames, "\"link-frames\", the frames of a link")?;
         native::check_steps(&self.step, native::Parts::one(&design.function.bars, design.vectors()))?;
         let (instance, not_built) = instance_of(&design, &path, site)?;
         let config = PortConfig::new(site.pcie.rate, site.pcie.width, site.mps);

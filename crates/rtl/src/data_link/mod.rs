@@ -10,7 +10,6 @@ mod tests;
 
 pub use device::RtlEndpoint;
 pub use model::RtlLink;
-pub(crate) use model::instance_of;
 
 use crate::engine::Engine;
 use crate::loader::{Answer, Edges, Instance};

@@ -11,8 +11,9 @@ mod system;
 
 use super::DataLinkRtl;
 use super::block::FrameBlock;
-use crate::build::{self, Options, build};
-use crate::design::{self, Design};
+use crate::build::{Options, build};
+use crate::design::Design;
+use crate::library::LibraryFile;
 use crate::loader::{Instance, Loaded};
 use device::Io;
 use device::io::Request;
@@ -71,9 +72,9 @@ fn built() -> Option<Built> {
     fs::write(&file, text.replace("parameters.DATA_WIDTH = \"256\"", wider)).unwrap();
     let built = build(&file, &Options::default(), &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
     let design = Design::read(&file).unwrap();
-    let fingerprint = build::fingerprint(&design, file.parent().unwrap()).unwrap();
-    assert_eq!(built.library, build::library(&design::folder(&file), false));
-    let loaded = Loaded::open(&built.library, &fingerprint).unwrap();
+    let library = LibraryFile::of(&design, &file, false).unwrap_or_else(|e| panic!("{}", e.message));
+    assert_eq!(built.library.canonicalize().unwrap(), library.path);
+    let loaded = Loaded::open(&library).unwrap();
     Some(Built { folder, design, loaded })
 }
 

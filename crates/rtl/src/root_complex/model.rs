@@ -5,10 +5,8 @@ use super::block::RootBlock;
 use super::software::Software;
 use super::{Bus, RootPort, RootRtl};
 use crate::block::BlockKind;
-use crate::data_link::instance_of;
-use crate::design::Design;
 use crate::engine::Engine;
-use crate::model::check_link;
+use crate::library::{check_given, instance_of, read_design};
 use endpoint::{FrameSlot, LinkHolds};
 use host::HostProgram;
 use host::firmware::Window;
@@ -60,23 +58,11 @@ impl Model for RtlRootComplex {
     const KIND: ModelKind = ModelKind::RootComplex;
 
     fn check_together(&self) -> Result<(), Fault> {
-        match self.design.is_empty() {
-            true => Err(Fault::at("design", "design is missing; expected the path of a design's file")),
-            false => Ok(()),
-        }
+        check_given(&self.design)
     }
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
-        let at = |message: String| Fault::at("design", message);
-        let path = site.folder.path().join(&self.design);
-        let design = Design::read(&path).map_err(|e| at(e.to_string()))?;
-        if design.block.kind != BlockKind::RootComplex {
-            return Err(at(format!(
-                "{}: block.kind of another kind; expected \"root-complex\"",
-                path.display()
-            )));
-        }
-        check_link(&design, site)?;
+        let (design, path) = read_design(&self.design, site, BlockKind::RootComplex, "\"root-complex\"")?;
         let (instance, not_built) = instance_of(&design, &path, site)?;
         let engine = Engine::new(instance, design.block.user_clock_hz);
         let latency = engine.cycles(Duration::from_ns(self.memory_latency_ns.into()));

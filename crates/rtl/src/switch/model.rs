@@ -4,10 +4,8 @@
 use super::block::SwitchBlock;
 use super::{SwitchPort, SwitchRtl};
 use crate::block::BlockKind;
-use crate::data_link::instance_of;
-use crate::design::Design;
 use crate::engine::Engine;
-use crate::model::check_link;
+use crate::library::{check_given, instance_of, read_design};
 use endpoint::{FrameSlot, TlpPort};
 use plug::{Fault, Model, ModelKind, Plugged, Site};
 use schemars::JsonSchema;
@@ -30,20 +28,11 @@ impl Model for RtlSwitch {
     const KIND: ModelKind = ModelKind::Switch;
 
     fn check_together(&self) -> Result<(), Fault> {
-        match self.design.is_empty() {
-            true => Err(Fault::at("design", "design is missing; expected the path of a design's file")),
-            false => Ok(()),
-        }
+        check_given(&self.design)
     }
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
-        let at = |message: String| Fault::at("design", message);
-        let path = site.folder.path().join(&self.design);
-        let design = Design::read(&path).map_err(|e| at(e.to_string()))?;
-        if design.block.kind != BlockKind::Switch {
-            return Err(at(format!("{}: block.kind of another kind; expected \"switch\"", path.display())));
-        }
-        check_link(&design, site)?;
+        let (design, path) = read_design(&self.design, site, BlockKind::Switch, "\"switch\"")?;
         let (instance, not_built) = instance_of(&design, &path, site)?;
         let engine = Engine::new(instance, design.block.user_clock_hz);
         let shape = design.shape();

@@ -25,4 +25,4 @@ pub use commands::{COMMAND_FORMS, CommandError, Commands, LINKS, LabCommand, MAX
 pub use driver::{Driver, Handle};
 pub use record::{RecordSize, RecordedLab};
 pub use recording::{RECORD_HEAD_BYTES, RecordError, Recording, is_record};
-pub use replay::{RecordEnd, Replay, ReplayError, Replayed};
+pub use replay::{RecordEnd, Replay, ReplayError, ReplayReport, Replayed};

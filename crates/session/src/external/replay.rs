@@ -7,13 +7,17 @@ use super::driver::Driver;
 use super::host::OUTSIDE;
 use super::record::RecordedLab;
 use super::recording::{Entry, RecordError, Recording};
-use crate::Session;
+use crate::report::DeviceReport;
+use crate::{Session, SessionReport};
+use fabric::Stop;
 use lab::{BuildError, BuildOptions, Folder, Overrides, parse_with};
 use plug::Models;
 use plug::file::FileErrors;
 use plug::place::InputError;
 use plug::site::NativeCode;
+use serde::Serialize;
 use std::borrow::Cow;
+use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 use thiserror::Error;
 use tlp::{Duration, Time};
@@ -264,6 +268,56 @@ pub enum RecordEnd {
     Cut(RecordError),
     /// The caller has stopped the replay.
     Stopped,
+}
+
+/// Report of a replay.
+#[derive(Serialize)]
+pub struct ReplayReport {
+    record: String,
+    lab: String,
+    seed: u64,
+    inputs: u64,
+    complete: bool,
+    full: bool,
+    /// Virtual time at the end.
+    pub simulated_ns: f64,
+    tlp_hops: u64,
+    /// Why the lab failed, or where its record is truncated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    devices: Vec<DeviceReport>,
+}
+
+impl Display for ReplayReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let end = match (&self.failure, self.full) {
+            (Some(_), _) => "; incomplete",
+            (None, true) => "; the record reached its size limit there",
+            (None, false) => "",
+        };
+        write!(
+            f,
+            "{}: {} inputs, {:.3} us simulated, {} TLP-hops{end}",
+            self.lab,
+            self.inputs,
+            self.simulated_ns / 1_000.0,
+            self.tlp_hops
+        )
+    }
+}
+
+impl Replayed {
+    /// Returns the report on the replay of `record`, a record of `lab`.
+    pub fn report(&self, record: String, lab: String) -> ReplayReport {
+        let SessionReport { seed, simulated_ns, tlp_hops, devices, .. } =
+            self.session.report(&lab, &Stop::TimeLimit, 0.0);
+        let failure = match (&self.failure, &self.end) {
+            (None, RecordEnd::Cut(cut)) => Some(cut.to_string()),
+            (failure, _) => failure.clone(),
+        };
+        let (full, &Replayed { inputs, complete, .. }) = (self.end == RecordEnd::Full, self);
+        ReplayReport { record, lab, seed, inputs, complete, full, simulated_ns, tlp_hops, failure, devices }
+    }
 }
 
 /// The result of a replay.

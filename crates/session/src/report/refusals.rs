@@ -82,6 +82,32 @@ impl RefusalReport {
 }
 
 /// ``slot `nic`: 4 completions refused: Lower Address 0x0, expected 0x40 ...``
+/// The kinds of refused TLPs that were seen so far.
+#[derive(Default)]
+pub struct SeenRefusals {
+    kinds: usize,
+    refusals: Vec<RefusalReport>,
+}
+
+impl SeenRefusals {
+    /// Returns the first TLP of each new kind, without routine refusals. Calls `describe` only if `kinds` has changed.
+    pub fn new_kinds(
+        &mut self,
+        kinds: usize,
+        describe: impl FnOnce() -> Vec<RefusalReport>,
+    ) -> Vec<RefusalReport> {
+        if kinds == self.kinds {
+            return Vec::new();
+        }
+        let all = describe();
+        let is_new =
+            |new: &&RefusalReport| !new.routine && !self.refusals.iter().any(|old| old.is_kind_of(new));
+        let found = all.iter().filter(is_new).cloned().collect();
+        (self.kinds, self.refusals) = (kinds, all);
+        found
+    }
+}
+
 impl Display for RefusalReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.refusal)?;

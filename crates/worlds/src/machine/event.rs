@@ -39,6 +39,41 @@ pub enum VmEvent {
     Lost(HangUp),
 }
 
+impl VmEvent {
+    /// Returns the event of `device` as a line.
+    pub fn line(&self, device: &str) -> String {
+        match self {
+            VmEvent::Connected(peer) if !peer.is_served => format!(
+                "process {} of user {} is not served: the machine must run as the same user",
+                peer.process, peer.user
+            ),
+            VmEvent::Connected(peer) => format!("{device}: process {} has connected", peer.process),
+            VmEvent::Joined => format!("{device}: the machine has opened the device"),
+            VmEvent::Refused(why) => format!("{device}: refused: {why}"),
+            VmEvent::Unreachable(why) => format!("{device}: the machine's memory: {why}"),
+            VmEvent::Unmappable(why) => format!("{device}: refused a map: {why}"),
+            VmEvent::Private => {
+                "the machine's memory is not shared, so the machine does not see DMA writes; start QEMU with `share=on` in its memory-backend".to_owned()
+            }
+            VmEvent::Unmapped(first, count) => format!(
+                "DMA of {} was refused: the machine has not mapped {} bytes at {:#x} for a {}; {count} refused since the last report",
+                first.requester,
+                first.len,
+                first.address,
+                if first.writes { "write" } else { "read" }
+            ),
+            VmEvent::WritesLost(count) => format!(
+                "{device}: {count} device writes are lost: the machine shares no memory and has not accepted them"
+            ),
+            VmEvent::Misplaced(why) => format!("{device}: {why}"),
+            VmEvent::Gone(why) => format!("{device}: the machine has disconnected: {why}"),
+            VmEvent::Lost(why) => {
+                format!("{device}: the machine has lost the device, and reads of it return all ones: {why}")
+            }
+        }
+    }
+}
+
 /// Callbacks of the caller while machines are served.
 pub trait Supervisor {
     /// Takes an event of a device of host number `guest`.

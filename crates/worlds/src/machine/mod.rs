@@ -36,6 +36,7 @@ pub mod torture;
 mod turn;
 mod virtual_functions;
 mod vm_host;
+mod watch;
 
 pub use cable::{CableLink, CableLinkError, Transport, cable_links};
 pub use counters::VmCounters;
@@ -51,6 +52,7 @@ pub use serve::{Pace, serve};
 pub use socket_folder::{GuestSockets, SocketFolderError, socket_folder};
 pub use spaces::hexdump;
 pub use vm_host::{DeviceSocket, VmHost, machines};
+pub use watch::Watch;
 
 use guest::vmd::Layout;
 use lab::{BuildError, Hierarchy, LabFile};

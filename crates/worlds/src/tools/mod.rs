@@ -3,8 +3,14 @@
 
 mod adapter;
 mod counters;
+mod lab;
 mod perf;
+mod psmem;
+mod software;
 
 pub use adapter::{AdapterReport, MemoryReport, strangers_line};
 pub use counters::{Counters, Rows, refusals};
+pub use lab::{LabAdapter, LabReport, LabServing};
 pub use perf::{Outcome, PerfReport};
+pub use psmem::PsmemReport;
+pub use software::SoftwareReport;

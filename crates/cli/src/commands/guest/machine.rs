@@ -3,7 +3,7 @@
 
 use super::sources::SourceArgs;
 use crate::failure::Failure;
-use crate::{output, outputs};
+use crate::output;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
@@ -208,10 +208,11 @@ impl MachineArgs {
     }
 
     /// Claims the files that a machine writes. `name` as in [`start`](Self::start).
-    pub(super) fn claim(&self, outputs: &mut outputs::Outputs, name: Option<&String>) -> Result<(), Failure> {
+    pub(super) fn claim(&self, outputs: &mut files::Outputs, name: Option<&String>) -> Result<(), Failure> {
         let log = self.log.as_deref().filter(|log| !is_standard_error(log));
         let path = log.map(|log| log_of(log, name.map(String::as_str)));
-        outputs.claim_if("--log", path.as_deref()).map(|_| ())
+        outputs.claim_if("--log", path.as_deref())?;
+        Ok(())
     }
 
     /// Starts a machine. The command's output goes to `stdout`. `name` is given if there are several machines. It

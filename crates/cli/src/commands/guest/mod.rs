@@ -3,7 +3,6 @@
 
 mod build;
 mod cache;
-mod events;
 mod kernel;
 mod machine;
 mod run;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest run`: runs a lab together with guests that boot a stock kernel, from `riser-vm`, `riser-worlds` and `riser-guest`.
 
-use super::events::{Findings, lost, print_event};
 use super::machine::MachineArgs;
 use super::vm_args::{VmArgs, links};
-use crate::commands::outside::{Opened, Opening};
+use crate::commands::outside::Opening;
 use crate::failure::Failure;
-use crate::outputs::ClaimedOutput;
 use crate::{interrupt, output};
+use files::ClaimedOutput;
 use lab::LabFile;
 use nettlp::net::Clock as WallClock;
 use plug::Models;
@@ -21,8 +20,9 @@ use vm::machine::{End, Input, Log};
 use worlds::machine::torture::Listener;
 use worlds::machine::{
     Guest, GuestSockets, Guests, LinkSocket, MachineNames, Supervisor, VmCommandError, VmEvent, VmHost,
-    VmReport, hexdump, machines, socket_folder,
+    VmReport, Watch, hexdump, machines, socket_folder,
 };
+use worlds::opening::OpenedLab;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -119,7 +119,7 @@ struct RunSupervisor<'a> {
     registers: Option<String>,
     /// Message about the first device that a running machine has lost. The run then ends.
     lost: Option<String>,
-    findings: Findings,
+    watch: Watch,
     listener: Option<&'a Listener>,
     stop: &'a AtomicBool,
 }
@@ -138,13 +138,13 @@ impl Supervisor for RunSupervisor<'_> {
             self.guests.set_misplaced(device, &why.to_string());
         }
         match &event {
-            VmEvent::Lost(why) => drop(self.lost.get_or_insert(format!("{device}: {}", lost(why)))),
-            _ => print_event(device, &event, true),
+            VmEvent::Lost(_) => drop(self.lost.get_or_insert(event.line(device))),
+            _ => self.watch.event(device, &event),
         }
     }
 
     fn observe(&mut self, lab: &Driver) {
-        self.findings.print(lab);
+        self.watch.observe(lab);
     }
 
     fn goes_on(&mut self) -> bool {
@@ -187,7 +187,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         hexdump: hexdump_to.is_some().then_some(&*places),
         registers: None,
         lost: None,
-        findings: Findings::default(),
+        watch: output::watch(true),
         listener: args.program.as_ref().map(|program| &program.listener),
         stop: &stop,
     };
@@ -199,7 +199,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         (args.machine.pace(own_processor), || clock.now()),
         &mut supervisor,
     );
-    let RunSupervisor { mut guests, sockets, registers, lost, findings, .. } = supervisor;
+    let RunSupervisor { mut guests, sockets, registers, lost, watch, .. } = supervisor;
     drop(sockets);
     guests.stop();
     if let Some(place) = hexdump_to {
@@ -207,7 +207,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     }
     let ended_at = *served.as_ref().unwrap_or(&opened.driver.now());
     opened.kept.finish(&mut opened.driver, ended_at)?;
-    findings.end(&opened.driver);
+    watch.end(&opened.driver);
     if args.json {
         let spent = session::cpu_seconds() - before;
         let mut report = VmReport::new(&opened.driver, &opened.name, &hosts, guests.all(), spent);
@@ -293,7 +293,7 @@ impl Args {
     /// Starts the guests. Sockets are in `folder`.
     fn start(
         &self,
-        opened: &mut Opened,
+        opened: &mut OpenedLab,
         names: &MachineNames,
         commands: Vec<Vec<String>>,
         options: &Options,
@@ -321,7 +321,7 @@ impl Args {
         let mut guests = Guests::new(all, move |name, options| {
             let stdout: Box<dyn Write + Send> = match &self.program {
                 Some(program) => Box::new(program.listener.clone()),
-                None if self.json || output::is_diverted() => Box::new(io::stderr()),
+                None if self.json || files::is_diverted() => Box::new(io::stderr()),
                 None => Box::new(io::stdout()),
             };
             self.machine.start(options, stdout, are_several.then_some(name))

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest serve`: serves a lab's hierarchy to virtual machines that the user starts, from `riser-worlds` and `riser-guest`.
 
-use super::events::{Findings, print_event};
 use super::vm_args::{VmArgs, links};
 use crate::commands::outside::Opening;
 use crate::failure::Failure;
@@ -14,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use vm::processors;
-use worlds::machine::{Pace, Supervisor, VmCounters, VmEvent, VmHost, VmReport, machines};
+use worlds::machine::{Pace, Supervisor, VmCounters, VmEvent, VmHost, VmReport, Watch, machines};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -76,7 +75,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         output::note(format_args!("serving {} at {}; Ctrl-C ends it", opened.name, paths[name].display()));
         output::note(format_args!("QEMU's arguments{of}:\n{}", arguments(&args.vm, host, machine)));
     }
-    let mut supervisor = ServeSupervisor(&stop, Findings::default());
+    let mut supervisor = ServeSupervisor(&stop, output::watch(false));
     let served = worlds::machine::serve(
         &mut opened.driver,
         hosts.iter_mut(),
@@ -85,11 +84,11 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         (Pace::Clock { slow: 1, own_processor }, || clock.now()),
         &mut supervisor,
     );
-    let ServeSupervisor(_, findings) = supervisor;
+    let ServeSupervisor(_, watch) = supervisor;
     let spent = session::cpu_seconds() - before;
     let ended_at = *served.as_ref().unwrap_or(&opened.driver.now());
     opened.kept.finish(&mut opened.driver, ended_at)?;
-    findings.end(&opened.driver);
+    watch.end(&opened.driver);
     let mut report = VmReport::new(&opened.driver, &opened.name, &hosts, &[], spent);
     if interrupt::has_come() {
         report.lab.outcome = RunOutcome::Interrupted;
@@ -115,15 +114,15 @@ fn print(report: &VmReport) -> Result<(), Failure> {
 }
 
 /// Prints all events of machines.
-struct ServeSupervisor<'a>(&'a AtomicBool, Findings);
+struct ServeSupervisor<'a>(&'a AtomicBool, Watch);
 
 impl Supervisor for ServeSupervisor<'_> {
     fn notify(&mut self, _: &mut Driver, _: usize, device: &str, event: VmEvent) {
-        print_event(device, &event, false);
+        self.1.event(device, &event);
     }
 
     fn observe(&mut self, lab: &Driver) {
-        self.1.print(lab);
+        self.1.observe(lab);
     }
 
     fn goes_on(&mut self) -> bool {

@@ -2,11 +2,10 @@
 //! Arguments for the machines of a lab, shared by `riser guest run` and `riser guest serve`.
 
 use crate::commands::nettlp::adapter::{Listening, SERVED_SCHEMES};
-use crate::commands::outside::Opened;
 use crate::commands::tap::Tap;
 use crate::commands::words::one_of;
 use crate::failure::Failure;
-use crate::{open_files, output};
+use crate::output;
 use devices::ethernet::NetInterface;
 use nettlp::adapter::AdapterSettings;
 use nettlp::allow::{AllowList, Rule};
@@ -20,6 +19,7 @@ use worlds::adapter::{AdapterPlace, AdapterSlot, Uplink};
 use worlds::machine::{
     CableLinkError, LinkSocket, MachineNames, Transport, VmError, VmHost, VmOptions, cable_links,
 };
+use worlds::opening::OpenedLab;
 
 /// Maximum number of sessions of one peer.
 const SESSIONS_PER_PEER: u8 = 16;
@@ -90,7 +90,7 @@ impl VmArgs {
     }
 
     /// Opens the other ends of cables, and the sockets of the lab's NetTLP adapter.
-    pub(super) fn transports(&self, opened: &Opened) -> Result<Vec<Box<dyn Transport>>, Failure> {
+    pub(super) fn transports(&self, opened: &OpenedLab) -> Result<Vec<Box<dyn Transport>>, Failure> {
         let mut transports = self.cable_links(&opened.driver)?;
         if let Some(uplink) = self.uplink.open(&opened.driver)? {
             transports.push(Box::new(uplink));
@@ -112,11 +112,11 @@ impl VmArgs {
     /// Connects machines to all hosts. `socket` returns the path of a machine's socket, or of the folder of its sockets.
     pub(super) fn open_hosts(
         &self,
-        opened: &mut Opened,
+        opened: &mut OpenedLab,
         names: &MachineNames,
         socket: impl Fn(&str) -> PathBuf,
     ) -> Result<Vec<VmHost>, Failure> {
-        let Opened { driver, file, .. } = opened;
+        let OpenedLab { driver, file, .. } = opened;
         let hosts = names.open(driver, file, self.options(), socket);
         let hosts = hosts.map_err(|(host, error)| match error {
             VmError::Assign(why) => Failure::Usage(format!("--assign: {why}")),
@@ -124,13 +124,13 @@ impl VmArgs {
             _ => Failure::Run(format!("host `{host}`: {error}")),
         })?;
         let clients = hosts.iter().map(|host| host.sockets().count()).sum();
-        open_files::check(clients, hosts.iter().map(VmHost::vectors).sum())?;
+        files::limit::check(clients, hosts.iter().map(VmHost::vectors).sum())?;
         Ok(hosts)
     }
 }
 
 /// Opens a socket at `path` for commands to the lab's links.
-pub(super) fn links(opened: &Opened, path: &Path) -> Result<LinkSocket, Failure> {
+pub(super) fn links(opened: &OpenedLab, path: &Path) -> Result<LinkSocket, Failure> {
     let handle = opened.driver.handle_named(LINKS);
     let handle = handle.ok_or_else(|| {
         Failure::Run(format!("the lab takes no commands for links: it has no place `{LINKS}`"))

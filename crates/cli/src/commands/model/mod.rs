@@ -2,7 +2,6 @@
 //! `riser model`: prints the closed forms of `riser-model` as tables, JSON and charts.
 
 mod bw;
-mod chart;
 mod inflight;
 mod link;
 mod nettlp;

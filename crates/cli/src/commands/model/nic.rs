@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser model nic`: prints the throughput that a link allows NICs and their drivers, by packet size.
 
-use super::chart;
 use super::link::LinkArgs;
 use crate::commands::sizes::Sizes;
 use crate::commands::words::{Word, one_of};
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{ClaimedOutput, Outputs};
+use bench::NicCurves;
 use bench::packet_devices::{devices, names};
 use clap::ValueEnum;
-use model::nic::{Answer, Question, Series, TABLE_SIZES};
+use files::ClaimedOutput;
+use model::nic::{Answer, Question, TABLE_SIZES};
 use model::{Packeting, Shipped};
 use std::path::{Path, PathBuf};
 use view::figure::MAX_SERIES;
@@ -120,15 +120,23 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let question = args.question()?;
     let given = super::expand(&args.sizes)?;
     let sizes = if given.is_empty() { TABLE_SIZES.to_vec() } else { given.clone() };
-    let pictures = args.pictures()?;
+    let [svg, html] = args.pictures()?;
     let series = question.series(&sizes).map_err(Failure::usage)?;
-    if args.svg.is_some() || args.html.is_some() {
+    let curves = NicCurves { question: &question, series: &series };
+    if svg.is_some() || html.is_some() {
         let sizes = if given.is_empty() { PICTURE_SIZES.collect() } else { given };
-        write_pictures(pictures, &question, &series, &question.series(&sizes).map_err(Failure::usage)?)?;
+        let drawn = question.series(&sizes).map_err(Failure::usage)?;
+        let drawn = NicCurves { series: &drawn, ..curves };
+        if let Some(place) = svg {
+            place.write(&drawn.svg().map_err(Failure::usage)?)?;
+        }
+        if let Some(place) = html {
+            place.write(&drawn.html(&series).map_err(Failure::usage)?)?;
+        }
     }
     match if args.json { Format::Json } else { args.format } {
-        Format::Text => print_table(&question, &series),
-        Format::Csv => print_csv(&question, &series),
+        Format::Text => output::text(&curves.to_string()),
+        Format::Csv => output::text(&curves.csv()?),
         Format::Json => output::json(&Answer::new(&question, series)),
     }
 }
@@ -136,7 +144,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 impl Args {
     /// Claims the files of the chart and the page.
     fn pictures(&self) -> Result<[Option<ClaimedOutput>; 2], Failure> {
-        let mut outputs = Outputs::new(self.force);
+        let mut outputs = output::files(self.force);
         let files = self.devices.iter().filter(|name| Shipped::find(name).is_none());
         files.for_each(|file| outputs.reads(Path::new(file)));
         let svg = outputs.claim_if("--svg", self.svg.as_deref())?;
@@ -160,66 +168,5 @@ fn show(name: &str) -> Result<(), Failure> {
     match Shipped::find(name) {
         Some(found) => output::text(found.text.trim_end()),
         None => Err(Failure::usage(format!("no shipped device {name:?}, expected one of {}", names()))),
-    }
-}
-
-/// Notes, and the packet size from which each device reaches line rate.
-fn all_notes(question: &Question, series: &[Series]) -> Vec<String> {
-    let line_rates = series.iter().filter_map(|s| s.line_rate(question.ethernet_gbps));
-    question.notes().into_iter().chain(line_rates).collect()
-}
-
-fn write_pictures(
-    [svg, html]: [Option<ClaimedOutput>; 2],
-    question: &Question,
-    table: &[Series],
-    drawn: &[Series],
-) -> Result<(), Failure> {
-    let refuse = |e: view::figure::FigureError| Failure::usage(e);
-    if let Some(place) = svg {
-        place.write(&chart::chart(question, drawn).svg().map_err(refuse)?)?;
-    }
-    if let Some(place) = html {
-        let page = chart::page(question, drawn, table, all_notes(question, table));
-        place.write(&page.html().map_err(refuse)?)?;
-    }
-    Ok(())
-}
-
-fn print_table(question: &Question, series: &[Series]) -> Result<(), Failure> {
-    let head = format!("{}: {}", question.form.name(), question.params.describe());
-    output::text(&format!("{head}; Gb/s of packets; basis: {}", question.basis().text()))?;
-    let columns = chart::columns(series);
-    let heads: Vec<&str> = columns.iter().map(String::as_str).collect();
-    output::table(&heads, chart::rows(series))?;
-    output::text("")?;
-    output::text(&all_notes(question, series).join("\n"))
-}
-
-/// Prints one row for each size. Each row repeats the setup, because rows are copied without their heading.
-fn print_csv(question: &Question, series: &[Series]) -> Result<(), Failure> {
-    let names = series.iter().map(|s| cell(&format!("{}_gbps", s.name)));
-    let head: Vec<String> =
-        ["form", "basis", "gen", "lanes", "size_bytes"].map(str::to_owned).into_iter().chain(names).collect();
-    let mut text = head.join(",");
-    let link = format!(
-        "{},{},{},{}",
-        question.form.name(),
-        cell(question.basis().text()),
-        question.params.rate.generation(),
-        question.params.width.lanes()
-    );
-    for row in chart::rows(series) {
-        text += &format!("\n{link},{}", row.join(","));
-    }
-    output::text(&text)
-}
-
-/// Returns a cell, quoted if necessary (RFC 4180).
-fn cell(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
     }
 }

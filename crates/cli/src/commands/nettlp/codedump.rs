@@ -4,9 +4,9 @@
 use super::kernel::{Found, KernelArgs};
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{Output, Outputs};
+use files::Output;
 use indicatif::ProgressBar;
-use introspect::{Code, Error, Gap, Kernel, Missing};
+use introspect::{Code, CodeRun, Error, Gap, Kernel};
 use nettlp::client::{Client, ClientError};
 use nettlp::net::AnyCarrier;
 use serde::Serialize;
@@ -54,37 +54,22 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct CodedumpReport {
+struct CodedumpReport<'a> {
     #[serde(flatten)]
     found: Found,
     pid: i32,
-    name: String,
+    name: &'a str,
     task_address: u64,
     page_table_levels: u32,
     start_address: u64,
     end_address: u64,
-    runs: Vec<RunRow>,
-    gaps: Vec<GapRow>,
+    runs: &'a [CodeRun],
+    gaps: &'a [Gap],
     output: String,
 }
 
-#[derive(Serialize)]
-struct RunRow {
-    address: u64,
-    physical_address: u64,
-    length_bytes: u64,
-    is_mapped: bool,
-}
-
-#[derive(Serialize)]
-struct GapRow {
-    address: u64,
-    length_bytes: u64,
-    why: &'static str,
-}
-
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let mut file = Outputs::new(args.force).claim("-o", &args.output)?.open()?;
+    let mut file = output::files(args.force).claim("-o", &args.output)?.open()?;
     let mut written = Ok(());
     let (code, found) = args.kernel.with_kernel(|kernel, bar| {
         let code = Code::of(kernel, args.pid)?;
@@ -97,7 +82,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let (missing, bytes) = (code.missing_bytes(), code.area.end - code.area.start);
     match args.json {
         true => output::json(&report(&args, &code, found))?,
-        false => output::text(&text(&code))?,
+        false => output::text(&code.to_string())?,
     }
     if missing == 0 {
         return Ok(());
@@ -127,42 +112,17 @@ fn write_out(
     Ok(Ok(()))
 }
 
-/// Returns the text in the form of figure 16b of the NetTLP paper.
-fn text(code: &Code) -> String {
-    let area = format!("code area: {:#x}-{:#x}", code.area.start, code.area.end);
-    let gap =
-        |gap: &Gap| format!("not in memory: {:#x}-{:#x}, {}", gap.address, gap.address + gap.bytes, why(gap));
-    let end = code.gaps.is_empty().then(|| "dump complete".to_owned());
-    let lines: Vec<String> = [area].into_iter().chain(code.gaps.iter().map(gap)).chain(end).collect();
-    lines.join("\n")
-}
-
-fn why(gap: &Gap) -> &'static str {
-    match gap.why {
-        Missing::NotMapped => "not mapped",
-        Missing::Swapped => "swapped out or moving",
-        Missing::Refused => "reading its page table was refused",
-    }
-}
-
-fn report(args: &Args, code: &Code, found: Found) -> CodedumpReport {
-    let run = |run: &introspect::CodeRun| RunRow {
-        address: run.address,
-        physical_address: run.physical,
-        length_bytes: run.bytes,
-        is_mapped: run.is_mapped,
-    };
-    let gap = |gap: &Gap| GapRow { address: gap.address, length_bytes: gap.bytes, why: why(gap) };
+fn report<'a>(args: &Args, code: &'a Code, found: Found) -> CodedumpReport<'a> {
     CodedumpReport {
         found,
         pid: code.task.pid,
-        name: code.task.name.clone(),
+        name: &code.task.name,
         task_address: code.task.physical,
         page_table_levels: code.levels as u32,
         start_address: code.area.start,
         end_address: code.area.end,
-        runs: code.runs.iter().map(run).collect(),
-        gaps: code.gaps.iter().map(gap).collect(),
+        runs: &code.runs,
+        gaps: &code.gaps,
         output: args.output.display().to_string(),
     }
 }

@@ -14,12 +14,10 @@ use nettlp::tools::{
 };
 use plug::file::{FileErrors, Folder, Overrides, Source};
 use plug::{Models, Plan};
-use serde::Serialize;
-use session::report::RefusalReport;
 use std::path::{Path, PathBuf};
 use tlp::Mps;
 use tlp::rules::Refusals;
-use worlds::tools::Rows;
+use worlds::tools::SoftwareReport;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -79,18 +77,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Report {
-    model: String,
-    session: bool,
-    #[serde(flatten)]
-    counts: Rows,
-    came_back: u64,
-    counters: serde_json::Map<String, serde_json::Value>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    refusals: Vec<RefusalReport>,
-}
-
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     let plan = args.plan(models)?;
     // Reports errors of the model before the adapter is contacted.
@@ -111,11 +97,8 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
             report_lost_adapter(&target, has_gone);
         });
     let (counts, counters) = last.unwrap_or_default();
-    let counts = Rows::new(counts.into_iter());
-    let refusals = RefusalReport::all("nettlp device", refused.kinds());
-    let model = args.model.clone();
-    let report = Report { model, session: is_session, counts, came_back, counters, refusals };
-    if args.json { output::json(&report) } else { report.text() }?;
+    let report = SoftwareReport::new("nettlp device", (is_session, came_back), counts, &refused);
+    output::report(args.json, &report.with_model(args.model.clone(), counters))?;
     result.map_err(|error| match error {
         SoftwareError::Device(why) => Failure::Run(format!("{}: {why}", args.model)),
         SoftwareError::Carrier(error) => Failure::Run(format!("{}: {error}", target.remote)),
@@ -155,18 +138,5 @@ impl Args {
             native: self.native.leave(),
         };
         ModelFunction::new(plan, &settings).map_err(|why| Failure::usage(format!("{}: {why}", self.model)))
-    }
-}
-
-impl Report {
-    /// Prints the counters that are not zero, a line each.
-    fn text(&self) -> Result<(), Failure> {
-        let value = serde_json::to_value(self).unwrap_or_default();
-        let rows = value.as_object().into_iter().flatten();
-        let counted = rows.chain(&self.counters).filter(|(_, value)| value.as_u64().is_some_and(|n| n > 0));
-        for (name, value) in counted {
-            output::text(&format!("{name:20} {value:>10}"))?;
-        }
-        RefusalReport::lines(&self.refusals).try_for_each(|line| output::text(&line))
     }
 }

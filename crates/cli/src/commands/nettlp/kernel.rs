@@ -6,12 +6,11 @@ use super::peer::{PeerArgs, failure, interrupted};
 use crate::failure::Failure;
 use crate::progress;
 use indicatif::ProgressBar;
-use introspect::{Btf, Error, Kernel, Progress, Search};
+use introspect::{Btf, Error, Kernel, KernelReport, Progress, Search};
 use nettlp::allow::Window;
 use nettlp::client::{Client, ClientError};
 use nettlp::net::AnyCarrier;
-use nettlp::tools::Target;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -50,27 +49,8 @@ fn memory(text: &str) -> Result<Range<u64>, String> {
 #[derive(Serialize)]
 pub(super) struct Found {
     remote: String,
-    init_task_address: Hex,
-    image_offset: Hex,
-    direct_map: Hex,
-    memory: Vec<Piece>,
-}
-
-/// Address of the kernel, as text, because many JSON readers cannot hold 64-bit integers exactly.
-#[derive(Clone, Copy)]
-struct Hex(u64);
-
-impl Serialize for Hex {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(&format_args!("{:#x}", self.0))
-    }
-}
-
-/// Physical memory.
-#[derive(Serialize)]
-pub(super) struct Piece {
-    address: u64,
-    length_bytes: u64,
+    #[serde(flatten)]
+    kernel: KernelReport,
 }
 
 impl KernelArgs {
@@ -86,7 +66,7 @@ impl KernelArgs {
         let found = introspect::find(&mut client, search, &mut |at| bar.set_message(doing(at)));
         let done = found.and_then(|mut kernel| {
             let done = work(&mut kernel, &bar)?;
-            Ok((done, report(&kernel, &target)))
+            Ok((done, Found { remote: target.remote.to_string(), kernel: kernel.report() }))
         });
         bar.finish_and_clear();
         done.map_err(|error| match error {
@@ -94,17 +74,6 @@ impl KernelArgs {
             Error::Memory(error) => failure(&target, &error, client.refusals(), &client.carrier().counters()),
             error => Failure::Run(format!("{}: {error}", target.remote)),
         })
-    }
-}
-
-fn report(kernel: &Kernel<'_, Client<AnyCarrier>>, target: &Target) -> Found {
-    let piece = |range: &Range<u64>| Piece { address: range.start, length_bytes: range.end - range.start };
-    Found {
-        remote: target.remote.to_string(),
-        init_task_address: Hex(kernel.init_task()),
-        image_offset: Hex(kernel.image_offset()),
-        direct_map: Hex(kernel.direct_map()),
-        memory: kernel.memory().iter().map(piece).collect(),
     }
 }
 
@@ -120,9 +89,4 @@ fn read_btf(path: &Path) -> Result<Btf, Failure> {
     let said = |why: String| Failure::Run(format!("--btf {}: {why}", path.display()));
     let bytes = fs::read(path).map_err(|e| said(e.to_string()))?;
     Btf::parse(&bytes).map_err(|e| said(e.to_string()))
-}
-
-/// Replaces control characters: a hostile kernel may choose names that move a terminal's cursor.
-pub(super) fn shown(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

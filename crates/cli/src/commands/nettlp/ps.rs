@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp ps`: lists the processes of an adapter's host by DMA.
 
-use super::kernel::{Found, KernelArgs, shown};
+use super::kernel::{Found, KernelArgs};
 use crate::failure::Failure;
 use crate::output;
-use introspect::Task;
+use introspect::{Task, task_table};
 use serde::Serialize;
 
 const EXAMPLE: &str = "\
@@ -35,33 +35,13 @@ pub(crate) struct Args {
 struct PsReport {
     #[serde(flatten)]
     found: Found,
-    tasks: Vec<Row>,
-}
-
-#[derive(Serialize)]
-struct Row {
-    address: u64,
-    pid: i32,
-    state: char,
-    name: String,
-    is_kernel_thread: bool,
+    tasks: Vec<Task>,
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let (tasks, found) = args.kernel.with_kernel(|kernel, _| kernel.tasks())?;
-    if args.json {
-        return output::json(&PsReport { found, tasks: tasks.into_iter().map(row).collect() });
+    match args.json {
+        true => output::json(&PsReport { found, tasks }),
+        false => output::text(&task_table(&tasks)),
     }
-    // As in figure 16a of the NetTLP paper.
-    let mut text = format!("{:<17} {:>7} STAT COMMAND\n", "PhyAddr", "PID");
-    for task in &tasks {
-        text +=
-            &format!("0x{:015x} {:>7} {:<4} {}\n", task.physical, task.pid, task.state, shown(&task.name));
-    }
-    output::text(text.trim_end())
-}
-
-fn row(task: Task) -> Row {
-    let is_kernel_thread = task.is_kernel_thread();
-    Row { address: task.physical, pid: task.pid, state: task.state, name: task.name, is_kernel_thread }
 }

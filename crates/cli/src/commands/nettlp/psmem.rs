@@ -3,25 +3,21 @@
 
 use super::bytes::{mps, number, within_addresses};
 use super::target::TargetArgs;
-use crate::commands::refused::Printed;
 use crate::failure::Failure;
 use crate::{interrupt, output, progress};
-use nettlp::carrier::Carrier;
 use nettlp::client::control::ControlError;
 use nettlp::completer::Image;
 use nettlp::net::AnyCarrier;
 use nettlp::psmem::{Psmem, Window, serve};
 use nettlp::tools::{Scheme, Target};
-use serde::Serialize;
-use session::report::RefusalReport;
-use std::collections::BTreeMap;
+use session::report::SeenRefusals;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tlp::{Bdf, Mps};
-use worlds::tools::Rows;
+use worlds::tools::PsmemReport;
 
 /// Delay before the first progress on a terminal, and between two updates.
 const SHOW_AFTER: Duration = Duration::from_secs(2);
@@ -81,23 +77,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-type Counts = BTreeMap<&'static str, u64>;
-
-#[derive(Serialize)]
-struct PsmemReport {
-    remote: String,
-    carrier: &'static str,
-    base: u64,
-    size_bytes: u64,
-    seconds: f64,
-    #[serde(flatten)]
-    counters: Counts,
-    completer: Counts,
-    sockets: Rows,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    refusals: Vec<RefusalReport>,
-}
-
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let image = Arc::new(image(&args)?);
     let target = args.target.target()?;
@@ -107,7 +86,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     #[expect(clippy::reversed_empty_ranges, reason = "psmem sends no requests")]
     let tags = if target.scheme == Scheme::Paper { 0..=15 } else { 1..=0 };
     let mut carrier = target.open(tags, true).map_err(Failure::run)?;
-    let name = if carrier.is_reliable() { "session" } else { "tagged" };
+    let name = PsmemReport::carrier(&carrier);
     let mut psmem = Psmem::new(id, args.mps, Window { base, image: image.clone() });
     // A program that starts this command waits for this line.
     output::note(format_args!("{} bytes at {base:#x}, for {}, carrier {name}", image.bytes(), target.remote));
@@ -116,28 +95,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let seconds = began.elapsed().as_secs_f64();
     // Write back and report after an error too.
     let written_back = image.write_back();
-    let report = PsmemReport {
-        remote: target.remote.to_string(),
-        carrier: name,
-        base,
-        size_bytes: image.bytes(),
-        seconds,
-        counters: psmem.counters().rows().collect(),
-        completer: psmem.completer_counters().rows().collect(),
-        sockets: Rows::of(
-            &["received_datagrams", "sent_datagrams", "malformed_datagrams"],
-            carrier.counters().rows(),
-        ),
-        refusals: refusals(&psmem),
-    };
-    if args.json { output::json(&report) } else { report.text() }?;
+    let report = PsmemReport::new(target.remote, &carrier, (base, image.bytes()), seconds, &psmem);
+    output::report(args.json, &report)?;
     served.map_err(|e| Failure::Run(format!("{}: {e}", target.remote)))?;
     written_back.map_err(|e| in_file(&args, &e))?;
     Ok(())
-}
-
-fn refusals(psmem: &Psmem<Window>) -> Vec<RefusalReport> {
-    RefusalReport::all("nettlp psmem", psmem.refusals())
 }
 
 fn image(args: &Args) -> Result<Image, Failure> {
@@ -172,13 +134,14 @@ fn until_interrupted(
     busy: bool,
     interrupted: &AtomicBool,
 ) -> io::Result<()> {
-    let (mut bar, began, mut printed) = (None, Instant::now(), Printed::default());
+    let (mut bar, began, mut seen) = (None, Instant::now(), SeenRefusals::default());
     let mut shown = (began, 0);
     // One iteration takes a microsecond, or 50 ms without traffic. The clock is read in every 16th iteration.
     let mut turns = 0_u32;
     let served = serve(carrier, psmem, busy, |psmem| {
         turns = turns.wrapping_add(1);
-        printed.print_new(psmem.refusals().len(), || refusals(psmem));
+        let new = seen.new_kinds(psmem.refusals().len(), || PsmemReport::refusals(psmem));
+        new.iter().for_each(output::note);
         if turns.is_multiple_of(16) && shown.0.elapsed() >= SHOW_EVERY && began.elapsed() >= SHOW_AFTER {
             let bar = bar.get_or_insert_with(|| progress::spinner("{spinner} {elapsed} {msg}"));
             let received = psmem.counters().received;
@@ -193,16 +156,4 @@ fn until_interrupted(
         bar.finish_and_clear();
     }
     served
-}
-
-impl PsmemReport {
-    fn text(&self) -> Result<(), Failure> {
-        let all = self.counters.iter().chain(&self.completer);
-        let lines: Vec<String> = all
-            .filter(|(name, count)| **count > 0 || matches!(**name, "reads" | "writes"))
-            .map(|(name, count)| format!("{} {count}", name.replace('_', " ")))
-            .collect();
-        output::text(&format!("{:.1} s: {}", self.seconds, lines.join(", ")))?;
-        RefusalReport::lines(&self.refusals).try_for_each(|line| output::text(&line))
-    }
 }

@@ -5,8 +5,8 @@ use super::bytes::{dump, number, within_addresses};
 use super::peer::{PeerArgs, failure, interrupted};
 use crate::commands::refused;
 use crate::failure::Failure;
-use crate::outputs::{ClaimedOutput, Output, Outputs};
 use crate::{output, progress};
+use files::{ClaimedOutput, Output};
 use serde::Serialize;
 use session::report::RefusalReport;
 use std::io::Write;
@@ -78,7 +78,7 @@ struct ReadReport {
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     check(&args)?;
     let (mut client, target) = args.peer.client()?;
-    let output = Outputs::new(args.force).claim_if("-o", args.output.as_deref())?;
+    let output = output::files(args.force).claim_if("-o", args.output.as_deref())?;
     let mut file = output.map(ClaimedOutput::open).transpose()?;
     let mut shown = Vec::new();
     let mut chunk = vec![0; args.length.min(CHUNK_BYTES) as usize];

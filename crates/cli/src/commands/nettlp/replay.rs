@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp replay` and `riser guest replay`: run a lab again with its recorded inputs, from `riser-session`.
 
-use crate::commands::capture_file::CaptureFile;
-use crate::commands::labs::{self, Native, Set};
+use crate::commands::labs::{self, LabOptions};
 use crate::failure::Failure;
-use crate::outputs::Outputs;
 use crate::{input, interrupt, output, progress};
 use lab::LabFile;
 use plug::Models;
-use serde::Serialize;
 use session::CaptureOptions;
-use session::external::{RecordEnd, RecordedLab, Replay, Replayed};
+use session::external::{RecordEnd, RecordedLab, Replay};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use worlds::opening::CaptureFile;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -42,10 +40,7 @@ pub(crate) struct Args {
     lab: Option<PathBuf>,
 
     #[command(flatten)]
-    set: Set,
-
-    #[command(flatten)]
-    native: Native,
+    options: LabOptions,
 
     /// Write all TLPs to this pcapng file
     #[arg(long, value_name = "OUT.pcapng")]
@@ -60,33 +55,19 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct ReplayReport<'a> {
-    record: String,
-    lab: String,
-    seed: u64,
-    inputs: u64,
-    complete: bool,
-    full: bool,
-    simulated_ns: f64,
-    tlp_hops: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failure: Option<&'a str>,
-    devices: &'a [session::report::DeviceReport],
-}
-
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     let named = |e: &dyn std::fmt::Display| failed(input::name(&args.record), e);
     let stop = interrupt::flag()?;
     let bytes =
         input::bytes_of(&args.record, session::external::RECORD_HEAD_BYTES, session::external::is_record)?;
-    let mut replay = Replay::with_native(&bytes, models, args.native.leave()).map_err(|e| named(&e))?;
+    let mut replay =
+        Replay::with_native(&bytes, models, args.options.native.leave()).map_err(|e| named(&e))?;
     args.check_lab(replay.lab(), models)?;
     let name = replay.lab().path.clone();
     let capture = match &args.capture {
         None => None,
         Some(path) => {
-            let mut outputs = Outputs::new(args.force);
+            let mut outputs = output::files(args.force);
             outputs.reads(&args.record);
             let place = outputs.claim("--capture", path)?;
             Some(CaptureFile::open(place, replay.session_mut(), CaptureOptions::default())?)
@@ -102,44 +83,19 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     if let Some(capture) = capture {
         capture.finish(&mut replayed.session)?;
     }
-    let failure = why_not(&replayed);
-    let of_lab = replayed.session.report(&name, &fabric::Stop::TimeLimit, 0.0);
-    let report = ReplayReport {
-        record: input::name(&args.record).display().to_string(),
-        lab: name,
-        seed: of_lab.seed,
-        inputs: replayed.inputs,
-        complete: replayed.complete,
-        simulated_ns: of_lab.simulated_ns,
-        tlp_hops: of_lab.tlp_hops,
-        full: replayed.end == RecordEnd::Full,
-        failure: failure.as_deref(),
-        devices: &of_lab.devices,
-    };
-    if args.json {
-        output::json(&report)?;
-    } else {
-        report.text()?;
-    }
-    match (failure, &replayed.end) {
+    let report = replayed.report(input::name(&args.record).display().to_string(), name);
+    output::report(args.json, &report)?;
+    match (report.failure, &replayed.end) {
         (Some(why), _) => Err(named(&why)),
-        (None, RecordEnd::Stopped) => Err(Failure::interrupted_at(of_lab.simulated_ns)),
+        (None, RecordEnd::Stopped) => Err(Failure::interrupted_at(report.simulated_ns)),
         (None, _) => Ok(()),
-    }
-}
-
-/// Returns why the lab failed, or where its record is truncated.
-fn why_not(replayed: &Replayed) -> Option<String> {
-    match (&replayed.failure, &replayed.end) {
-        (None, RecordEnd::Cut(cut)) => Some(cut.to_string()),
-        (failure, _) => failure.clone(),
     }
 }
 
 impl Args {
     /// Checks that the record was made with the lab of `--lab`.
     fn check_lab(&self, recorded: &RecordedLab, models: &Models) -> Result<(), Failure> {
-        let set = self.set.overrides();
+        let set = self.options.set.overrides();
         let Some(path) = &self.lab else {
             let idle = !set.given().is_empty();
             return if idle {
@@ -160,21 +116,4 @@ impl Args {
 
 fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::Run(format!("{}: {error}", path.display()))
-}
-
-impl ReplayReport<'_> {
-    fn text(&self) -> Result<(), Failure> {
-        let end = match (self.failure, self.full) {
-            (Some(_), _) => "; incomplete",
-            (None, true) => "; the record reached its size limit there",
-            (None, false) => "",
-        };
-        output::text(&format!(
-            "{}: {} inputs, {:.3} us simulated, {} TLP-hops{end}",
-            self.lab,
-            self.inputs,
-            self.simulated_ns / 1_000.0,
-            self.tlp_hops
-        ))
-    }
 }

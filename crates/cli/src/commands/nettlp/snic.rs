@@ -7,10 +7,8 @@ use crate::commands::tap::Tap;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use nettlp::tools::{Count, DeviceSoftware, SoftwareRun, TapNic, run as run_device};
-use serde::Serialize;
-use session::report::RefusalReport;
 use tlp::rules::Refusals;
-use worlds::tools::Rows;
+use worlds::tools::SoftwareReport;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -44,15 +42,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct SnicReport {
-    session: bool,
-    #[serde(flatten)]
-    counts: Rows,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    refusals: Vec<RefusalReport>,
-}
-
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let (target, tap) = (args.target.target()?, Tap::open(&args.tap)?);
     let stop = interrupt::flag()?;
@@ -71,19 +60,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             refused.extend(&nic.refusals());
             report_lost_adapter(&target, has_gone);
         });
-    counts.push(("came_back", came_back));
-    let refusals = RefusalReport::all("nettlp snic", refused.kinds());
-    let report = SnicReport { session: is_session, counts: Rows::new(counts.into_iter()), refusals };
-    if args.json { output::json(&report) } else { report.text() }?;
+    let report = SoftwareReport::new("nettlp snic", (is_session, came_back), counts, &refused);
+    output::report(args.json, &report)?;
     result.map_err(|e| Failure::Run(format!("{}: {e}", target.remote)))
-}
-
-impl SnicReport {
-    /// Prints the counters that are not zero, a line each.
-    fn text(&self) -> Result<(), Failure> {
-        for (name, value) in self.counts.iter().filter(|(_, value)| *value > 0) {
-            output::text(&format!("{name:20} {value:>10}"))?;
-        }
-        RefusalReport::lines(&self.refusals).try_for_each(|line| output::text(&line))
-    }
 }

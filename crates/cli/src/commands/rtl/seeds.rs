@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser rtl seeds`: checks if uninitialized registers affect a design's outputs, from `riser-rtl` and `riser-worlds`.
 
-use crate::commands::labs::{self, Native, Set};
+use crate::commands::labs::{self, LabOptions};
 use crate::failure::Failure;
 use crate::output;
 use plug::Models;
@@ -34,10 +34,7 @@ pub(super) struct Args {
     seeds: u64,
 
     #[command(flatten)]
-    set: Set,
-
-    #[command(flatten)]
-    native: Native,
+    options: LabOptions,
 
     /// Print one JSON object
     #[arg(long)]
@@ -62,9 +59,10 @@ struct Parts {
 }
 
 pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
-    let (file, lab) = labs::read(models, &args.lab, &args.set)?;
+    let (file, lab) = labs::read(models, &args.lab, &args.options.set)?;
     file.check_runs_alone().map_err(Failure::run)?;
-    let divergence = designs::compare_seeds(&file, args.native.leave(), args.seeds).map_err(Failure::run)?;
+    let divergence =
+        designs::compare_seeds(&file, args.options.native.leave(), args.seeds).map_err(Failure::run)?;
     let slot = |n: usize| {
         let mut designs = file.lab.slot.iter().filter(|slot| slot.device.get_ref() == "rtl");
         designs.nth(n).map_or_else(|| n.to_string(), |slot| slot.name.get_ref().clone())

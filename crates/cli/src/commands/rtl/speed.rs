@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser rtl speed`: measures the overhead of riser over a design under Verilator, from `riser-rtl` and `riser-worlds`.
 
-use crate::commands::labs::{self, Native, Set};
+use crate::commands::labs::{self, LabOptions};
 use crate::failure::Failure;
 use crate::{output, progress};
 use plug::Models;
@@ -31,10 +31,7 @@ pub(super) struct Args {
     rounds: u32,
 
     #[command(flatten)]
-    set: Set,
-
-    #[command(flatten)]
-    native: Native,
+    options: LabOptions,
 
     /// Print one JSON object
     #[arg(long)]
@@ -49,10 +46,10 @@ struct SpeedReport {
 }
 
 pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
-    let (file, lab) = labs::read(models, &args.lab, &args.set)?;
+    let (file, lab) = labs::read(models, &args.lab, &args.options.set)?;
     let bar = progress::bar("{bar:40} {pos}/{len} rounds");
     bar.set_length(args.rounds.into());
-    let speed = DesignSpeed::measure(&file, args.native.leave(), args.rounds, || bar.inc(1));
+    let speed = DesignSpeed::measure(&file, args.options.native.leave(), args.rounds, || bar.inc(1));
     bar.finish_and_clear();
     let speed = speed.map_err(Failure::run)?;
     if args.json {

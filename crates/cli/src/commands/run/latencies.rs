@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::ClaimedOutput;
+use files::ClaimedOutput;
 use session::{LinkReport, SessionReport, TransactionReport};
 use view::bars::{Bar, StackedBars};
 
@@ -25,7 +25,7 @@ pub(super) fn draw(place: ClaimedOutput, report: &SessionReport) -> Result<(), F
         parts: first.mean.columns().map(|(name, _)| name.to_owned()).to_vec(),
         bars: report.links.iter().flat_map(of_link).collect(),
     };
-    place.write(&chart.svg().map_err(|e| Failure::Run(e.to_string()))?)
+    Ok(place.write(&chart.svg().map_err(Failure::run)?)?)
 }
 
 fn bars(slot: &str, t: &TransactionReport) -> Vec<Bar> {

@@ -2,12 +2,13 @@
 //! Files that `riser run` writes: while a lab runs, its capture and a line for each transaction; at the end, a picture of latencies.
 
 use super::Args;
-use crate::commands::capture_file::CaptureFile;
 use crate::failure::Failure;
-use crate::outputs::{ClaimedOutput, Output, Outputs};
+use crate::output;
+use files::{ClaimedOutput, Output};
 use lab::LabFile;
 use session::{CaptureOptions, Session, TransactionLogHandle};
 use std::fs::File;
+use worlds::opening::CaptureFile;
 
 /// The open files, each with the handle that writes it.
 #[derive(Default)]
@@ -21,7 +22,7 @@ pub(super) struct Taps {
 impl Taps {
     /// Opens the files that the arguments name, and attaches their taps to the session.
     pub(super) fn open(args: &Args, file: &LabFile, session: &mut Session) -> Result<Taps, Failure> {
-        let mut outputs = Outputs::new(args.force);
+        let mut outputs = output::files(args.force);
         outputs.reads(&args.lab);
         file.base.named().iter().for_each(|path| outputs.reads(path));
         let capture = outputs.claim_if("--capture", args.capture.as_deref())?;

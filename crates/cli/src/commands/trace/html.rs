@@ -4,7 +4,6 @@
 use super::{Args, for_each_record};
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::Outputs;
 use plug::Models;
 use std::io::BufWriter;
 use std::path::Path;
@@ -12,7 +11,7 @@ use view::TracePage;
 
 pub(super) fn run(args: &Args, models: &Models, out: &Path) -> Result<(), Failure> {
     let [file] = args.files.as_slice() else { return Err(Failure::usage("--html takes one file")) };
-    let mut outputs = Outputs::new(args.force);
+    let mut outputs = output::files(args.force);
     outputs.reads(file);
     let place = outputs.claim("--html", out)?;
     let mut page = TracePage::new(&super::shown(file)).naming(models.registers());
@@ -28,7 +27,5 @@ pub(super) fn run(args: &Args, models: &Models, out: &Path) -> Result<(), Failur
             page.hidden()
         ));
     }
-    let mut output = place.open()?;
-    page.write(BufWriter::new(&mut output)).map_err(|error| output.failed(&error))?;
-    output.finish()
+    Ok(place.fill(|output| page.write(BufWriter::new(output)))?)
 }

@@ -15,11 +15,12 @@ mod write;
 
 use super::reading::{self, Reading};
 use crate::failure::Failure;
-use crate::outputs::{ClaimedOutput, Outputs};
 use crate::{input, interrupt, output};
 use capture::credits::Ledgers;
-use capture::{Filter, Kind, Reader, Record, Sieve};
+use capture::reader::BadRecords;
+use capture::{Filter, Reader, Record, Sieve};
 use clap::ValueEnum;
+use files::ClaimedOutput;
 use nettlp::net::{LiveCapture, LiveCounts, LiveError};
 use plug::Models;
 use serde::Serialize;
@@ -329,7 +330,7 @@ fn for_each_record(
         unknown.into_iter().flatten().for_each(note);
         return Ok(());
     };
-    let capture = Outputs::new(args.force).claim_if("--capture", args.capture.as_deref())?;
+    let capture = output::files(args.force).claim_if("--capture", args.capture.as_deref())?;
     let capture = capture.map(ClaimedOutput::open).transpose()?;
     let kept = capture.as_ref().map(|out| out.writer().map_err(|e| out.failed(&e))).transpose()?;
     let (live, counts) =
@@ -378,37 +379,8 @@ fn read<R: Read>(
             Err(error) => return Err(Failure::Run(format!("{}: {error}", shown(file)))),
         }
     }
-    bad.tell(file);
+    if let Some(bad) = bad.line() {
+        output::note(format_args!("{}: {bad}", shown(file)));
+    }
     Ok(())
-}
-
-/// Records of a file that could not be read.
-#[derive(Default)]
-struct BadRecords {
-    count: u64,
-    /// Line of the first such record.
-    first: String,
-}
-
-impl BadRecords {
-    fn see(&mut self, record: &Record<'_>) {
-        if matches!(record.kind, Kind::Bad(_)) {
-            self.count += 1;
-            if self.count == 1 {
-                capture::render::line(record, &mut self.first);
-            }
-        }
-    }
-
-    /// Reports these records on standard error, in every view.
-    fn tell(&self, file: &Path) {
-        let (records, first) = (if self.count == 1 { "record" } else { "records" }, self.first.trim());
-        if self.count > 0 {
-            output::note(format_args!(
-                "{}: {} {records} could not be read; first: {first}",
-                shown(file),
-                self.count
-            ));
-        }
-    }
 }

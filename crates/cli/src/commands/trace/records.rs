@@ -5,12 +5,10 @@ use super::{Args, for_each_record, stdout};
 use crate::failure::Failure;
 use crate::output;
 use capture::credits::{Consumption, Ledgers};
-use capture::explain::append_broken_header;
-use capture::render::{self, JsonRecord, class_name};
-use capture::{Meaning, Names, Record, Sieve};
+use capture::render::{self, JsonRecord};
+use capture::{Names, Sieve};
 use plug::Models;
 use serde::Serialize;
-use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 
@@ -55,27 +53,11 @@ fn write_records(
             let of = JsonRecord::new(record).with_meaning(meaning.as_ref());
             append_json(&args.of_file(file, if args.hex { of.with_data() } else { of }), &mut line);
         } else {
-            append_record_line(args, record, meaning.as_ref(), &mut line);
+            render::full_line(record, meaning.as_ref(), args.hex, &mut line);
         }
         line.push('\n');
         Ok(out.write_all(line.as_bytes())?)
     })
-}
-
-fn append_record_line(args: &Args, record: &Record<'_>, meaning: Option<&Meaning>, line: &mut String) {
-    render::line(record, line);
-    if let Some(meaning) = meaning {
-        render::append_meaning(meaning, line);
-    }
-    let start = line.len();
-    append_broken_header(record, line);
-    if line.len() > start {
-        line.insert_str(start, "; ");
-    }
-    render::append_note(record, line);
-    if let Some(tlp) = record.tlp().filter(|_| args.hex) {
-        render::append_hex_dump(tlp.data, tlp.payload_bytes, line);
-    }
 }
 
 /// A TLP and the credits that it consumed.
@@ -107,7 +89,7 @@ fn write_credits(
             let object = WithCredits { record: JsonRecord::new(record), credits: took };
             append_json(&args.of_file(file, object), &mut line);
         } else {
-            credits_line(record, took.as_ref(), &mut line);
+            render::credits_line(record, took.as_ref(), &mut line);
         }
         line.push('\n');
         Ok(out.write_all(line.as_bytes())?)
@@ -120,22 +102,4 @@ fn write_credits(
         ));
     }
     Ok(())
-}
-
-fn credits_line(record: &Record<'_>, took: Option<&Consumption>, line: &mut String) {
-    render::line(record, line);
-    // Writing to a string cannot fail.
-    let _ = match took {
-        None => write!(line, "; credits unknown"),
-        Some(took) => write!(
-            line,
-            "; credits {} vc {}: header {} -> {}, data {} -> {}",
-            class_name(took.ledger.class),
-            took.ledger.vc,
-            took.header_before,
-            took.header_after,
-            took.data_before,
-            took.data_after
-        ),
-    };
 }

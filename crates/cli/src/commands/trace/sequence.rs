@@ -4,17 +4,16 @@
 use super::{Args, for_each_record, shown};
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{ClaimedOutput, Outputs};
 use capture::Tracker;
 use capture::diagram::{Arranged, Diagram, Steps};
 use std::path::Path;
-use view::sequence::{Arrow, Sequence};
+use view::sequence::Sequence;
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if args.svg.is_some() && args.names_files() {
         return Err(Failure::usage("--svg takes one capture"));
     }
-    let mut outputs = Outputs::new(args.force);
+    let mut outputs = output::files(args.force);
     args.files.iter().for_each(|file| outputs.reads(file));
     let mut svg = outputs.claim_if("--svg", args.svg.as_deref())?;
     args.files.iter().try_for_each(|file| {
@@ -23,7 +22,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             output::text(&format!("==> {} <==", file.display()))?;
         }
         output::text(&arranged.to_string())?;
-        svg.take().map_or(Ok(()), |place| draw(place, file, &arranged))
+        let Some(place) = svg.take() else { return Ok(()) };
+        let picture = Sequence::of(shown(file), &arranged);
+        Ok(place.write(&picture.svg().map_err(Failure::run)?)?)
     })
 }
 
@@ -54,21 +55,4 @@ fn arranged(args: &Args, file: &Path) -> Result<Option<Arranged>, Failure> {
         output::note(format_args!("{file}: {left} more transactions match; --filter selects those to draw"));
     }
     Ok(Some(diagram.arrange(&steps)))
-}
-
-fn draw(place: ClaimedOutput, file: &Path, arranged: &Arranged) -> Result<(), Failure> {
-    let arrow = |arrow: &capture::diagram::Arrow| Arrow {
-        from: arrow.from,
-        to: arrow.to,
-        when: arrow.when.clone(),
-        label: arranged.label(arrow),
-        colour: arrow.transaction,
-    };
-    let picture = Sequence {
-        title: shown(file),
-        subtitle: arranged.times(),
-        components: arranged.components.clone(),
-        arrows: arranged.arrows.iter().map(arrow).collect(),
-    };
-    place.write(&picture.svg().map_err(|e| Failure::Run(e.to_string()))?)
 }

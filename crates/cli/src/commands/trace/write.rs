@@ -4,11 +4,11 @@
 use super::{Args, for_each_record};
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{ClaimedOutput, Outputs};
 use capture::reader::UNTIMED;
 use capture::render::Count;
-use capture::{Interface, InterfaceId, Record, Writer, hex_text};
+use capture::{Record, Writer, hex_text};
 use clap::ValueEnum;
+use files::ClaimedOutput;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let [file] = args.files.as_slice() else {
         return Err(Failure::usage(format!("{option} takes one file")));
     };
-    let mut outputs = Outputs::new(args.force);
+    let mut outputs = output::files(args.force);
     outputs.reads(file);
     let out = args.write.as_deref().or(args.write_hex.as_deref()).unwrap_or(Path::new("-"));
     let place = outputs.claim(option, out)?;
@@ -42,9 +42,6 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Interfaces of the input, each with its number in the output.
-type Known = Vec<(Interface, InterfaceId)>;
-
 fn pcapng(args: &Args, file: &Path, place: ClaimedOutput) -> Result<u64, Failure> {
     let output = place.open()?;
     let failed = |error| output.failed(&error);
@@ -55,12 +52,11 @@ fn pcapng(args: &Args, file: &Path, place: ClaimedOutput) -> Result<u64, Failure
             LinkType::Nettlp => Writer::new(file),
         })
         .map_err(failed)?;
-    let (mut sieve, mut known, mut left_out, mut untimed) = (args.sieve()?, Known::new(), 0, 0);
+    let (mut sieve, mut left_out, mut untimed) = (args.sieve()?, 0, 0);
     for_each_record(args, file, |record| {
         match record.interface.filter(|_| sieve.keeps(record)) {
             Some(interface) if is_tlp(record) => {
-                let id = number_of(interface, &mut known, &mut writer).map_err(failed)?;
-                writer.copy(id, record).map_err(failed)?;
+                writer.copy(interface, record).map_err(failed)?;
                 untimed += u64::from(!record.has_time);
             }
             Some(_) => left_out += 1,
@@ -78,21 +74,6 @@ fn pcapng(args: &Args, file: &Path, place: ClaimedOutput) -> Result<u64, Failure
         ));
     }
     Ok(left_out)
-}
-
-fn number_of<W: Write>(
-    interface: &Interface,
-    known: &mut Known,
-    writer: &mut Writer<W>,
-) -> std::io::Result<InterfaceId> {
-    let is_it =
-        |(known, _): &&(Interface, InterfaceId)| known.name == interface.name && known.slot == interface.slot;
-    if let Some((_, id)) = known.iter().rfind(is_it) {
-        return Ok(*id);
-    }
-    let id = writer.like(interface)?;
-    known.push((interface.clone(), id));
-    Ok(id)
 }
 
 fn text(args: &Args, file: &Path, place: ClaimedOutput) -> Result<u64, Failure> {

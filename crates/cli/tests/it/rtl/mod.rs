@@ -64,9 +64,10 @@ fn design_answers_and_its_errors_are_reported() {
     }
     let folder = folder(SCRATCH, DESIGN);
     let not_built = run(&folder, &[], &[]);
-    assert!(not_built.stderr.contains("run `riser rtl build`"), "{}", not_built.stderr);
+    let needed = format!("design.so: not built; run `riser rtl build {}`", path(&folder, "design.toml"));
+    assert!(not_built.stderr.contains(&needed), "{}", not_built.stderr);
     let checked = riser(&["check", &path(&folder, "lab.toml")]);
-    assert!(checked.stderr.contains("design.so: not built; run `riser rtl build`"), "{}", checked.stderr);
+    assert!(checked.stderr.contains(&needed), "{}", checked.stderr);
     let built = build(&folder);
     assert_eq!((built.code, built.stderr.as_str()), (0, ""));
     assert!(Path::new(built.stdout.trim()).is_file(), "{}", built.stdout);

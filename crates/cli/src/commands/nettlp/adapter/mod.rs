@@ -6,7 +6,6 @@ mod listening;
 
 use super::bytes::{address, mps, rcb};
 use crate::commands::outside::Opening;
-use crate::commands::refused::Printed;
 use crate::commands::words::{Word, one_of};
 use crate::failure::Failure;
 use crate::{interrupt, output};
@@ -18,6 +17,7 @@ use nettlp::completer::Image;
 use nettlp::net::{AdapterOptions, default_threads};
 use nettlp::tools::{MemoryServer, Scheme, ServedCounters, ServedMemory};
 use plug::Models;
+use session::report::SeenRefusals;
 use signal_hook::consts::SIGUSR1;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -239,10 +239,11 @@ impl Served<'_> {
     fn supervise(&self, server: &MemoryServer, signals: &Signals) {
         let every = self.args.report.map(Duration::from_secs);
         let mut next = every.map(|every| self.start + every);
-        let mut printed = Printed::default();
+        let mut seen = SeenRefusals::default();
         while !signals.end.load(Ordering::Relaxed) && server.is_running() {
             std::thread::sleep(Duration::from_millis(20));
-            printed.print_new(server.refusal_kinds(), || AdapterReport::refusals(&server.counters()));
+            let describe = || AdapterReport::refusals(&server.counters());
+            seen.new_kinds(server.refusal_kinds(), describe).iter().for_each(output::note);
             let asked = signals.show.swap(false, Ordering::Relaxed);
             if asked || next.is_some_and(|next| Instant::now() >= next) {
                 next = next.zip(every).map(|(next, every)| next + every);

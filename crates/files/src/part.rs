@@ -22,7 +22,7 @@ const RANDOM: usize = 6;
 const SUFFIX: &str = ".part";
 
 /// An unfinished file that will replace `target`.
-pub(super) struct Part {
+pub(crate) struct Part {
     file: WorkFile,
     target: PathBuf,
     force: bool,
@@ -33,7 +33,7 @@ impl Part {
     ///
     /// # Errors
     /// Errors of the file system; another run is writing `target`.
-    pub(super) fn begin(target: PathBuf, force: bool) -> io::Result<Part> {
+    pub(crate) fn begin(target: PathBuf, force: bool) -> io::Result<Part> {
         let folder = target.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder)?;
         let prefix = prefix(target.file_name().unwrap_or_default());
@@ -53,7 +53,7 @@ impl Part {
     ///
     /// # Errors
     /// The file has been finished.
-    pub(super) fn file(&self) -> io::Result<&File> {
+    pub(crate) fn file(&self) -> io::Result<&File> {
         self.file.file()
     }
 
@@ -61,7 +61,7 @@ impl Part {
     ///
     /// # Errors
     /// Errors of the file system; a new file at the target without `force`.
-    pub(super) fn finish(&mut self) -> io::Result<()> {
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
         let path = self.file.path().to_owned();
         let Some(file) = self.file.0.take() else { return Ok(()) };
         let named = match self.force {
@@ -104,14 +104,14 @@ fn is_locked(path: &Path) -> bool {
 }
 
 /// A file that is removed when the command ends, even by a signal.
-pub(crate) struct WorkFile(Option<NamedTempFile>);
+pub struct WorkFile(Option<NamedTempFile>);
 
 impl WorkFile {
     /// Creates a file in the system's temporary folder.
     ///
     /// # Errors
     /// Those of the file system.
-    pub(crate) fn new() -> io::Result<WorkFile> {
+    pub fn new() -> io::Result<WorkFile> {
         WorkFile::begin(&std::env::temp_dir(), OsStr::new("riser."), "")
     }
 
@@ -135,7 +135,7 @@ impl WorkFile {
     }
 
     /// Path of the file.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.0.as_ref().map_or(Path::new(""), NamedTempFile::path)
     }
 

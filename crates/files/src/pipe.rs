@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Opens a named pipe for writing, after its reader has opened it. Reports a long wait, and keeps waiting after signals other than Ctrl-C.
 
-use super::failed;
-use crate::failure::Failure;
-use crate::{interrupt, output};
+use crate::{Error, Note, Result, failed, interrupt};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
@@ -22,7 +20,7 @@ const EVERY: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// Errors of the file system; Ctrl-C during the wait.
-pub(super) fn open(path: &Path) -> Result<File, Failure> {
+pub(crate) fn open(path: &Path, note: Note) -> Result<File> {
     let begun = Instant::now();
     let mut is_told = false;
     // A Ctrl-C from before the wait must not discard the remaining output. A second Ctrl-C ends the process.
@@ -32,16 +30,13 @@ pub(super) fn open(path: &Path) -> Result<File, Failure> {
             Some(file) => return Ok(file),
             None if interrupt::has_come() && !had_come => {
                 let why = format!("interrupted: {}: no process has opened it for reading", path.display());
-                return Err(Failure::Interrupted(why));
+                return Err(Error::Interrupted(why));
             }
             None => {}
         }
         if !is_told && begun.elapsed() > PATIENCE {
             is_told = true;
-            output::note(format_args!(
-                "{}: waiting for a reader of this pipe; Ctrl-C ends it",
-                path.display()
-            ));
+            note(&format_args!("{}: waiting for a reader of this pipe; Ctrl-C ends it", path.display()));
         }
         thread::sleep(EVERY);
     }

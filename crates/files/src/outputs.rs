@@ -1,50 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that commands write. A command names all its inputs and outputs here before it starts. Two outputs are never
-//! the same file, an output is never an input, and an existing file is kept unless `--force` is given. A file appears
-//! only when complete: riser writes `NAME.??????.part` in the same folder, and renames it at the end. Pipes, terminals
-//! and `-` for standard output cannot hold a file, and are written directly.
-//!
-//! - [`place`]: resolves paths to files. - [`part`]: files that are not complete yet. - [`pipe`]: pipes that wait for
-//!   their readers.
-//!
-//! The content of files is not checked here.
+//! Claims of outputs, and outputs that are being written.
 
-mod part;
-mod pipe;
-mod place;
-
-pub(crate) use part::WorkFile;
-
-use crate::failure::Failure;
-use crate::output;
-use part::Part;
-use place::{Named, Target};
+use crate::part::Part;
+use crate::place::{self, Named, Target};
+use crate::{Error, Result, pipe};
+use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Maximum number of files of an input folder that are checked.
 const MAX_INPUTS: usize = 1 << 16;
 
+/// True if standard output carries a file that the command writes.
+static DIVERTED: AtomicBool = AtomicBool::new(false);
+
+/// True if standard output carries a file, so that reports go to standard error.
+pub fn is_diverted() -> bool {
+    DIVERTED.load(Ordering::Relaxed)
+}
+
+/// Standard output as a file.
+fn standard() -> io::Result<File> {
+    io::stdout().as_fd().try_clone_to_owned().map(File::from)
+}
+
+/// Prints a line for the user, such as that riser waits for the reader of a pipe.
+pub type Note = fn(&dyn Display);
+
 /// Inputs and outputs of a command.
-pub(crate) struct Outputs {
+pub struct Outputs {
     force: bool,
+    /// Prints a line for the user.
+    pub note: Note,
     inputs: Vec<Named>,
     claimed: Vec<(String, Named)>,
     standard: Option<Named>,
 }
 
 /// An output of a command that has been checked but not created.
-pub(crate) struct ClaimedOutput {
+pub struct ClaimedOutput {
     path: PathBuf,
     target: Target,
     force: bool,
+    note: Note,
     part: Option<Part>,
 }
 
 /// A file that is being written. A drop before [`finish`](Self::finish) removes the file.
-pub(crate) struct Output {
+pub struct Output {
     path: PathBuf,
     to: To,
 }
@@ -56,14 +62,14 @@ enum To {
 
 impl Outputs {
     /// Starts without inputs and outputs. With `force`, existing files may be overwritten.
-    pub(crate) fn new(force: bool) -> Outputs {
-        let standard = output::standard().and_then(|file| file.metadata()).ok();
+    pub fn new(force: bool, note: Note) -> Outputs {
+        let standard = standard().and_then(|file| file.metadata()).ok();
         let standard = standard.and_then(|about| Named::of_stream(&about));
-        Outputs { force, inputs: Vec::new(), claimed: Vec::new(), standard }
+        Outputs { force, note, inputs: Vec::new(), claimed: Vec::new(), standard }
     }
 
     /// Adds an input: this file (`-`: standard input), or the result files of this folder and of its subfolders.
-    pub(crate) fn reads(&mut self, path: &Path) {
+    pub fn reads(&mut self, path: &Path) {
         if path.is_dir() {
             let mut left = MAX_INPUTS;
             self.reads_folder(path, 2, &mut left);
@@ -92,11 +98,7 @@ impl Outputs {
     }
 
     /// Claims the path of an optional argument: see [`claim`](Self::claim).
-    pub(crate) fn claim_if(
-        &mut self,
-        flag: &str,
-        path: Option<&Path>,
-    ) -> Result<Option<ClaimedOutput>, Failure> {
+    pub fn claim_if(&mut self, flag: &str, path: Option<&Path>) -> Result<Option<ClaimedOutput>> {
         path.map(|path| self.claim(flag, path)).transpose()
     }
 
@@ -104,43 +106,44 @@ impl Outputs {
     ///
     /// # Errors
     /// The path is an input, another output, or an existing file that must not be overwritten.
-    pub(crate) fn claim(&mut self, flag: &str, path: &Path) -> Result<ClaimedOutput, Failure> {
+    pub fn claim(&mut self, flag: &str, path: &Path) -> Result<ClaimedOutput> {
         let target = place::target(path, self.standard.as_ref()).map_err(|e| failed(path, &e))?;
         if let Some(named) = target.named() {
             self.reserve(flag, path, named)?;
         }
         match &target {
             Target::File { there: Some(_), .. } if !self.force => {
-                return Err(Failure::Run(format!("{} exists: --force overwrites it", path.display())));
+                return Err(Error::File(format!("{} exists: --force overwrites it", path.display())));
             }
             // Write access to the folder would allow replacing a file that is itself read-only.
             Target::File { path: there, there: Some(_) } => {
-                may_write(there).map_err(|e| Failure::Run(refused(path, &e)))?;
+                may_write(there).map_err(|e| Error::File(refused(path, &e)))?;
             }
-            Target::Standard => output::divert(),
+            Target::Standard => DIVERTED.store(true, Ordering::Relaxed),
             _ => {}
         }
-        Ok(ClaimedOutput { path: path.to_owned(), target, force: self.force, part: None })
+        let &mut Outputs { force, note, .. } = self;
+        Ok(ClaimedOutput { path: path.to_owned(), target, force, note, part: None })
     }
 
     /// Claims a file that the command does not write through this module, so that no other output can have this path.
-    pub(crate) fn claim_own(&mut self, flag: &str, path: &Path) -> Result<(), Failure> {
+    pub fn claim_own(&mut self, flag: &str, path: &Path) -> Result<()> {
         Named::of(path).map_or(Ok(()), |named| self.reserve(flag, path, named))
     }
 
-    fn reserve(&mut self, flag: &str, path: &Path, named: Named) -> Result<(), Failure> {
+    fn reserve(&mut self, flag: &str, path: &Path, named: Named) -> Result<()> {
         let shown = format!("{flag} {}", path.display());
         if self.inputs.iter().any(|input| input.is(&named)) {
             let why = "the file is an input of this command, and is not overwritten";
-            return Err(Failure::usage(format!("{shown}: {why}")));
+            return Err(Error::Usage(format!("{shown}: {why}")));
         }
         if self.standard.as_ref().is_some_and(|out| out.is(&named)) {
             let why = "standard output also goes to this file, expected two different files, or `-` for both";
-            return Err(Failure::usage(format!("{shown}: {why}")));
+            return Err(Error::Usage(format!("{shown}: {why}")));
         }
         if let Some((other, _)) = self.claimed.iter().find(|(_, other)| other.is(&named)) {
             let why = "two outputs to one file, expected different files";
-            return Err(Failure::usage(format!("{other} and {shown}: {why}")));
+            return Err(Error::Usage(format!("{other} and {shown}: {why}")));
         }
         self.claimed.push((shown, named));
         Ok(())
@@ -153,7 +156,7 @@ impl ClaimedOutput {
     ///
     /// # Errors
     /// Errors of the file system; another run is writing the file.
-    pub(crate) fn prepare(mut self) -> Result<ClaimedOutput, Failure> {
+    pub fn prepare(mut self) -> Result<ClaimedOutput> {
         if let Target::File { path, .. } = &self.target {
             self.part = Some(Part::begin(path.clone(), self.force).map_err(|e| failed(&self.path, &e))?);
         }
@@ -164,12 +167,12 @@ impl ClaimedOutput {
     ///
     /// # Errors
     /// Those of the file system.
-    pub(crate) fn open(self) -> Result<Output, Failure> {
-        let ClaimedOutput { path, target, force, part } = self;
+    pub fn open(self) -> Result<Output> {
+        let ClaimedOutput { path, target, force, note, part } = self;
         let to = match target {
-            Target::Standard => output::standard().map(To::Direct),
+            Target::Standard => standard().map(To::Direct),
             // A pipe. Opening a pipe without a reader would block.
-            Target::Device(Some(_)) => Ok(To::Direct(pipe::open(&path)?)),
+            Target::Device(Some(_)) => Ok(To::Direct(pipe::open(&path, note)?)),
             Target::Device(None) => OpenOptions::new().write(true).open(&path).map(To::Direct),
             Target::File { path: target, .. } => {
                 part.map_or_else(|| Part::begin(target, force), Ok).map(To::Whole)
@@ -179,14 +182,22 @@ impl ClaimedOutput {
         Ok(Output { path, to })
     }
 
+    /// Opens the output, writes it with `write`, and completes it.
+    ///
+    /// # Errors
+    /// Those of `write` and of the file system.
+    pub fn fill(self, write: impl FnOnce(&mut Output) -> io::Result<()>) -> Result<()> {
+        let mut output = self.open()?;
+        write(&mut output).map_err(|e| output.failed(&e))?;
+        output.finish()
+    }
+
     /// Writes `text` as the whole output.
     ///
     /// # Errors
     /// Those of the file system.
-    pub(crate) fn write(self, text: &str) -> Result<(), Failure> {
-        let mut output = self.open()?;
-        output.write_all(text.as_bytes()).map_err(|e| output.failed(&e))?;
-        output.finish()
+    pub fn write(self, text: &str) -> Result<()> {
+        self.fill(|output| output.write_all(text.as_bytes()))
     }
 }
 
@@ -195,7 +206,7 @@ impl Output {
     ///
     /// # Errors
     /// Errors of the file system; another file has appeared under the name, and must not be overwritten.
-    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+    pub fn finish(mut self) -> Result<()> {
         let done = match &mut self.to {
             To::Direct(file) => file.flush(),
             To::Whole(part) => part.finish(),
@@ -207,7 +218,7 @@ impl Output {
     ///
     /// # Errors
     /// Errors of the system.
-    pub(crate) fn writer(&self) -> io::Result<File> {
+    pub fn writer(&self) -> io::Result<File> {
         match &self.to {
             To::Direct(file) => file.try_clone(),
             To::Whole(part) => part.file()?.try_clone(),
@@ -215,7 +226,7 @@ impl Output {
     }
 
     /// Returns the failure for a write error. A reader that has closed a pipe is no error for the user.
-    pub(crate) fn failed(&self, error: &io::Error) -> Failure {
+    pub fn failed(&self, error: &io::Error) -> Error {
         failed(&self.path, error)
     }
 }
@@ -237,13 +248,13 @@ impl Write for Output {
 }
 
 /// Returns the failure for an I/O error of a file. A closed reader of an output is no error for the user.
-pub(crate) fn failed(path: &Path, error: &io::Error) -> Failure {
+pub fn failed(path: &Path, error: &io::Error) -> Error {
     match error.kind() {
-        io::ErrorKind::BrokenPipe => Failure::ReaderLeft,
+        io::ErrorKind::BrokenPipe => Error::ReaderLeft,
         io::ErrorKind::AlreadyExists => {
-            Failure::Run(format!("{} exists: --force overwrites it", path.display()))
+            Error::File(format!("{} exists: --force overwrites it", path.display()))
         }
-        _ => Failure::Run(format!("{}: {error}", path.display())),
+        _ => Error::File(format!("{}: {error}", path.display())),
     }
 }
 

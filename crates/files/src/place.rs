@@ -14,7 +14,7 @@ const STANDARD: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
 /// Identity of a file under any of its paths.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Named {
+pub(crate) struct Named {
     /// `None` for a stream.
     path: Option<PathBuf>,
     file: Option<FileId>,
@@ -25,7 +25,7 @@ type FileId = (u64, u64);
 
 /// Kinds of output paths.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Target {
+pub(crate) enum Target {
     /// Standard output.
     Standard,
     /// A pipe or character device, which is written directly.
@@ -41,25 +41,25 @@ pub(super) enum Target {
 
 impl Named {
     /// Returns the file that `path` leads to; `None` if no file can exist there.
-    pub(super) fn of(path: &Path) -> Option<Named> {
+    pub(crate) fn of(path: &Path) -> Option<Named> {
         let file = fs::metadata(path).ok().as_ref().and_then(id);
         Some(Named { path: Some(resolve(path).ok()?), file })
     }
 
     /// Returns the file to which a stream is redirected; `None` for a terminal or similar, which any number of outputs
     /// may share.
-    pub(super) fn of_stream(about: &Metadata) -> Option<Named> {
+    pub(crate) fn of_stream(about: &Metadata) -> Option<Named> {
         id(about).map(|file| Named { path: None, file: Some(file) })
     }
 
-    pub(super) fn is(&self, other: &Named) -> bool {
+    pub(crate) fn is(&self, other: &Named) -> bool {
         self.path.is_some() && self.path == other.path || self.file.is_some() && self.file == other.file
     }
 }
 
 impl Target {
     /// Returns its file; `None` for a device, which any number of outputs may share.
-    pub(super) fn named(&self) -> Option<Named> {
+    pub(crate) fn named(&self) -> Option<Named> {
         match self {
             Target::Standard => Some(Named { path: Some("-".into()), file: None }),
             Target::Device(file) => file.map(|file| Named { path: None, file: Some(file) }),
@@ -69,7 +69,7 @@ impl Target {
 }
 
 /// Classifies an output path. `standard` is the file behind standard output.
-pub(super) fn target(path: &Path, standard: Option<&Named>) -> io::Result<Target> {
+pub(crate) fn target(path: &Path, standard: Option<&Named>) -> io::Result<Target> {
     if path == Path::new("-") || STANDARD.iter().any(|name| path == Path::new(name)) {
         return Ok(Target::Standard);
     }

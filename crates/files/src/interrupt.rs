@@ -3,7 +3,7 @@
 //! signal, and exits at the second. All other commands end at the first. Unfinished files are removed in both cases. SIGHUP has no
 //! effect if the process was started with it ignored (`nohup`).
 
-use crate::failure::Failure;
+use crate::{Error, Result};
 use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -20,8 +20,8 @@ const SIGNALLED: i32 = 128;
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// Returns a flag that is true after one of the signals. A second signal ends the process immediately.
-pub(crate) fn flag() -> Result<Arc<AtomicBool>, Failure> {
-    let failed = |e: io::Error| Failure::Run(format!("signals cannot be handled: {e}"));
+pub fn flag() -> Result<Arc<AtomicBool>> {
+    let failed = |e: io::Error| Error::File(format!("signals cannot be handled: {e}"));
     watch().map_err(failed)?;
     let flag = Arc::clone(FLAG.get_or_init(Arc::default));
     // The signal handler itself sets the flag, so that code woken by the signal sees it.
@@ -32,13 +32,13 @@ pub(crate) fn flag() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 /// Makes a write beyond the file size limit (`ulimit -f`) an I/O error instead of the end of the process.
-pub(crate) fn outlive_file_limits() {
+pub fn outlive_file_limits() {
     // On failure the signal ends the process as before.
     let _ = signal_hook::flag::register(Signal::SIGXFSZ as i32, Arc::default());
 }
 
 /// Returns true if a command has called [`flag`], and a signal has arrived since.
-pub(crate) fn has_come() -> bool {
+pub fn has_come() -> bool {
     FLAG.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
@@ -60,7 +60,7 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 /// From now on, removes unfinished files if a signal ends the process.
-pub(crate) fn watch() -> io::Result<()> {
+pub fn watch() -> io::Result<()> {
     static WATCHED: Mutex<bool> = Mutex::new(false);
     let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
     if !*watched {
@@ -75,12 +75,12 @@ pub(crate) fn watch() -> io::Result<()> {
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Locks the list of the files to remove if a signal ends the process.
-pub(crate) fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+pub fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes a file from this list.
-pub(crate) fn forget(path: &Path) {
+pub fn forget(path: &Path) {
     unfinished().retain(|other| other != path);
 }
 

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables of `riser bench`. Computes nothing except shares and differences of figures that it prints.
+//! Results as tables, for people. Computes nothing except shares and differences of figures.
 
-use crate::failure::Failure;
-use crate::output;
-use bench::configurations::Iommu;
-use bench::results::sheet::Entry;
-use bench::{MeasurementSettings, Plan, Row};
+use super::sheet::Entry;
+use crate::configurations::Iommu;
+use crate::{BenchError, DirectionDelta, MeasurementSettings, Plan, Row};
 use lab::profile::Basis;
 use lab::schema::BufferPages;
 use session::table::{self, PartsRow};
@@ -24,36 +22,33 @@ const SWEPT: [Swept; 4] = [
     ("outstanding", |s| s.outstanding.to_string()),
 ];
 
-/// Prints the setup, and all tables.
-pub(super) fn all(plans: &[Plan], entries: &[Entry]) -> Result<(), Failure> {
+/// Returns the setup of the measured plans, and all tables of their results, without a newline at the end.
+///
+/// # Errors
+/// A workload that the model cannot do.
+pub fn text(plans: &[Plan], entries: &[Entry]) -> Result<String, BenchError> {
     let swept: Vec<Swept> = SWEPT.into_iter().filter(|swept| differs(entries, *swept)).collect();
-    head(plans, entries, &swept)?;
+    let mut parts = head(plans, entries, &swept)?;
     let bases: Vec<_> = entries.iter().map(|e| (e.row.test, e.basis)).collect();
-    output::text(&format!("basis: {}", Basis::in_words(&bases)))?;
-    if entries.iter().any(|e| e.row.bandwidth.is_some()) {
-        output::text("\nBandwidth, payload of one direction in Gb/s")?;
-        let columns = ["simulated", "model exact", "off %", "published", "M transfers/s"];
-        rows(&swept, &columns, entries, bandwidth)?;
-    }
-    if entries.iter().any(|e| e.row.latency.is_some()) {
-        output::text("\nLatency in ns")?;
-        rows(&swept, &["min", "median", "mean", "p95", "p99", "p99.9", "max"], entries, latency)?;
-    }
-    if entries.iter().any(|e| e.row.round_trip.is_some()) {
-        output::text("\nMedians of a frame's latency, of which PCI Express and host: all but MAC and cable")?;
-        rows(&swept, &["ns", "PCIe ns", "PCIe %"], entries, round_trip)?;
-    }
-    output::text(
-        "\nLink: share of the time that it was busy, and stalls of TLPs for lack of credits or replay buffer",
-    )?;
+    parts.push(format!("basis: {}", Basis::in_words(&bases)));
+    let mut table = |title: &str, columns: &[&str], figures: fn(&Row) -> Option<Vec<String>>| {
+        if entries.iter().any(|e| figures(&e.row).is_some()) {
+            parts.push(format!("\n{title}\n{}", rows(&swept, columns, entries, figures)));
+        }
+    };
+    let columns = ["simulated", "model exact", "off %", "published", "M transfers/s"];
+    table("Bandwidth, payload of one direction in Gb/s", &columns, bandwidth);
+    table("Latency in ns", &["min", "median", "mean", "p95", "p99", "p99.9", "max"], latency);
+    let title = "Medians of a frame's latency, of which PCI Express and host: all but MAC and cable";
+    table(title, &["ns", "PCIe ns", "PCIe %"], round_trip);
+    let title =
+        "Link: share of the time that it was busy, and stalls of TLPs for lack of credits or replay buffer";
     let columns = ["up busy %", "stalls", "stalled %", "down busy %", "stalls", "stalled %"];
-    rows(&swept, &columns, entries, |row| Some(link(row)))?;
-    output::text("\nLatencies of requests by part, means in ns")?;
+    parts.push(format!("\n{title}\n{}", rows(&swept, &columns, entries, link)));
+    parts.push("\nLatencies of requests by part, means in ns".to_owned());
     let heads: Vec<&str> = swept.iter().map(|s| s.0).chain(["test", "size B", "kind", "requests"]).collect();
-    match table::parts(&heads, entries.iter().flat_map(|e| part_rows(&swept, e)).collect()) {
-        Some(table) => output::text(&table),
-        None => Ok(()),
-    }
+    parts.extend(table::parts(&heads, entries.iter().flat_map(|e| part_rows(&swept, e)).collect()));
+    Ok(parts.join("\n"))
 }
 
 /// True if the rows that have this setting have different values. Latency tests have no number of outstanding transfers.
@@ -63,8 +58,11 @@ fn differs(entries: &[Entry], (name, value): Swept) -> bool {
     values.next().is_some_and(|first| values.any(|other| other != first))
 }
 
-fn head(plans: &[Plan], entries: &[Entry], swept: &[Swept]) -> Result<(), Failure> {
-    let (Some(plan), Some(Entry { settings, .. })) = (plans.first(), entries.last()) else { return Ok(()) };
+/// Returns the lines about the setup.
+fn head(plans: &[Plan], entries: &[Entry], swept: &[Swept]) -> Result<Vec<String>, BenchError> {
+    let (Some(plan), Some(Entry { settings, .. })) = (plans.first(), entries.last()) else {
+        return Ok(Vec::new());
+    };
     let MeasurementSettings { host, generation, lanes, rcb_bytes, window_bytes, .. } = settings;
     let device = by_test(entries.iter().map(|e| (e.row.test, e.settings.device.clone())));
     let mut link = format!("host {host}, device {device}, Gen{generation} x{lanes}");
@@ -88,19 +86,20 @@ fn head(plans: &[Plan], entries: &[Entry], swept: &[Swept]) -> Result<(), Failur
             let size = plan.sizes.first().copied().unwrap_or_default();
             let offers = plan.tests.iter().map(|test| plan.offer(*test, size, 0).map(|offer| (*test, offer)));
             let offers =
-                offers.collect::<Result<Vec<_>, _>>().map_err(|fault| Failure::Run(fault.message))?;
+                offers.collect::<Result<Vec<_>, _>>().map_err(|fault| BenchError::Run(fault.message))?;
             let each = offers.iter().map(|(test, offer)| (test.name(), offer.outstanding.to_string()));
             format!("; {} outstanding", by_test(each))
         }
     };
-    output::text(&format!("{link}, RCB {rcb_bytes}, window {window_bytes} B{outstanding}"))?;
     let warm_up = plan.tests.iter().map(|test| plan.warm_up(*test)).min().unwrap_or_default();
     let longest = entries.iter().map(|e| e.row.warm_up).max().unwrap_or(0);
     let longer = if longest > warm_up { format!(" to {longest}") } else { String::new() };
-    output::text(&format!(
+    let setup = format!("{link}, RCB {rcb_bytes}, window {window_bytes} B{outstanding}");
+    let rule = format!(
         "each row ends after its transfers: {} for latency, {} for bandwidth, after a warm-up of {warm_up}{longer}",
         plan.latency_transfers, plan.bandwidth_transfers
-    ))
+    );
+    Ok(vec![setup, rule])
 }
 
 /// Returns the value of all tests, or each one if they differ: `pio (LAT_LOOP), dpdk (BW_LOOP)`.
@@ -117,17 +116,17 @@ fn by_test(values: impl Iterator<Item = (&'static str, String)>) -> String {
     }
 }
 
-/// Prints a table of the rows that have these figures.
+/// Returns a table of the rows that have these figures.
 fn rows(
     swept: &[Swept],
     columns: &[&str],
     entries: &[Entry],
-    figures: impl Fn(&Row) -> Option<Vec<String>>,
-) -> Result<(), Failure> {
+    figures: fn(&Row) -> Option<Vec<String>>,
+) -> String {
     let header: Vec<&str> =
         swept.iter().map(|s| s.0).chain(["test", "size B"]).chain(columns.iter().copied()).collect();
     let line = |e: &Entry| Some([place(swept, e), figures(&e.row)?].concat());
-    output::table(&header, entries.iter().filter_map(line))
+    table::numbers(&header, entries.iter().filter_map(line))
 }
 
 /// Swept settings, test and size of a row.
@@ -177,10 +176,10 @@ fn round_trip(row: &Row) -> Option<Vec<String>> {
 }
 
 /// For each direction: its busy share, its stalls, and the share of time spent in them.
-fn link(row: &Row) -> Vec<String> {
-    let of = |direction: &bench::DirectionDelta| {
+fn link(row: &Row) -> Option<Vec<String>> {
+    let of = |direction: &DirectionDelta| {
         let (stalls, share) = direction.stalls(row.link_ns);
         [format!("{:.1}", direction.utilization * 100.0), stalls.to_string(), format!("{:.1}", share * 100.0)]
     };
-    [of(&row.upstream), of(&row.downstream)].concat()
+    Some([of(&row.upstream), of(&row.downstream)].concat())
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The limit of open files of this process and its children (`ulimit -n`).
 
-use crate::failure::Failure;
+use crate::{Error, Result};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::fs;
 
@@ -15,7 +15,7 @@ const OF_CLIENT: usize = 32;
 const OTHERS: usize = 64;
 
 /// Raises the soft limit, at most to the hard one. The usual 1024 protects programs that call `select`; riser does not.
-pub(crate) fn raise_limit() {
+pub fn raise() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < ENOUGH
     {
@@ -25,13 +25,13 @@ pub(crate) fn raise_limit() {
 }
 
 /// Fails if machines with that many clients and interrupts would exceed the limit.
-pub(crate) fn check(clients: usize, vectors: usize) -> Result<(), Failure> {
+pub fn check(clients: usize, vectors: usize) -> Result<()> {
     let Ok((limit, _)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
     let open = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     let needed = open + vectors + clients * OF_CLIENT + OTHERS;
     match needed as u64 <= limit {
         true => Ok(()),
-        false => Err(Failure::Run(format!(
+        false => Err(Error::File(format!(
             "at most {limit} files may be open here; a lab with {vectors} interrupt vectors for its machines needs {needed}: raise the \
              limit (ulimit -n), or give devices fewer vectors"
         ))),

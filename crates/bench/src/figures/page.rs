@@ -1,42 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writes result pages: passes figures of `riser-bench` to `riser-view`. Never computes a value itself.
+//! The page of results: their figures, as `riser-view` draws them.
 
-use crate::failure::Failure;
-use crate::outputs::ClaimedOutput;
-use bench::figures::{self, Line, Plot, Quantity, Role};
-use bench::results::ResultSet;
-use view::report::{Axis, Bars, Figure, PageContent, Scale, Series, SeriesStyle, Table};
+use super::{Figure, Line, Plot, Quantity, Role};
+use crate::results::ResultSet;
+use view::report::{self, Axis, Bars, PageContent, Scale, Series, SeriesStyle, Table};
 
-/// Texts and tables of a page, in addition to its figures.
-pub(crate) struct Head {
-    /// The page's title.
-    pub(crate) title: String,
-    /// Notes about all results.
-    pub(crate) notes: Vec<String>,
-    /// Tables below the figures.
-    pub(crate) tables: Vec<Table>,
-}
-
-/// Writes the page with the figures of the results `run`. If there is a `reference`, its results appear as points, with
-/// its name in the legends.
-pub(crate) fn write_html(
-    page: ClaimedOutput,
-    head: Head,
+/// Returns the page with the figures of the results `run`. If there is a `reference`, its results appear as points, with its name in the legends.
+pub fn page(
+    title: &str,
+    notes: Vec<String>,
+    tables: Vec<Table>,
     run: &ResultSet,
     reference: Option<(&str, &ResultSet)>,
-) -> Result<(), Failure> {
-    let mut figures = figures::figures(run, reference);
+) -> PageContent {
+    let mut figures = super::figures(run, reference);
     // Figures without results of this run, such as closed forms, come last.
     figures.sort_by_key(|figure| !figure.shows_results());
     let figures = figures.into_iter().map(figure).collect();
-    let report = PageContent { title: head.title, notes: head.notes, tables: head.tables, figures };
-    let mut out = page.open()?;
-    report.write(&mut out).map_err(|e| out.failed(&e))?;
-    out.finish()
+    PageContent { title: title.to_owned(), notes, tables, figures }
 }
 
-fn figure(figure: figures::Figure) -> Figure {
-    Figure {
+fn figure(figure: Figure) -> report::Figure {
+    report::Figure {
         key: figure.key.to_owned(),
         title: figure.title.to_owned(),
         text: figure.text.to_owned(),
@@ -46,8 +31,8 @@ fn figure(figure: figures::Figure) -> Figure {
     }
 }
 
-fn plot(plot: Plot) -> view::report::Plot {
-    view::report::Plot {
+fn plot(plot: Plot) -> report::Plot {
+    report::Plot {
         title: plot.title,
         x: axis(plot.x),
         y: axis(plot.y),
@@ -72,7 +57,7 @@ fn axis(quantity: Quantity) -> Axis {
 }
 
 fn series(line: Line) -> Series {
-    let column = |of: fn(&figures::Point) -> f64| line.points.iter().map(of).collect();
+    let column = |of: fn(&super::Point) -> f64| line.points.iter().map(of).collect();
     let has_bars = !line.points.is_empty() && line.points.iter().all(|p| p.range.is_some());
     let bars = has_bars.then(|| Bars {
         name: "minimum to 95th percentile".to_owned(),

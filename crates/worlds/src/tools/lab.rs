@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Serves the host of a lab to NetTLP peers, for the command that runs an adapter with a lab. The lab itself never reads the clock.
+
+use super::{Rows, strangers_line};
+use crate::adapter::{AdapterPlace, LabBackend, Timing, Uplink, serve_all};
+use crate::opening::RecordFiles;
+use fabric::Stop;
+use files::Error;
+use nettlp::adapter::{Adapter, AdapterSettings, Backend, Strangers};
+use nettlp::dropped::Dropped;
+use nettlp::net::{AdapterOptions, AdapterSockets, Clock, serve};
+use serde::Serialize;
+use session::SessionReport;
+use session::external::{Driver, Lag, RecordSize};
+use session::report::RefusalReport;
+use session::table::numbers;
+use std::fmt::{self, Display, Formatter};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tlp::{Mps, Time};
+
+/// An adapter of a lab.
+pub struct LabAdapter {
+    /// Slot of the adapter, if the lab has several.
+    pub slot: Option<String>,
+    /// Options of its sockets.
+    pub options: AdapterOptions,
+    /// Its peers.
+    pub settings: AdapterSettings,
+}
+
+/// How a lab is served.
+pub struct LabServing<'a> {
+    /// Name of the lab in the report.
+    pub name: String,
+    /// The adapters.
+    pub adapters: Vec<LabAdapter>,
+    /// Limit of the data of a completion to a peer, in place of the lab's.
+    pub mps: Option<Mps>,
+    /// Delay of answers.
+    pub timing: Timing,
+    /// Poll instead of sleeping.
+    pub busy: bool,
+    /// End when the program of the lab's host ends.
+    pub until_done: bool,
+    /// Ends the run.
+    pub stop: &'a AtomicBool,
+}
+
+/// The report, and the failure of the lab, if it has failed.
+type Served = (LabReport, Option<String>);
+
+/// The report at the end.
+#[derive(Serialize)]
+pub struct LabReport {
+    #[serde(flatten)]
+    only: Option<AdapterRow>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    adapters: Vec<AdapterRow>,
+    seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lag: Option<LagReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    record: Option<RecordSize>,
+    lab: SessionReport,
+}
+
+/// Counters of one adapter.
+#[derive(Serialize)]
+struct AdapterRow {
+    /// The place of the adapter, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slot: Option<String>,
+    listen: IpAddr,
+    peers: Vec<PeerReport>,
+    strangers: Strangers,
+    sockets: Rows,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    drops: Vec<Dropped>,
+    #[serde(skip)]
+    refusals: Vec<RefusalReport>,
+}
+
+impl AdapterRow {
+    fn new<B: Backend>(
+        slot: Option<String>,
+        listen: IpAddr,
+        adapter: &Adapter<B>,
+        sockets: &AdapterSockets,
+    ) -> AdapterRow {
+        let peers = adapter.peers().map(|(address, c)| {
+            let counts = [
+                ("datagrams", c.datagrams),
+                ("reads", c.reads),
+                ("writes", c.writes),
+                ("refused", c.refused_reads + c.refused_writes),
+                ("malformed", c.malformed),
+                // Dropped because the lab had no room; sessions wait instead.
+                ("no_room", c.no_room),
+            ];
+            PeerReport { address, counts: Rows::new(counts.into_iter()) }
+        });
+        let mut drops = adapter.drops();
+        drops.extend_from(&sockets.session_drops(), None);
+        let name =
+            slot.as_ref().map_or("nettlp adapter".to_owned(), |slot| format!("nettlp adapter of {slot}"));
+        AdapterRow {
+            listen,
+            peers: peers.collect(),
+            strangers: adapter.strangers(),
+            sockets: Rows::new(sockets.counters().rows()),
+            drops: drops.iter().copied().collect(),
+            refusals: RefusalReport::all(&name, &adapter.refusals()),
+            slot,
+        }
+    }
+}
+
+impl Display for AdapterRow {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if let Some(slot) = &self.slot {
+            write!(f, "\n\n{slot}, at {}", self.listen)?;
+        }
+        let header = ["peer", "datagrams", "reads", "writes", "refused", "malformed", "no room"];
+        let row = |p: &PeerReport| {
+            std::iter::once(p.address.to_string())
+                .chain(p.counts.iter().map(|(_, n)| n.to_string()))
+                .collect()
+        };
+        write!(f, "\n{}", numbers(&header, self.peers.iter().map(row)))?;
+        self.drops.iter().try_for_each(|dropped| write!(f, "\nnettlp adapter: {dropped}"))?;
+        strangers_line(&self.strangers).iter().try_for_each(|line| write!(f, "\n{line}"))?;
+        match self.sockets.get("kernel_drops") {
+            0 => Ok(()),
+            drops => write!(f, "\n\n{drops} datagrams dropped by the kernel before they were read"),
+        }
+    }
+}
+
+/// Time by which the fabric fell behind real time.
+#[derive(Serialize)]
+struct LagReport {
+    dropped_us: f64,
+    times: u64,
+}
+
+impl LagReport {
+    fn new(lag: Lag) -> LagReport {
+        LagReport { dropped_us: lag.dropped.as_ps() as f64 / 1e6, times: lag.times }
+    }
+}
+
+#[derive(Serialize)]
+struct PeerReport {
+    address: IpAddr,
+    #[serde(flatten)]
+    counts: Rows,
+}
+
+impl LabServing<'_> {
+    /// Serves until the end. Calls `listening` for each adapter when all of them listen.
+    ///
+    /// # Errors
+    /// A file or socket that cannot be opened, read, written or served.
+    pub fn run(
+        &self,
+        driver: Driver,
+        kept: &mut RecordFiles,
+        listening: impl FnMut(&LabAdapter),
+    ) -> Result<Served, Error> {
+        match &self.adapters[..] {
+            [only] => self.serve_one(only, driver, kept, listening),
+            _ => self.serve_several(driver, kept, listening),
+        }
+    }
+
+    fn serve_one(
+        &self,
+        only: &LabAdapter,
+        driver: Driver,
+        kept: &mut RecordFiles,
+        listening: impl FnMut(&LabAdapter),
+    ) -> Result<Served, Error> {
+        let mut backend = LabBackend::of(driver).map_err(failed)?;
+        if let Some(mps) = self.mps {
+            backend.answer_in(mps);
+        }
+        let mut sockets = AdapterSockets::bind(&only.options).map_err(failed)?;
+        let mut adapter = Adapter::new(only.settings.clone(), backend);
+        self.adapters.iter().for_each(listening);
+        let (before, clock) = (session::cpu_seconds(), Clock::new());
+        let served = serve(&mut sockets, &mut adapter, clock, self.busy, |adapter, _, _| {
+            self.goes_on(adapter.backend_mut().driver_mut())
+        });
+        let spent = (clock.now(), session::cpu_seconds() - before);
+        let size = kept.finish(adapter.backend_mut().driver_mut(), spent.0)?;
+        served.map_err(serving)?;
+        let report = AdapterRow::new(None, only.options.address, &adapter, &sockets);
+        Ok(self.report(adapter.backend_mut().driver_mut(), vec![report], size, spent))
+    }
+
+    fn serve_several(
+        &self,
+        mut driver: Driver,
+        kept: &mut RecordFiles,
+        listening: impl FnMut(&LabAdapter),
+    ) -> Result<Served, Error> {
+        let mut uplinks = Vec::new();
+        for LabAdapter { slot, options, settings } in &self.adapters {
+            let place = AdapterPlace::named(&driver, slot.as_deref().unwrap_or_default()).map_err(failed)?;
+            if let Some(mps) = self.mps {
+                place.answer_in(mps);
+            }
+            let sockets = AdapterSockets::bind(options).map_err(failed)?;
+            uplinks.push(Uplink::new(sockets, settings.clone(), place));
+        }
+        // All adapters listen before the first line says so.
+        self.adapters.iter().for_each(listening);
+        let (before, clock) = (session::cpu_seconds(), Clock::new());
+        let served = serve_all(&mut driver, &mut uplinks, clock, self.busy, |driver| self.goes_on(driver));
+        let spent = (clock.now(), session::cpu_seconds() - before);
+        let size = kept.finish(&mut driver, spent.0)?;
+        served.map_err(serving)?;
+        let mut reports = Vec::new();
+        for (LabAdapter { slot, options, .. }, uplink) in self.adapters.iter().zip(&mut uplinks) {
+            reports.extend(uplink.join(&mut driver, |adapter, sockets| {
+                AdapterRow::new(slot.clone(), options.address, adapter, sockets)
+            }));
+        }
+        Ok(self.report(&driver, reports, size, spent))
+    }
+
+    fn goes_on(&self, lab: &Driver) -> bool {
+        let done = self.until_done && lab.session().fabric.host_outcome().is_some();
+        !done && !self.stop.load(Ordering::Relaxed) && lab.failure().is_none()
+    }
+
+    fn report(
+        &self,
+        driver: &Driver,
+        mut adapters: Vec<AdapterRow>,
+        record: Option<RecordSize>,
+        (ended, spent): (Time, f64),
+    ) -> Served {
+        let seconds = ended.as_ps() as f64 / 1e12;
+        let stop = match (driver.failure(), driver.session().fabric.host_outcome()) {
+            (Some(why), _) => Stop::Failed(why.to_owned()),
+            (None, Some(_)) => Stop::Finished,
+            (None, None) => Stop::TimeLimit,
+        };
+        let mut lab = driver.session().report(&self.name, &stop, spent);
+        lab.refusals.extend(adapters.iter().flat_map(|adapter| adapter.refusals.clone()));
+        let only = if adapters.len() == 1 { adapters.pop() } else { None };
+        let lag = (self.timing == Timing::Lagging).then(|| LagReport::new(driver.lag()));
+        (LabReport { only, adapters, seconds, lag, record, lab }, driver.failure().map(str::to_owned))
+    }
+}
+
+fn failed(error: impl Display) -> Error {
+    Error::File(error.to_string())
+}
+
+fn serving(error: std::io::Error) -> Error {
+    Error::File(format!("serving: {error}"))
+}
+
+impl Display for LabReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: served {:.1} s, {:.3} s of CPU; {:.3} us simulated, {} TLP-hops",
+            self.lab.lab,
+            self.seconds,
+            self.lab.cpu_seconds,
+            self.lab.simulated_ns / 1_000.0,
+            self.lab.tlp_hops
+        )?;
+        self.only.iter().chain(&self.adapters).try_for_each(|adapter| write!(f, "{adapter}"))?;
+        RefusalReport::lines(&self.lab.refusals).try_for_each(|line| write!(f, "\n{line}"))?;
+        for device in self.lab.devices.iter().filter(|d| !d.counters.is_empty()) {
+            let plain = device.counters.iter().filter(|(_, value)| value.is_number());
+            let counts: Vec<String> = plain.map(|(name, value)| format!("{name} {value}")).collect();
+            write!(f, "\n\n{} ({}): {}", device.slot, device.model, counts.join(", "))?;
+        }
+        match &self.lag {
+            Some(LagReport { dropped_us, times }) => {
+                write!(f, "\n\nbehind real time by {dropped_us:.3} us in total, in {times} steps")
+            }
+            None => Ok(()),
+        }
+    }
+}
