@@ -54,9 +54,8 @@ pub(crate) fn foreign(bytes: &[u8]) -> Option<(usize, usize)> {
         // A logged error may have no header.
         assert_eq!(Explanation::of(&record, None).is_some(), !record.tlp_bytes.is_empty());
         if hex_text::append_line(&record, &mut hex) {
-            let id = writer.like(record.interface.expect("a text")).expect("memory");
             // A text's time may be later than pcapng can store.
-            if writer.copy(id, &record).is_ok() {
+            if writer.copy(record.interface.expect("a text"), &record).is_ok() {
                 tlps.push(Copied {
                     bytes: record.tlp_bytes.to_vec(),
                     wire_len: record.tlp_wire_len(),

@@ -170,13 +170,8 @@ pub fn compare(reference: &ResultSet, other: &ResultSet, skip: Option<&ResultSet
     comparison(reference, other, skip, false)
 }
 
-/// Like [`compare`], but scores all rows of the reference: a row that the other set lacks is an error of 100 %.
-pub fn compare_whole(reference: &ResultSet, other: &ResultSet, skip: Option<&ResultSet>) -> Comparison {
-    comparison(reference, other, skip, true)
-}
-
 /// Compares the results in folder `other` with those in `reference`, both as [`ResultSet::read`] takes them. `skip` is a folder of experiments to leave out of
-/// the score. `whole` selects [`compare_whole`].
+/// the score. With `whole`, the score covers all rows of the reference: a row that the other set lacks is an error of 100 %.
 ///
 /// # Errors
 /// A folder that cannot be read, or folders that have no row in common.

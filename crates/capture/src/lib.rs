@@ -18,7 +18,6 @@
 //! - [`explain`]: explains the fields of one TLP, and the rules that it breaks.
 //! - [`names`]: names the registers and interrupts that TLPs access.
 //! - [`render`]: prints a record as a line or as JSON.
-//! - [`table`]: prints tables of numbers.
 //! - [`perfetto`]: exports a capture to the Perfetto viewer.
 //!
 //! `riser trace` without its command line:
@@ -64,7 +63,7 @@ pub mod series;
 mod settings;
 pub mod stats;
 pub mod superpacket;
-pub mod table;
+mod table;
 pub mod time;
 pub mod transactions;
 pub mod writer;

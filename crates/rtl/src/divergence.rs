@@ -9,6 +9,7 @@ use crate::netlist::Netlist;
 use crate::vcd::{self, Compared};
 use plug::file::FileErrors;
 use plug::{RunContext, Shared};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::io::{self, BufReader};
@@ -21,9 +22,10 @@ use tlp::{Duration, Repr, Time};
 const MOST_NAMED: usize = 8;
 
 /// First difference between two runs of a lab.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Divergence {
     /// Index of the design among the designs of the lab.
+    #[serde(skip)]
     pub design: usize,
     /// Seeds of both runs.
     pub seeds: [u64; 2],

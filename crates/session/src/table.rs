@@ -2,7 +2,7 @@
 //! Tables as text, for reports and commands.
 
 use crate::transactions::PartsReport;
-pub use capture::table::numbers;
+pub use capture::render::numbers;
 
 /// A row of [`parts`]: the first columns, the latency in nanoseconds, and its parts.
 pub type PartsRow = (Vec<String>, f64, PartsReport);

@@ -4,7 +4,7 @@
 
 use crate::canvas::FigureError;
 use crate::canvas::{self, Area, GRID, HEAD, INK, SERIES, drawing, font, text_width};
-use capture::diagram::Arranged;
+use capture::diagram::{Arranged, Arrow};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -21,21 +21,6 @@ const ARROW: (i32, i32) = (10, 4);
 /// Smallest distance between two components, in pixels.
 const MIN_GAP: i32 = 120;
 
-/// A packet from one component to another.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Arrow {
-    /// Sender, an index of the components.
-    pub from: usize,
-    /// Receiver, an index of the components.
-    pub to: usize,
-    /// Time, for the column on the left.
-    pub when: String,
-    /// Text above the arrow.
-    pub label: String,
-    /// Number of the transaction, which selects the colour.
-    pub colour: usize,
-}
-
 /// A sequence diagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sequence {
@@ -45,20 +30,14 @@ pub struct Sequence {
     pub subtitle: String,
     /// Names of the components, from left to right.
     pub components: Vec<String>,
-    /// The packets, from top to bottom.
+    /// The packets, from top to bottom. The transaction of a packet selects its colour.
     pub arrows: Vec<Arrow>,
 }
 
 impl Sequence {
     /// Returns the diagram of the transactions of a capture.
     pub fn of(title: String, arranged: &Arranged) -> Sequence {
-        let arrow = |arrow: &capture::diagram::Arrow| Arrow {
-            from: arrow.from,
-            to: arrow.to,
-            when: arrow.when.clone(),
-            label: arranged.label(arrow),
-            colour: arrow.transaction,
-        };
+        let arrow = |arrow: &Arrow| Arrow { label: arranged.label(arrow), ..arrow.clone() };
         let arrows = arranged.arrows.iter().map(arrow).collect();
         Sequence { title, subtitle: arranged.times(), components: arranged.components.clone(), arrows }
     }
@@ -118,7 +97,7 @@ impl Sequence {
 
 fn draw_arrow(area: &Area<'_>, places: &[i32], arrow: &Arrow, y: i32) -> Result<(), FigureError> {
     let (Some(from), Some(to)) = (places.get(arrow.from), places.get(arrow.to)) else { return Ok(()) };
-    let colour = SERIES[arrow.colour % SERIES.len()].light;
+    let colour = SERIES[arrow.transaction % SERIES.len()].light;
     let (length, half) = ARROW;
     let back = if to > from { -length } else { length };
     area.draw(&PathElement::new([(*from, y), (*to, y)], colour.stroke_width(2))).map_err(drawing)?;
@@ -140,7 +119,7 @@ mod tests {
             to,
             when: when.to_owned(),
             label: label.to_owned(),
-            colour: 0,
+            transaction: 0,
         };
         Sequence {
             title: "MRd & CplD".to_owned(),

@@ -31,35 +31,35 @@ use sets::Sets;
 
 /// A figure.
 #[derive(Clone, PartialEq, Debug)]
-struct Figure {
+pub struct Figure {
     /// Identifier: `figure4` of the paper, `bw-rd` of a test.
-    key: &'static str,
+    pub key: &'static str,
     /// Title: its number in the paper, or its test, then a colon and the subject.
-    title: &'static str,
+    pub title: &'static str,
     /// Description of the curves and their conditions.
-    text: &'static str,
+    pub text: &'static str,
     /// Missing data, and replaced configurations.
-    notes: Vec<String>,
+    pub notes: Vec<String>,
     /// Its plots; empty if all its data are missing.
-    plots: Vec<Plot>,
+    pub plots: Vec<Plot>,
 }
 
 /// Lines over one axis.
 #[derive(Clone, PartialEq, Debug)]
-struct Plot {
+pub struct Plot {
     /// Subject: a test or a configuration.
-    title: String,
+    pub title: String,
     /// Quantity of the x axis.
-    x: Quantity,
+    pub x: Quantity,
     /// Quantity of the y axis.
-    y: Quantity,
+    pub y: Quantity,
     /// The lines.
-    lines: Vec<Line>,
+    pub lines: Vec<Line>,
 }
 
 /// Quantity of an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Quantity {
+pub enum Quantity {
     /// Bytes of a packet, FCS included.
     PacketBytes,
     /// Bytes of a transfer.
@@ -84,7 +84,7 @@ enum Quantity {
 
 /// Source of the values of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Role {
+pub enum Role {
     /// The first set of results.
     Run,
     /// The first set of results, as a distribution of many points.
@@ -99,31 +99,31 @@ enum Role {
 
 /// A line of a plot.
 #[derive(Clone, PartialEq, Debug)]
-struct Line {
+pub struct Line {
     /// Its name in the legend.
-    name: String,
+    pub name: String,
     /// Source of its values.
-    role: Role,
+    pub role: Role,
     /// Lines of one group show the same quantity, from different sources.
-    group: usize,
+    pub group: usize,
     /// Its points, by increasing x.
-    points: Vec<Point>,
+    pub points: Vec<Point>,
 }
 
 /// One value.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Point {
+pub struct Point {
     /// Position on the x axis.
-    x: f64,
+    pub x: f64,
     /// Position on the y axis.
-    y: f64,
+    pub y: f64,
     /// For latencies: minimum and 95th percentile.
-    range: Option<(f64, f64)>,
+    pub range: Option<(f64, f64)>,
 }
 
 /// Draws all figures from the results of `run`. Draws the results of `reference` over them. The name of `reference` is
 /// for the legends. If all results are in the native format, the paper's figures without results are left out.
-fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) -> Vec<Figure> {
+pub fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) -> Vec<Figure> {
     let sets = Sets::new(run, reference);
     let mut figures = tables::figures(run, sets.reference());
     let mut paper = vec![
@@ -144,7 +144,7 @@ fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) -> Vec<Figure
 
 impl Figure {
     /// Returns true if the figure shows more than closed forms.
-    fn shows_results(&self) -> bool {
+    pub fn shows_results(&self) -> bool {
         let is_result = |line: &Line| !matches!(line.role, Role::Model | Role::Mark);
         self.plots.iter().flat_map(|plot| &plot.lines).any(is_result)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a run of a suite has done, as JSON, as text and as a page.
+//! Summary of a run of a suite: as JSON, as text and as a page.
 
 use super::{Machine, Outcome, Suite};
 use crate::figures;

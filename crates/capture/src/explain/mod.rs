@@ -10,7 +10,7 @@ mod meaning;
 mod rule;
 mod text;
 
-pub use rule::{ExampleError, explanation};
+pub use rule::explanation;
 
 use crate::check::header::judge;
 use crate::decode::{Bad, Ecrc, Kind, Record};

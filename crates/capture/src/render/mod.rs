@@ -6,6 +6,7 @@ mod json;
 pub(crate) mod object;
 
 pub use crate::count::Count;
+pub use crate::table::numbers;
 pub use hex::append_hex_dump;
 pub use json::{JsonRecord, json};
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counters of a requester. They never decrease.
 
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Kind of a completion that answers no request. Its data is never used.
@@ -69,6 +71,12 @@ impl Strays {
     }
 }
 
+impl Serialize for Strays {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.rows().collect::<BTreeMap<_, _>>().serialize(serializer)
+    }
+}
+
 impl fmt::Display for Strays {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kinds: Vec<String> = self.rows().map(|(name, count)| format!("{count} {name}")).collect();
@@ -78,21 +86,24 @@ impl fmt::Display for Strays {
 }
 
 /// Counters of sent, received and given-up TLPs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Counters {
     /// Sent MRd, including retries.
     pub read_tlps: u64,
+    /// Sent MWr.
+    pub write_tlps: u64,
     /// MRd that were sent again.
     pub retried: u64,
     /// MRd given up because completions were missing.
     pub timed_out: u64,
-    /// Sent MWr.
-    pub write_tlps: u64,
     /// Completions that answered a request.
+    #[serde(skip)]
     pub completions: u64,
     /// Bytes of data in these completions.
+    #[serde(skip)]
     pub read_bytes: u64,
     /// Bytes of data sent.
+    #[serde(skip)]
     pub written_bytes: u64,
     /// Completions of abandoned reads that arrived before their tag could be used again.
     pub late: u64,

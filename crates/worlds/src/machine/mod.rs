@@ -32,6 +32,7 @@ mod run_on_host;
 mod serve;
 mod socket_folder;
 mod spaces;
+mod supervisor;
 pub mod torture;
 mod turn;
 mod virtual_functions;
@@ -51,6 +52,7 @@ pub use report::{MachineFigures, VmReport};
 pub use serve::{Pace, serve};
 pub use socket_folder::{GuestSockets, SocketFolderError, socket_folder};
 pub use spaces::hexdump;
+pub use supervisor::{Ended, GuestSupervisor, WatchUntil};
 pub use vm_host::{DeviceSocket, VmHost, machines};
 pub use watch::Watch;
 

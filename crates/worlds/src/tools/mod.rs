@@ -9,7 +9,7 @@ mod psmem;
 mod software;
 
 pub use adapter::{AdapterReport, MemoryReport, strangers_line};
-pub use counters::{Counters, Rows, refusals};
+pub use counters::{Rows, refusals};
 pub use lab::{LabAdapter, LabReport, LabServing};
 pub use perf::{Outcome, PerfReport};
 pub use psmem::PsmemReport;

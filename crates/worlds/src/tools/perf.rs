@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The result of `riser nettlp perf`, as text and as JSON.
 
-use super::{Counters, Rows, refusals};
+use super::{Rows, refusals};
 use nettlp::net::Ceiling;
+use nettlp::requester::Counters;
 use nettlp::tools::ClientOptions;
 use nettlp::tools::perf::{Pattern, Tally, Workload};
 use plug::counted;
@@ -127,7 +128,7 @@ impl PerfReport {
             cpu_ns_per_request: per(tally.requests),
             cpu_ns_per_tlp: per(tlps),
             latency_ns: (!workload.is_write && !tally.latency_ns.is_empty()).then(|| latency(tally)),
-            counters: (&tally.counters).into(),
+            counters: tally.counters,
             faults: Rows::new(tally.faults.rows()),
             sockets: Rows::of(&SOCKETS, tally.sockets.rows()),
             refusals: refusals(tally.refusals.kinds()),
@@ -226,7 +227,7 @@ fn text(r: &PerfReport) -> String {
         );
     }
     let c = &r.counters;
-    let strays: u64 = c.strays.values().sum();
+    let strays = c.strays.total();
     let _ = writeln!(text, "  retried {}, late {}, copies {}, strays {strays}", c.retried, c.late, c.copies);
     for line in RefusalReport::lines(&r.refusals) {
         let _ = writeln!(text, "  {line}");

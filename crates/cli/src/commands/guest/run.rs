@@ -11,7 +11,7 @@ use lab::LabFile;
 use nettlp::net::Clock as WallClock;
 use plug::Models;
 use session::RunOutcome;
-use session::external::{Clock, Driver};
+use session::external::Clock;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,8 +19,8 @@ use vm::Options;
 use vm::machine::{End, Input, Log};
 use worlds::machine::torture::Listener;
 use worlds::machine::{
-    Guest, GuestSockets, Guests, LinkSocket, MachineNames, Supervisor, VmCommandError, VmEvent, VmHost,
-    VmReport, Watch, hexdump, machines, socket_folder,
+    Ended, Guest, GuestSockets, GuestSupervisor, Guests, LinkSocket, MachineNames, VmHost, VmReport, hexdump,
+    machines, socket_folder,
 };
 use worlds::opening::OpenedLab;
 
@@ -110,58 +110,6 @@ struct Started<'a> {
     guests: Guests<'a>,
 }
 
-/// Supervises the guests during a run.
-struct RunSupervisor<'a> {
-    guests: Guests<'a>,
-    sockets: GuestSockets,
-    /// Hosts whose registers are printed, with the values at the time when the first machine disconnects.
-    hexdump: Option<&'a [String]>,
-    registers: Option<String>,
-    /// Message about the first device that a running machine has lost. The run then ends.
-    lost: Option<String>,
-    watch: Watch,
-    listener: Option<&'a Listener>,
-    stop: &'a AtomicBool,
-}
-
-impl Supervisor for RunSupervisor<'_> {
-    fn notify(&mut self, lab: &mut Driver, _: usize, device: &str, event: VmEvent) {
-        if let (Some(places), None, VmEvent::Gone(_) | VmEvent::Lost(_)) =
-            (self.hexdump, &self.registers, &event)
-        {
-            self.registers = Some(hexdump(lab, places));
-        }
-        if matches!(event, VmEvent::Joined) {
-            self.sockets.add_joined();
-        }
-        if let VmEvent::Misplaced(why) = &event {
-            self.guests.set_misplaced(device, &why.to_string());
-        }
-        match &event {
-            VmEvent::Lost(_) => drop(self.lost.get_or_insert(event.line(device))),
-            _ => self.watch.event(device, &event),
-        }
-    }
-
-    fn observe(&mut self, lab: &Driver) {
-        self.watch.observe(lab);
-    }
-
-    fn goes_on(&mut self) -> bool {
-        let runs = self.guests.poll();
-        let is_wanted = self.listener.is_none_or(Listener::is_wanted);
-        !self.stop.load(Ordering::Relaxed) && runs && is_wanted && self.lost.is_none()
-    }
-
-    fn command(&mut self, command: &str) -> Option<Result<String, VmCommandError>> {
-        self.guests.command(command)
-    }
-
-    fn commands(&self) -> &'static [&'static str] {
-        &Guests::COMMANDS
-    }
-}
-
 pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let stop = interrupt::flag()?;
     let mut lab = args.opening.read(&args.lab, models)?.with_outside();
@@ -181,15 +129,14 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let (before, clock) = (session::cpu_seconds(), WallClock::new());
     let Started { mut hosts, mut links, guests } =
         args.start(&mut opened, &names, commands, &options, folder.path())?;
-    let mut supervisor = RunSupervisor {
+    let mut supervisor = GuestSupervisor {
         guests,
         sockets: GuestSockets::new(folder, &hosts),
         hexdump: hexdump_to.is_some().then_some(&*places),
-        registers: None,
-        lost: None,
-        watch: output::watch(true),
         listener: args.program.as_ref().map(|program| &program.listener),
+        watch: output::watch(true),
         stop: &stop,
+        ended: Ended::default(),
     };
     let served = worlds::machine::serve(
         &mut opened.driver,
@@ -199,7 +146,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         (args.machine.pace(own_processor), || clock.now()),
         &mut supervisor,
     );
-    let RunSupervisor { mut guests, sockets, registers, lost, watch, .. } = supervisor;
+    let GuestSupervisor { mut guests, sockets, watch, ended: Ended { registers, lost }, .. } = supervisor;
     drop(sockets);
     guests.stop();
     if let Some(place) = hexdump_to {

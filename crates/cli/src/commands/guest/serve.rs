@@ -8,12 +8,11 @@ use crate::{interrupt, output};
 use nettlp::net::Clock as WallClock;
 use plug::{Models, counted};
 use session::RunOutcome;
-use session::external::{Clock, Driver};
+use session::external::Clock;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use vm::processors;
-use worlds::machine::{Pace, Supervisor, VmCounters, VmEvent, VmHost, VmReport, Watch, machines};
+use worlds::machine::{Pace, VmCounters, VmHost, VmReport, WatchUntil, machines};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -75,7 +74,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         output::note(format_args!("serving {} at {}; Ctrl-C ends it", opened.name, paths[name].display()));
         output::note(format_args!("QEMU's arguments{of}:\n{}", arguments(&args.vm, host, machine)));
     }
-    let mut supervisor = ServeSupervisor(&stop, output::watch(false));
+    let mut supervisor = WatchUntil { watch: output::watch(false), stop: &stop };
     let served = worlds::machine::serve(
         &mut opened.driver,
         hosts.iter_mut(),
@@ -84,11 +83,10 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         (Pace::Clock { slow: 1, own_processor }, || clock.now()),
         &mut supervisor,
     );
-    let ServeSupervisor(_, watch) = supervisor;
     let spent = session::cpu_seconds() - before;
     let ended_at = *served.as_ref().unwrap_or(&opened.driver.now());
     opened.kept.finish(&mut opened.driver, ended_at)?;
-    watch.end(&opened.driver);
+    supervisor.watch.end(&opened.driver);
     let mut report = VmReport::new(&opened.driver, &opened.name, &hosts, &[], spent);
     if interrupt::has_come() {
         report.lab.outcome = RunOutcome::Interrupted;
@@ -111,23 +109,6 @@ fn print(report: &VmReport) -> Result<(), Failure> {
         report.lab.tlp_hops,
         report.lab.cpu_seconds
     ))
-}
-
-/// Prints all events of machines.
-struct ServeSupervisor<'a>(&'a AtomicBool, Watch);
-
-impl Supervisor for ServeSupervisor<'_> {
-    fn notify(&mut self, _: &mut Driver, _: usize, device: &str, event: VmEvent) {
-        self.1.event(device, &event);
-    }
-
-    fn observe(&mut self, lab: &Driver) {
-        self.1.observe(lab);
-    }
-
-    fn goes_on(&mut self) -> bool {
-        !self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// Returns the socket path of each of these machines.

@@ -7,12 +7,13 @@ use crate::commands::refused;
 use crate::failure::Failure;
 use crate::{output, progress};
 use files::{ClaimedOutput, Output};
+use nettlp::requester::Counters;
 use serde::Serialize;
 use session::report::RefusalReport;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use worlds::tools::{Counters, refusals};
+use worlds::tools::refusals;
 
 /// Bytes per read and per write to the file.
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -112,7 +113,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             read_bytes: done,
             data,
             output: args.output.map(|path| path.display().to_string()),
-            counters: client.counters().into(),
+            counters: *client.counters(),
             refusals,
         })?;
     } else {

@@ -7,10 +7,11 @@ use crate::commands::refused;
 use crate::failure::Failure;
 use crate::{input, output};
 use nettlp::client::{ClientError, WriteError, WriteStep};
+use nettlp::requester::Counters;
 use serde::Serialize;
 use session::report::RefusalReport;
 use std::path::PathBuf;
-use worlds::tools::{Counters, refusals};
+use worlds::tools::refusals;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -89,7 +90,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             sent_bytes: sent,
             acknowledged: client.is_reliable() && step == WriteStep::ReadBack,
             verified: args.verify && !stopped,
-            counters: client.counters().into(),
+            counters: *client.counters(),
             refusals,
         })?;
     } else {

@@ -51,11 +51,8 @@ struct Seeds {
 #[derive(Serialize)]
 struct Parts {
     slot: String,
-    seeds: [u64; 2],
-    what: String,
-    ports: Vec<String>,
-    registers: Vec<String>,
-    note: Option<String>,
+    #[serde(flatten)]
+    divergence: Divergence,
 }
 
 pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
@@ -71,11 +68,7 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         .as_ref()
         .map(|divergence| format!("{lab}: slot {}: {divergence}", slot(divergence.design)));
     if args.json {
-        let parts = divergence.map(|divergence| {
-            let slot = slot(divergence.design);
-            let Divergence { seeds, what, ports, registers, note, .. } = divergence;
-            Parts { slot, seeds, what, ports, registers, note }
-        });
+        let parts = divergence.map(|divergence| Parts { slot: slot(divergence.design), divergence });
         output::json(&Seeds { lab, seeds: args.seeds, parts })?;
     } else if said.is_none() {
         output::text(&format!("{lab}: {} initial values, same outputs of its designs", args.seeds))?;
