@@ -184,8 +184,8 @@ module dma_engine_transmit #(
         .out(to_half)
     );
     // All rows of a request have the same rotation. The half-row rotation, the selection of the row, and the data without a
-    // row are one choice of four per bit: one LUT. With a half-row rotation, all of the lower half wraps; without, none of
-    // the upper half does.
+    // row are one choice of four per bit: one LUT. With a half-row rotation, all bytes of the lower half wrap. Without it, no
+    // byte of the upper half wraps.
     logic [2*HALF-1:0] brought;
     assign brought = (2 * HALF)'({second_given, second_descriptor});
     dma_engine_choice #(.HALF_BYTES(HALF_BYTES)) choice (
