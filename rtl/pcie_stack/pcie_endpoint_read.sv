@@ -269,7 +269,7 @@ module pcie_endpoint_read #(
     always_ff @(posedge clk) begin
         case (state)
             CHECK: begin
-                // Byte Count (Table 2-40): 1 for a read of no bytes, 4 for requests that read no memory.
+                // Byte Count (PCIe 6.0 §2.3.1.1): 1 for a read of no bytes, 4 for requests that read no memory.
                 bytes <= !is_read ? 13'd4 : zero_length ? 13'd1 : {words, 2'd0} - 13'(lead) - 13'(trail);
                 status <= unsupported ? STATUS_UR : STATUS_SC;
                 page <= bus_address[63:12];

@@ -190,7 +190,7 @@ module pcie_root_complex_nonposted #(
             left <= length - 10'd1;
             block_first <= 1'b1;
         end
-        // Byte Count (Table 2-40): 1 for a read of no bytes, 4 for requests that read no memory.
+        // Byte Count (PCIe 6.0 §2.3.1.1): 1 for a read of no bytes, 4 for requests that read no memory.
         if (state == COUNT_BYTES)
             bytes <= !is_read ? 13'd4 : zero_length ? 13'd1 : {words, 2'd0} - 13'(lead) - 13'(trail);
         if (pushes_block) begin

@@ -165,7 +165,16 @@ pub fn build(
     let paths = tree.slot_paths();
     let plugged = plug_slots(lab, &tree, &links, |n, slot| sites.plug(n, slot, &mut context), &payloads)?;
     let root_complex = root_complex(sites.plug_root_complex(&links, &mut context))?;
-    let PluggedSlots { ends, slots, registers, components, mut join_points, warnings: of_slots } = plugged;
+    let PluggedSlots {
+        ends,
+        slots,
+        registers,
+        components,
+        mut join_points,
+        warnings: of_slots,
+        has_read_gaps,
+    } = plugged;
+    let host = if has_read_gaps { host } else { without_read_gaps(host) };
     let mut warnings: Vec<String> = profile::extrapolation::of_host(file).into_iter().collect();
     warnings.extend(lab.hanging().zip(&links).filter_map(|(h, link)| replays_early(h.name.get_ref(), link)));
     let of_root_complex = root_complex.iter().flat_map(|(_, warnings)| warnings.clone());
@@ -284,6 +293,8 @@ struct PluggedSlots {
     components: Vec<Component>,
     join_points: Vec<JoinPoint>,
     warnings: Vec<String>,
+    /// Whether the gaps after reads in the host's profile apply to the device of a slot.
+    has_read_gaps: bool,
 }
 
 /// Plugs in the device of each slot; `plug` creates it.
@@ -300,6 +311,7 @@ fn plug_slots(
         let name = slot.name.get_ref().clone();
         let plugged = plug(n, slot).map_err(|fault| BuildError::Device { slot: name.clone(), fault })?;
         all.warnings.extend(plugged.warnings);
+        all.has_read_gaps |= plugged.has_read_gaps;
         all.registers.push(plugged.registers);
         let model = slot.device.get_ref().clone();
         let (report, measured, basis) = (plugged.report, plugged.measured, plugged.basis);
@@ -385,6 +397,12 @@ pub(crate) fn host_memory(lab: &Lab) -> Result<HostMemory, BuildError> {
 fn patient(lab: &Lab, host: HostProfile) -> HostProfile {
     let least = lab.slot.iter().map(|slot| slot.needs().host_patience).max().unwrap_or_default();
     HostProfile { completion_timeout: host.completion_timeout.max(least), ..host }
+}
+
+/// Returns `host` without gaps after reads, for cards that do not have them.
+fn without_read_gaps(mut host: HostProfile) -> HostProfile {
+    host.completions.request_gaps = fabric::profile::RequestGaps::default();
+    host
 }
 
 /// The component at the end of the slot's link.

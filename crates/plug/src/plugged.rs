@@ -101,6 +101,8 @@ pub struct Plugged {
     pub basis: Option<Basis>,
     /// Data link layer below the device, if it is not riser's.
     pub data_link: Option<LinkLayer>,
+    /// Whether the gaps after reads in a host's profile (`completions.short_gap_ps` and others) apply to the device.
+    pub has_read_gaps: bool,
     /// Registers of the device itself, for captures. A model's registers are in [`Model::REGISTERS`](crate::Model::REGISTERS).
     pub registers: OwnRegisters,
 }
@@ -217,6 +219,7 @@ impl Plugged {
             warnings,
             basis: None,
             data_link: None,
+            has_read_gaps: true,
             registers: OwnRegisters::default(),
         }
     }
@@ -291,6 +294,12 @@ impl Plugged {
     #[must_use]
     pub fn resting_on(self, basis: Option<Basis>) -> Plugged {
         Plugged { basis, ..self }
+    }
+
+    /// Sets whether the gaps after reads in a host's profile apply to the device.
+    #[must_use]
+    pub fn with_read_gaps(self, has_read_gaps: bool) -> Plugged {
+        Plugged { has_read_gaps, ..self }
     }
 
     /// Sets the measured transfers.

@@ -22,10 +22,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Events between two checks of the outside world.
-const SLICE: u64 = 20_000;
-/// Like [`SLICE`], if there are devices in Python. It is shorter, so that their exceptions end the run quickly.
-const PYTHON_SLICE: u64 = 256;
+/// Events between two checks for Ctrl-C and exceptions. An event of a design in RTL can take milliseconds.
+const SLICE: u64 = 256;
 
 /// Output files and logs of a run in addition to its report.
 pub(crate) struct Wanted {
@@ -164,7 +162,7 @@ fn drive(session: &mut Session, state: &Rc<RunState>, mut watch: ProgressWatch<'
                 let _known = fabric.wake_host(HostId::FIRST);
             }
         };
-        session.run_by_events(Slices::of(PYTHON_SLICE), wake, before)
+        session.run_by_events(Slices::of(SLICE), wake, before)
     };
     match ended {
         Ok(stop @ Stop::Failed(_)) => (stop, None),

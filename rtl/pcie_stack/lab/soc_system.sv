@@ -12,6 +12,8 @@ module soc_system #(
     logic [DATA_WIDTH-1:0] phy_tx_data, phy_rx_data;
     logic [LANE-1:0] phy_tx_end;
     logic [7:0] uart_data;
+    logic [3:0] link_speed;
+    logic [5:0] link_width;
     // verilator lint_off UNUSEDSIGNAL
     logic [3:0] phy_rx_end;
     logic [31:0] finish_value;
@@ -25,6 +27,8 @@ module soc_system #(
         .nic_near(1'b0),
         .phy_link_up(phy_link_up),
         .phy_recovery(phy_recovery),
+        .link_speed(link_speed),
+        .link_width(link_width),
         .retrain_request(retrain_request),
         .phy_tx_valid(phy_tx_valid),
         .phy_tx_sop(phy_tx_sop),
@@ -59,6 +63,8 @@ module soc_system #(
         .phy_rx_data(phy_rx_data),
         .phy_link_up(phy_link_up),
         .phy_recovery(phy_recovery),
+        .link_speed(link_speed),
+        .link_width(link_width),
         .retrain_request(retrain_request),
         .hot_reset(link_down),
         .phy_tx_valid(phy_tx_valid),

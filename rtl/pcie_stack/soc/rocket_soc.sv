@@ -18,6 +18,8 @@ module rocket_soc #(
     // Frames of the root port
     input logic phy_link_up,
     input logic phy_recovery,
+    input logic [3:0] link_speed,        // as in Link Status
+    input logic [5:0] link_width,
     output logic retrain_request,
     output logic phy_tx_valid,
     output logic phy_tx_sop,
@@ -642,8 +644,8 @@ module rocket_soc #(
         .phy_rx_error(phy_rx_error),
         .phy_rx_end(phy_rx_end),
         .phy_rx_data(phy_rx_data),
-        .link_speed(4'd3),
-        .link_width(6'd8),
+        .link_speed(link_speed),
+        .link_width(link_width),
         .link_disable(link_disable),
         .hot_reset(hot_reset),
         .dl_up(dl_up),

@@ -52,6 +52,8 @@ module soc_test #(
         .nic_near(nic_near),
         .phy_link_up(link_up[0]),
         .phy_recovery(recovery[0]),
+        .link_speed(4'd3),
+        .link_width(6'd8),
         .retrain_request(retrain[0]),
         .phy_tx_valid(t_valid[0]),
         .phy_tx_sop(t_sop[0]),

@@ -56,6 +56,9 @@ pub struct DeviceFile {
     /// Workers of a bandwidth test, each with one transfer in flight.
     #[schemars(extend("minimum" = 1, "maximum" = MAX_OUTSTANDING))]
     pub outstanding: Figure<u16>,
+    /// Whether the gaps after reads in a host's profile (`completions.short_gap_ps`, `middle_gap_ps`, `long_gap_ps` and `further_gap_ps`), which were measured
+    /// with the NFP-6000, apply to this card. In a lab with several cards they apply if one of the cards has them. Default: true.
+    pub read_gaps: Option<Figure<bool>>,
     /// Frequency in MHz of the clock for latencies.
     #[schemars(extend("minimum" = 0, "maximum" = 1_000_000))]
     pub clock_mhz: Option<Figure<u32>>,
@@ -186,6 +189,11 @@ pub enum DeviceKind {
 impl DeviceFile {
     fn check(&self, path: &Path) -> Result<(), ProfileError> {
         self.costs().check(1, 4096).map_err(|e| ProfileError::of_key(path, "", e.to_string()))
+    }
+
+    /// Returns whether the gaps after reads in a host's profile apply to the card.
+    pub fn has_read_gaps(&self) -> bool {
+        self.read_gaps.as_ref().is_none_or(|figure| figure.value)
     }
 
     /// Returns the figures in the form that the card uses.

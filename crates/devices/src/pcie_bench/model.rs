@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The benchmark device as a model for labs, and its report.
 
-use super::card::{CARDS, card, card_basis};
+use super::card::{CARDS, DeviceFile, card, card_basis};
 use super::{BenchSettings, CacheState, CardPath, Pattern, Test, Window, driver, function};
 use crate::{device_id, registers_of};
 use plug::file::Folder;
@@ -140,7 +140,9 @@ impl Model for Bench {
         let plugged = Plugged::new(function, move |cpu, found| driver(cpu, found, window.clone()));
         let extrapolated = CARDS.extrapolated(&self.profile, site.folder, [site.pcie.rate]);
         let basis = card_basis(&self.profile, site.folder, self.test, self.path);
-        Ok(plugged.reporting(&results).measuring(&results).warning(extrapolated).resting_on(basis))
+        let has_read_gaps = self.card(site)?.has_read_gaps();
+        let plugged = plugged.reporting(&results).measuring(&results).with_read_gaps(has_read_gaps);
+        Ok(plugged.warning(extrapolated).resting_on(basis))
     }
 
     fn check_together(&self) -> Result<(), Fault> {
@@ -170,8 +172,12 @@ impl Bench {
         Window::of(&BenchSettings { window_bytes, cache, ..BenchSettings::default() }, self.memory)
     }
 
+    fn card(&self, site: &Site<'_>) -> Result<DeviceFile, Fault> {
+        card(&self.profile, site.folder).map_err(|message| Fault::at("profile", message))
+    }
+
     fn settings(&self, site: &Site<'_>) -> Result<BenchSettings, Fault> {
-        let card = card(&self.profile, site.folder).map_err(|message| Fault::at("profile", message))?;
+        let card = self.card(site)?;
         Ok(BenchSettings {
             test: self.test,
             size_bytes: self.size_bytes,

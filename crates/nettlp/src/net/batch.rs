@@ -35,7 +35,7 @@ thread_local! {
 }
 
 /// Number of calls that receive one datagram, between two calls that look for more datagrams.
-const SINGLES: u32 = 8;
+const SINGLES: u32 = 32;
 
 /// Receive buffers.
 #[derive(Debug)]

@@ -25,26 +25,27 @@ pub fn serve<B: Backend>(
     mut go_on: impl FnMut(&mut Adapter<B>, &AdapterSockets, Time) -> bool,
 ) -> io::Result<()> {
     loop {
-        turn(sockets, adapter, clock, busy)?;
-        if !go_on(adapter, sockets, clock.now()) {
+        let now = turn(sockets, adapter, clock, busy)?;
+        if !go_on(adapter, sockets, now) {
             sockets.count_drops();
             return Ok(());
         }
     }
 }
 
+/// Waits for datagrams once, and answers them. Returns the time after the wait: the clock is read once per turn, since each reading costs as much as
+/// a hundredth of a read.
 fn turn<B: Backend>(
     sockets: &mut AdapterSockets,
     adapter: &mut Adapter<B>,
     clock: Clock,
     busy: bool,
-) -> io::Result<()> {
+) -> io::Result<Time> {
+    let mut now = None;
     let due = |adapter: &Adapter<B>| adapter.poll_timeout().map(|at| at.since(clock.now()));
     if adapter.is_ready() {
         let most = due(adapter).map_or(TURN, |due| due.min(TURN));
         let wait = if busy { Wait::Busy(most) } else { Wait::AtMost(most) };
-        // The clock is read once per batch.
-        let mut now = None;
         sockets.poll(wait, |out, port, from, bytes| {
             adapter.handle(*now.get_or_insert_with(|| clock.now()), port, from, bytes, out)
         })?;
@@ -52,8 +53,9 @@ fn turn<B: Backend>(
         let most = due(adapter).map_or(HELD, |due| due.min(HELD));
         std::thread::sleep(super::socket::std_duration(most));
     }
-    adapter.advance(clock.now(), sockets.outbox());
+    let now = now.unwrap_or_else(|| clock.now());
+    adapter.advance(now, sockets.outbox());
     // Rejected datagrams are counted. The failure of one peer does not stop the others.
     let _ = sockets.flush();
-    Ok(())
+    Ok(now)
 }

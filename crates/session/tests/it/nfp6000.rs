@@ -151,3 +151,13 @@ fn netfpga_uses_same_model_with_other_figures() {
     assert_eq!(sume % 4_000, 0, "ticks");
     assert!((90_000..150_000).contains(&(nfp - sume)), "{nfp}, {sume}");
 }
+
+/// Reads of 64 B on the measured server: NetFPGA follows the model, 11.6 ns (SIGCOMM'18, Figure 4). The gaps after reads, which are fitted to the NFP-6000,
+/// would add 3 ns.
+#[test]
+fn netfpga_has_no_gaps_after_reads() {
+    let keys = "test = \"BW_RD\"\nsize_bytes = 64\ntransfers = 4000\nwarm_up = 1000\ncache = \"host-warm\"";
+    let results = run(&lab("xeon-e5-2637v3", "", "netfpga-sume", keys));
+    let ps = results.elapsed().as_ps() / results.transfers;
+    assert!((11_600..13_000).contains(&ps), "{ps} ps");
+}

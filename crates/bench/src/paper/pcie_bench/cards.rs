@@ -125,7 +125,7 @@ pub(in super::super) fn bandwidth(effort: &Effort) -> Result<ExperimentReport, P
         notes: vec![
             "Gen3 x8, MPS 256, MRRS 512, window of 8 KiB, warmed by the host. The model is the paper's: `riser model bw --form published`.".into(),
             "The paper says of both cards that they cannot read small packets at 40 Gb/s. Its model needs 30.5 Gb/s for 64 B and reaches 44.1, so this does not hold for a card that closely follows the model. It is compared for the NFP-6000 only.".into(),
-            "NetFPGA's reads of up to 256 B stay below the model because of the server. The gaps between completions in its profile are fitted to rates of the NFP-6000 on this server. So they may be gaps of that card. On the host profile `ideal`, the same card reaches the model (`riser bench --suite BW_RD --device netfpga-sume --host ideal`). The authors published no measurements of this card.".into(),
+            "The gaps after reads in the server's profile are fitted to the NFP-6000. NetFPGA has none (`read_gaps` in its profile), because it follows the model on the same server. The authors published no measurements of this card.".into(),
         ],
         chart: Some(Chart { x: "transfer (B)", y: "bandwidth of one direction (Gb/s)", lines }),
         ..ExperimentReport::default()

@@ -11,8 +11,8 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Events between two checks of the wall clock.
-const SLICE: u64 = 200_000;
+/// Events between two checks for Ctrl-C. An event of a design in RTL can take milliseconds.
+const SLICE: u64 = 256;
 /// A run that takes longer than this shows progress.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Interval between two updates of the progress, and between two flushes of the outputs.
