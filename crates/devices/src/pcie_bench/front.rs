@@ -11,7 +11,7 @@ use plug::Shared;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Entries of the journal that are shown at a time.
+/// Journal entries of one page.
 const PAGE_ENTRIES: usize = ((r::BAR_BYTES - r::JOURNAL) / 4) as usize;
 
 /// See the [module](self).
