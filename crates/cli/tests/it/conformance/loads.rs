@@ -14,7 +14,7 @@ use session::Session;
 use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
-use tlp::Time;
+use tlp::{Duration, Time};
 
 /// The RTL may take at most this percentage of the model's time, plus a time for each descriptor of all engines together,
 /// because these share one sequencer.
@@ -172,7 +172,7 @@ fn descriptors_in_the_device_move_data_in_each_direction() {
     let folder = tempfile::tempdir().unwrap();
     let variant = Variant { block: "pcie3_7x", vfs: 1, tags: 64, bits: 256 };
     let design = variant.built(folder.path());
-    for (directions, ways) in [(Directions::D2h, 1), (Directions::H2d, 1), (Directions::Both, 2)] {
+    for directions in [Directions::D2h, Directions::H2d, Directions::Both] {
         let load = Settings {
             vfs: 1,
             window: 64,
@@ -184,9 +184,11 @@ fn descriptors_in_the_device_move_data_in_each_direction() {
             directions,
             ..Default::default()
         };
-        let (report, _) = variant.run_load(&design, &load);
-        let moved: Vec<u64> = report.get().functions.iter().map(|function| function.bytes()).collect();
-        assert_eq!(moved, [ways * 40 * 4096; 2], "{directions:?}");
+        let (report, end) = variant.run_load(&design, &load);
+        // Gen3 x8 has less than 8 B/ns. The functions share the link.
+        let least = Duration::from_ps(40 * 4096 * 1000 / 8);
+        let elapsed = [0, 1].map(|function| report.get().elapsed(function, end));
+        assert!(elapsed.iter().all(|time| (least..least * 4).contains(time)), "{directions:?}: {elapsed:?}");
     }
 }
 
