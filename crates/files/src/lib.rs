@@ -6,8 +6,10 @@
 //! `NAME.??????.part` in the same folder, and renames it at the end. Pipes, terminals and `-` for standard output cannot hold a file, and
 //! are written directly.
 //!
-//! - [`Outputs`], [`ClaimedOutput`], [`Output`]: files that are written. - [`mod@input`]: files that are read; `-` is standard input.
-//! - [`mod@interrupt`]: Ctrl-C, after which unfinished files are removed. - [`limit`]: the number of open files.
+//! - [`Outputs`], [`ClaimedOutput`], [`Output`]: files that are written.
+//! - [`mod@input`]: files that are read; `-` is standard input.
+//! - [`mod@interrupt`]: Ctrl-C, after which unfinished files are removed.
+//! - [`limit`]: the number of open files.
 //!
 //! This crate never checks the content of files, and prints nothing.
 

@@ -2,7 +2,7 @@
 //! The registers of the benchmark device: software writes the settings of a test, starts it, and reads the results.
 //! After a reset, the settings are those of the lab.
 
-use super::registers::{self as r, Error, Path, Status};
+use super::registers::{self as r, Error, Status};
 use super::settings::{BenchSettings, CardPath, MAX_LATENCIES, MAX_OUTSTANDING, SettingsError};
 use super::{BAR, Card, DONE_VECTOR, ERRORS, Pattern, Phase, Test, Transfers, transfer};
 use device::Io;
@@ -13,6 +13,16 @@ use std::rc::Rc;
 
 /// Journal entries of one page.
 const PAGE_ENTRIES: usize = ((r::BAR_BYTES - r::JOURNAL) / 4) as usize;
+
+/// Values of the register PATTERN, from 0 on.
+const PATTERNS: [Pattern; r::Pattern::ALL.len()] = [Pattern::Sequential, Pattern::Random];
+/// Values of the register PATH, from 0 on.
+const PATHS: [CardPath; r::Path::ALL.len()] = [CardPath::Dma, CardPath::Command];
+
+/// Returns the value of a register that selects `one` of `all`.
+fn code<T: PartialEq>(all: &[T], one: &T) -> u32 {
+    all.iter().position(|other| other == one).unwrap_or_default() as u32
+}
 
 /// See the [module](self).
 pub(super) struct Front {
@@ -30,14 +40,13 @@ impl Front {
     /// Creates the registers with these settings.
     pub(super) fn new(settings: &Rc<BenchSettings>, results: &Shared<Transfers>) -> Front {
         let mut file = RegisterFile::new(r::BAR_BYTES as usize);
-        let test = Test::DMA.iter().position(|test| *test == settings.test).unwrap_or_default();
         for (at, value) in [
             (r::VERSION, r::VERSION_VALUE),
-            (r::TEST, test as u32),
+            (r::TEST, code(&Test::DMA, &settings.test)),
             (r::SIZE, settings.size_bytes),
             (r::OFFSET, settings.host_offset_bytes),
-            (r::PATTERN, u32::from(settings.pattern == Pattern::Random)),
-            (r::PATH, u32::from(settings.path == CardPath::Command)),
+            (r::PATTERN, code(&PATTERNS, &settings.pattern)),
+            (r::PATH, code(&PATHS, &settings.path)),
             (r::OUTSTANDING, settings.outstanding.into()),
             (r::TICK, 1),
             (r::ENTRIES, MAX_LATENCIES as u32),
@@ -146,13 +155,11 @@ impl Front {
 
     fn end(&self, error: u32) {
         let status = if error == Error::None as u32 { Status::Done } else { Status::Failed };
+        self.show_journal();
         let results = self.results.get();
         let mut file = self.file.borrow_mut();
         file.set_u64(r::ELAPSED, results.elapsed().as_ps());
         file.set_u64(r::ENDED, results.transfers);
-        drop((results, file));
-        self.show_journal();
-        let mut file = self.file.borrow_mut();
         file.set_u32(r::ERROR, error);
         file.set_u32(r::STATUS, status as u32);
     }
@@ -173,16 +180,8 @@ impl Front {
     fn settings(&self) -> Result<BenchSettings, Error> {
         let file = self.file.borrow();
         let of = |at: u64| file.u32(at);
-        let pattern = match of(r::PATTERN) {
-            at if at == r::Pattern::Sequential as u32 => Pattern::Sequential,
-            at if at == r::Pattern::Random as u32 => Pattern::Random,
-            _ => return Err(Error::Pattern),
-        };
-        let path = match of(r::PATH) {
-            at if at == Path::Dma as u32 => CardPath::Dma,
-            at if at == Path::Command as u32 => CardPath::Command,
-            _ => return Err(Error::Path),
-        };
+        let pattern = *PATTERNS.get(of(r::PATTERN) as usize).ok_or(Error::Pattern)?;
+        let path = *PATHS.get(of(r::PATH) as usize).ok_or(Error::Path)?;
         let (transfers, warm_up) = (file.u64(r::TRANSFERS), file.u64(r::WARM_UP));
         transfers.checked_add(warm_up).ok_or(Error::Transfers)?;
         let settings = BenchSettings {

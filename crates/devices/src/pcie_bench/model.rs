@@ -132,7 +132,8 @@ impl Model for Bench {
     }
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
-        let settings = self.settings(site)?;
+        let card = card(&self.profile, site.folder).map_err(|message| Fault::at("profile", message))?;
+        let settings = self.settings(site, &card);
         let results = Shared::default();
         let function =
             function(settings.clone(), site.pcie, site.payloads, &results).map_err(|e| e.to_string())?;
@@ -140,8 +141,7 @@ impl Model for Bench {
         let plugged = Plugged::new(function, move |cpu, found| driver(cpu, found, window.clone()));
         let extrapolated = CARDS.extrapolated(&self.profile, site.folder, [site.pcie.rate]);
         let basis = card_basis(&self.profile, site.folder, self.test, self.path);
-        let has_read_gaps = self.card(site)?.has_read_gaps();
-        let plugged = plugged.reporting(&results).measuring(&results).with_read_gaps(has_read_gaps);
+        let plugged = plugged.reporting(&results).measuring(&results).with_read_gaps(card.has_read_gaps());
         Ok(plugged.warning(extrapolated).resting_on(basis))
     }
 
@@ -172,13 +172,8 @@ impl Bench {
         Window::of(&BenchSettings { window_bytes, cache, ..BenchSettings::default() }, self.memory)
     }
 
-    fn card(&self, site: &Site<'_>) -> Result<DeviceFile, Fault> {
-        card(&self.profile, site.folder).map_err(|message| Fault::at("profile", message))
-    }
-
-    fn settings(&self, site: &Site<'_>) -> Result<BenchSettings, Fault> {
-        let card = self.card(site)?;
-        Ok(BenchSettings {
+    fn settings(&self, site: &Site<'_>, card: &DeviceFile) -> BenchSettings {
+        BenchSettings {
             test: self.test,
             size_bytes: self.size_bytes,
             window_bytes: self.window_bytes,
@@ -197,6 +192,6 @@ impl Bench {
             digests: site.digests,
             costs: card.costs(),
             seed: site.seed,
-        })
+        }
     }
 }

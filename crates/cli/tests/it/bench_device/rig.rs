@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A host program that uses the benchmark device by its registers only, so that it works with the model and with the RTL.
 
-use crate::common::command;
+use crate::common::built_design;
 use device::BarIndex;
 use devices::pcie_bench::{BAR_BYTES, Bench, registers as r};
 use fabric::{Limits, Stop};
@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use session::Session;
 use std::cell::RefCell;
 use std::path::Path;
-use testkit::once;
 use tlp::Duration;
 
 /// The device that a test uses.
@@ -114,7 +113,7 @@ async fn program(cpu: Cpu, found: FoundFunction, runs: Vec<Run>) -> Result<(), D
     for run in runs {
         cpu.write_u64(at(r::WINDOW)?, window).await.map_err(failed)?;
         for &(offset, value) in &run.registers {
-            match r::WRITABLE.iter().any(|(word, _)| *word == offset + 4) && is_wide(offset) {
+            match is_wide(offset) {
                 true => cpu.write_u64(at(offset)?, value).await,
                 false => cpu.write_u32(at(offset)?, value as u32).await,
             }
@@ -175,14 +174,7 @@ fn design() -> String {
 
 /// Builds the design, once per run. Returns its file.
 pub(crate) fn built() -> String {
-    let path = design();
-    let build = |_: &Path| {
-        let output = command(&["rtl", "build", &path]).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(())
-    };
-    once("rtl-pcie_bench", build).expect("it builds or panics");
-    path
+    built_design(design())
 }
 
 /// Runs tests on a host with the memory and caches of the paper's server, and a link of Gen3 x8.

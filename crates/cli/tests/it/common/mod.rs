@@ -6,7 +6,9 @@ pub(crate) mod nets;
 pub(crate) mod pages;
 pub(crate) mod programs;
 
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use testkit::once;
 
 /// Exit status and outputs of a finished command.
 pub(crate) struct Outcome {
@@ -81,6 +83,17 @@ pub(crate) fn riser_ok(args: &[&str]) -> String {
     let stderr: Vec<_> = outcome.stderr.lines().filter(|line| !is_expected(line)).collect();
     assert_eq!((outcome.code, stderr.as_slice()), (0, &[""; 0][..]), "riser {}", args.join(" "));
     outcome.stdout
+}
+
+/// Builds the design in the file `path`, once per run. Returns the path.
+pub(crate) fn built_design(path: String) -> String {
+    let build = |_: &Path| {
+        let output = command(&["rtl", "build", &path]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    };
+    once(&format!("rtl{}", path.replace(['/', '.'], "-")), build).expect("it builds or panics");
+    path
 }
 
 /// Runs `riser` with a standard output that is closed after one byte, like `| head -c 1`.

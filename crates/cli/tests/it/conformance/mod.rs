@@ -6,7 +6,7 @@ mod loads;
 mod pair;
 mod script;
 
-use crate::common::{command, has_verilator};
+use crate::common::{built_design, command, has_verilator};
 use devices::{dma_engine, memory};
 use fabric::{Limits, Stop};
 use lab::LabFile;
@@ -23,7 +23,6 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use testkit::once;
 use tlp::{Bdf, Duration, Time};
 use worlds::adapter::{LabBackend, Timing};
 
@@ -259,14 +258,7 @@ fn engine_file(block: &str) -> String {
 
 /// Design file of the RTL engine, built once per run.
 fn built(block: &str) -> String {
-    let path = engine_file(block);
-    let build = |_: &Path| {
-        let output = command(&["rtl", "build", &path]).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(())
-    };
-    once(&format!("rtl-{block}"), build).expect("it builds or panics");
-    path
+    built_design(engine_file(block))
 }
 
 /// The RTL engine behaves like the model, including its configuration space and resets.
