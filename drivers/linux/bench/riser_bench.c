@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Driver for the benchmark device of pcie-bench (SIGCOMM'18, §5.3): allocates the
- * buffer on a NUMA node, warms or flushes the caches, runs tests, and passes their
- * results to programs. riser's model and the RTL have the same registers.
+ * buffer on a NUMA node or takes pages of the program, warms or flushes the caches,
+ * runs tests, and passes their results to programs. riser's model and the RTL have the same registers.
  */
 #include <linux/completion.h>
 #include <linux/delay.h>
@@ -12,8 +12,10 @@
 #include <linux/io-64-nonatomic-lo-hi.h>
 #include <linux/kref.h>
 #include <linux/miscdevice.h>
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/pci.h>
+#include <linux/scatterlist.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #ifdef CONFIG_X86
@@ -42,9 +44,13 @@ struct riser_bench {
 	bool is_gone;
 	/* Protects the registers and all below. */
 	struct mutex lock;
-	struct page *buffer;
+	/* Contiguous for the device. Without pages, there is no buffer. */
+	struct sg_table buffer;
+	struct page **pages;
+	unsigned int page_count;
+	/* The pages belong to a program. */
+	bool is_pinned;
 	size_t buffer_bytes;
-	dma_addr_t address;
 };
 
 static DEFINE_IDA(riser_bench_numbers);
@@ -65,72 +71,146 @@ static void riser_bench_free(struct kref *ref)
 
 /* ---- The buffer ---- */
 
+static void riser_bench_drop_pages(struct riser_bench *bench)
+{
+	if (bench->is_pinned)
+		unpin_user_pages_dirty_lock(bench->pages, bench->page_count, true);
+	else
+		__free_pages(bench->pages[0], get_order(bench->buffer_bytes));
+	kvfree(bench->pages);
+	bench->pages = NULL;
+}
+
 static void riser_bench_drop_buffer(struct riser_bench *bench)
 {
-	if (!bench->buffer)
+	if (!bench->pages)
 		return;
-	dma_unmap_page(&bench->pdev->dev, bench->address, bench->buffer_bytes, DMA_BIDIRECTIONAL);
-	__free_pages(bench->buffer, get_order(bench->buffer_bytes));
-	bench->buffer = NULL;
+	dma_unmap_sgtable(&bench->pdev->dev, &bench->buffer, DMA_BIDIRECTIONAL, 0);
+	sg_free_table(&bench->buffer);
+	riser_bench_drop_pages(bench);
+}
+
+/* Maps the pages for the device, or drops them. */
+static int riser_bench_map(struct riser_bench *bench)
+{
+	struct sg_table *buffer = &bench->buffer;
+	int error = sg_alloc_table_from_pages(buffer, bench->pages, bench->page_count, 0,
+					      bench->buffer_bytes, GFP_KERNEL);
+
+	if (error)
+		goto drop_pages;
+	error = dma_map_sgtable(&bench->pdev->dev, buffer, DMA_BIDIRECTIONAL, 0);
+	if (error)
+		goto free_table;
+	/* The device has one address for the whole window. */
+	if (buffer->nents == 1)
+		return 0;
+	error = -EXDEV;
+	dma_unmap_sgtable(&bench->pdev->dev, buffer, DMA_BIDIRECTIONAL, 0);
+free_table:
+	sg_free_table(buffer);
+drop_pages:
+	riser_bench_drop_pages(bench);
+	return error;
+}
+
+/* Makes room for the pages of a buffer, in place of an earlier one. */
+static int riser_bench_begin_buffer(struct riser_bench *bench, u64 bytes, u64 max_bytes)
+{
+	if (!bytes || bytes > max_bytes || bytes % PAGE_SIZE)
+		return -EINVAL;
+	riser_bench_drop_buffer(bench);
+	bench->buffer_bytes = bytes;
+	bench->page_count = bytes >> PAGE_SHIFT;
+	bench->pages = kvcalloc(bench->page_count, sizeof(*bench->pages), GFP_KERNEL);
+	return bench->pages ? 0 : -ENOMEM;
 }
 
 static int riser_bench_new_buffer(struct riser_bench *bench, struct riser_bench_buffer *wanted)
 {
 	gfp_t flags = GFP_KERNEL | __GFP_ZERO | __GFP_COMP | __GFP_NOWARN;
-	struct device *device = &bench->pdev->dev;
-	int node = wanted->node;
+	int node = wanted->node, error;
+	struct page *first;
+	unsigned int n;
 
-	if (!wanted->bytes || wanted->bytes > RISER_BENCH_MAX_BUFFER || wanted->bytes % 4096 ||
-	    wanted->reserved)
-		return -EINVAL;
 	if (node == RISER_BENCH_NEAR)
-		node = dev_to_node(device);
+		node = dev_to_node(&bench->pdev->dev);
 	else if (node < 0 || node >= MAX_NUMNODES || !node_online(node))
 		return -EINVAL;
 	else
 		flags |= __GFP_THISNODE;
-	riser_bench_drop_buffer(bench);
-	bench->buffer = alloc_pages_node(node, flags, get_order(wanted->bytes));
-	if (!bench->buffer)
-		return -ENOMEM;
-	bench->buffer_bytes = wanted->bytes;
-	bench->address = dma_map_page(device, bench->buffer, 0, wanted->bytes, DMA_BIDIRECTIONAL);
-	if (dma_mapping_error(device, bench->address)) {
-		__free_pages(bench->buffer, get_order(wanted->bytes));
-		bench->buffer = NULL;
+	if (wanted->reserved)
+		return -EINVAL;
+	error = riser_bench_begin_buffer(bench, wanted->bytes, RISER_BENCH_MAX_BUFFER);
+	if (error)
+		return error;
+	first = alloc_pages_node(node, flags, get_order(wanted->bytes));
+	if (!first) {
+		kvfree(bench->pages);
+		bench->pages = NULL;
 		return -ENOMEM;
 	}
-	wanted->node = page_to_nid(bench->buffer);
-	return 0;
+	for (n = 0; n < bench->page_count; n++)
+		bench->pages[n] = first + n;
+	bench->is_pinned = false;
+	wanted->node = page_to_nid(first);
+	return riser_bench_map(bench);
 }
 
-static int riser_bench_flush(void *start, size_t bytes)
+/* The file is only for root, so the pages do not count towards RLIMIT_MEMLOCK. */
+static int riser_bench_take_pages(struct riser_bench *bench, const struct riser_bench_pages *wanted)
+{
+	int pinned, error;
+
+	if (wanted->address % PAGE_SIZE)
+		return -EINVAL;
+	error = riser_bench_begin_buffer(bench, wanted->bytes, RISER_BENCH_MAX_PAGES);
+	if (error)
+		return error;
+	pinned = pin_user_pages_fast(wanted->address, bench->page_count, FOLL_WRITE | FOLL_LONGTERM,
+				     bench->pages);
+	if (pinned == bench->page_count) {
+		bench->is_pinned = true;
+		return riser_bench_map(bench);
+	}
+	if (pinned > 0)
+		unpin_user_pages(bench->pages, pinned);
+	kvfree(bench->pages);
+	bench->pages = NULL;
+	return pinned < 0 ? pinned : -EFAULT;
+}
+
+static void riser_bench_flush(void *start, size_t bytes)
 {
 #ifdef CONFIG_X86
 	clflush_cache_range(start, bytes);
-	return 0;
-#else
-	return -EOPNOTSUPP;
 #endif
 }
 
 static int riser_bench_set_cache(struct riser_bench *bench, const struct riser_bench_cache *wanted)
 {
 	struct device *device = &bench->pdev->dev;
-	void *start;
-	int error = 0;
+	struct scatterlist *part;
+	u64 left = wanted->bytes;
+	unsigned int n;
 
-	if (!bench->buffer || wanted->bytes > bench->buffer_bytes ||
+	if (!bench->pages || wanted->bytes > bench->buffer_bytes ||
 	    wanted->state > RISER_BENCH_WARM || wanted->reserved)
 		return -EINVAL;
-	start = page_address(bench->buffer);
-	dma_sync_single_for_cpu(device, bench->address, wanted->bytes, DMA_BIDIRECTIONAL);
-	if (wanted->state == RISER_BENCH_WARM)
-		memset(start, 0, wanted->bytes);
-	else
-		error = riser_bench_flush(start, wanted->bytes);
-	dma_sync_single_for_device(device, bench->address, wanted->bytes, DMA_BIDIRECTIONAL);
-	return error;
+	if (wanted->state == RISER_BENCH_COLD && !IS_ENABLED(CONFIG_X86))
+		return -EOPNOTSUPP;
+	dma_sync_sgtable_for_cpu(device, &bench->buffer, DMA_BIDIRECTIONAL);
+	for_each_sgtable_sg(&bench->buffer, part, n) {
+		size_t bytes = min_t(u64, left, part->length);
+
+		if (wanted->state == RISER_BENCH_WARM)
+			memset(sg_virt(part), 0, bytes);
+		else
+			riser_bench_flush(sg_virt(part), bytes);
+		left -= bytes;
+	}
+	dma_sync_sgtable_for_device(device, &bench->buffer, DMA_BIDIRECTIONAL);
+	return 0;
 }
 
 /* ---- Tests ---- */
@@ -175,7 +255,7 @@ static void riser_bench_set(struct riser_bench *bench, const struct riser_bench_
 {
 	void __iomem *bar = bench->bar;
 
-	writeq(bench->address, bar + RISER_BENCH_WINDOW);
+	writeq(sg_dma_address(bench->buffer.sgl), bar + RISER_BENCH_WINDOW);
 	writel(run->test, bar + RISER_BENCH_TEST);
 	writel(run->size, bar + RISER_BENCH_SIZE);
 	writeq(run->window_bytes, bar + RISER_BENCH_WINDOW_BYTES);
@@ -192,7 +272,7 @@ static int riser_bench_run_test(struct riser_bench *bench, struct riser_bench_ru
 {
 	int error;
 
-	if (!bench->buffer || run->window_bytes > bench->buffer_bytes)
+	if (!bench->pages || run->window_bytes > bench->buffer_bytes)
 		return -EINVAL;
 	riser_bench_set(bench, run);
 	reinit_completion(&bench->ended);
@@ -280,6 +360,15 @@ static long riser_bench_buffer_call(struct riser_bench *bench, void __user *argu
 	return copy_to_user(argument, &wanted, sizeof(wanted)) ? -EFAULT : 0;
 }
 
+static long riser_bench_pages_call(struct riser_bench *bench, void __user *argument)
+{
+	struct riser_bench_pages wanted;
+
+	if (copy_from_user(&wanted, argument, sizeof(wanted)))
+		return -EFAULT;
+	return riser_bench_take_pages(bench, &wanted);
+}
+
 static long riser_bench_cache_call(struct riser_bench *bench, void __user *argument)
 {
 	struct riser_bench_cache wanted;
@@ -314,6 +403,8 @@ static long riser_bench_ioctl(struct file *file, unsigned int call, unsigned lon
 		result = -ENODEV;
 	else if (call == RISER_BENCH_BUFFER)
 		result = riser_bench_buffer_call(bench, pointer);
+	else if (call == RISER_BENCH_PAGES)
+		result = riser_bench_pages_call(bench, pointer);
 	else if (call == RISER_BENCH_CACHE)
 		result = riser_bench_cache_call(bench, pointer);
 	else if (call == RISER_BENCH_RUN)
@@ -418,6 +509,8 @@ static int riser_bench_probe(struct pci_dev *pdev, const struct pci_device_id *i
 		error = dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
 	if (error)
 		return error;
+	/* A buffer is one segment. */
+	dma_set_max_seg_size(&pdev->dev, UINT_MAX);
 	bench = riser_bench_new(pdev);
 	if (IS_ERR(bench))
 		return PTR_ERR(bench);

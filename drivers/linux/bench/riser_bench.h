@@ -16,8 +16,10 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-/* Maximum size of the buffer: what a kernel allocates in one piece. */
+/* Maximum size of a buffer that the kernel allocates in one piece. */
 #define RISER_BENCH_MAX_BUFFER 0x400000ULL
+/* Maximum size of a buffer in pages of the program: the largest page of x86. */
+#define RISER_BENCH_MAX_PAGES 0x40000000ULL
 /* The node of the device. */
 #define RISER_BENCH_NEAR (-1)
 
@@ -33,6 +35,23 @@ struct riser_bench_buffer {
 	__u64 bytes;
 	__s32 node;
 	__u32 reserved;
+};
+
+/**
+ * struct riser_bench_pages - takes pages of the program as buffer, in place of an
+ * earlier one
+ * @address: start of the pages, a multiple of the page size
+ * @bytes: size, a multiple of the page size, at most RISER_BENCH_MAX_PAGES
+ *
+ * The pages stay pinned until the buffer is replaced or the file is closed. Huge
+ * pages (hugetlbfs) suit best, because the device has one address for all.
+ *
+ * EFAULT: not all pages are mapped and writable. EXDEV: the pages are not contiguous
+ * for the device. ENOMEM: not enough memory for their list.
+ */
+struct riser_bench_pages {
+	__u64 address;
+	__u64 bytes;
 };
 
 /* The lines are in no cache; the caller's processor has written them. */
@@ -97,5 +116,6 @@ struct riser_bench_run {
 #define RISER_BENCH_BUFFER _IOWR('b', 1, struct riser_bench_buffer)
 #define RISER_BENCH_CACHE _IOW('b', 2, struct riser_bench_cache)
 #define RISER_BENCH_RUN _IOWR('b', 3, struct riser_bench_run)
+#define RISER_BENCH_PAGES _IOW('b', 4, struct riser_bench_pages)
 
 #endif /* _UAPI_RISER_BENCH_H */

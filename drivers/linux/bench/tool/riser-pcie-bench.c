@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../riser_bench.h"
@@ -23,6 +25,9 @@
 
 #define PAGE_BYTES 4096
 #define LINE_BYTES 64
+/* mbind(2) is not in every libc. */
+#define MPOL_BIND 2
+#define MAX_NODES 1024
 /* Passes of the device over a window that it warms. */
 #define WARMING_PASSES 2
 
@@ -42,7 +47,8 @@ static const char help[] =
 	"  --seed N            of the random pattern; default 1\n"
 	"  --cache STATE       cold, host-warm or device-warm; default host-warm\n"
 	"  --node N            NUMA node of the memory; default: the device's node\n"
-	"  --buffer BYTES      allocated memory, at most 4 MiB; default: the window, in pages\n"
+	"  --buffer BYTES      allocated memory, at most 4 MiB, or 1 GiB with --huge; default: the window, in pages\n"
+	"  --huge SIZE         take the memory from huge pages of 2M or 1G\n"
 	"  --cpu N             processor that warms the cache; default: any\n"
 	"  --journal FILE      write the latencies to FILE, one per line, in ns\n"
 	"  --timeout MS        maximum time of the test; default 60000\n"
@@ -50,6 +56,7 @@ static const char help[] =
 	"  riser-pcie-bench --test LAT_RD --size 8 --cache cold\n"
 	"  riser-pcie-bench --test BW_WR --size 256 --window 65536 --transfers 100000\n"
 	"  riser-pcie-bench --test LAT_WRRD --cache device-warm --node 1 --journal latencies.txt\n"
+	"  riser-pcie-bench --test LAT_RD --window 67108864 --huge 1G\n"
 	"\n"
 	"Exit status: 0 after a test, 1 if it failed, 2 for wrong arguments.\n";
 
@@ -57,6 +64,8 @@ static const char *const tests[] = { "LAT_RD", "LAT_WRRD", "BW_RD", "BW_WR", "BW
 static const char *const patterns[] = { "sequential", "random", NULL };
 static const char *const paths[] = { "dma", "command", NULL };
 enum cache { COLD, HOST_WARM, DEVICE_WARM };
+static const char *const huge_pages[] = { "2M", "1G", NULL };
+static const unsigned int huge_shifts[] = { 21, 30 };
 static const char *const caches[] = { "cold", "host-warm", "device-warm", NULL };
 
 /* Errors of the device. */
@@ -89,13 +98,15 @@ struct settings {
 	const char *journal;
 	enum cache cache;
 	struct riser_bench_buffer buffer;
+	/* Base-2 logarithm of the size of huge pages; 0 without them. */
+	unsigned int huge_shift;
 	int cpu;
 	struct riser_bench_run run;
 };
 
-static void wrong(const char *option, const char *value)
+static void wrong(const char *option, const char *value, const char *expected)
 {
-	fprintf(stderr, "riser-pcie-bench: --%s %s is not legal; --help lists the options\n", option, value);
+	fprintf(stderr, "riser-pcie-bench: --%s %s is not legal; expected %s\n", option, value, expected);
 	exit(2);
 }
 
@@ -107,22 +118,29 @@ static void fail(const char *what)
 
 static uint64_t number(const char *option, const char *text, uint64_t most)
 {
-	char *end;
+	char *end, expected[48];
 
 	errno = 0;
 	uint64_t value = strtoull(text, &end, 0);
 
-	if (errno || end == text || *end || *text == '-' || value > most)
-		wrong(option, text);
+	if (errno || end == text || *end || *text == '-' || value > most) {
+		snprintf(expected, sizeof(expected), "a number from 0 to %llu", (unsigned long long)most);
+		wrong(option, text, expected);
+	}
 	return value;
 }
 
 static uint32_t name(const char *option, const char *text, const char *const *names)
 {
-	for (uint32_t n = 0; names[n]; n++)
+	char expected[64] = "";
+
+	for (uint32_t n = 0; names[n]; n++) {
 		if (!strcmp(names[n], text))
 			return n;
-	wrong(option, text);
+		strcat(expected, n ? ", " : "one of ");
+		strcat(expected, names[n]);
+	}
+	wrong(option, text, expected);
 	return 0;
 }
 
@@ -130,7 +148,7 @@ static uint32_t name(const char *option, const char *text, const char *const *na
 
 enum choice {
 	DEVICE, TEST, SIZE, WINDOW, OFFSET, PATTERN, PATH, OUTSTANDING, TRANSFERS, WARM_UP, SEED,
-	CACHE, NODE, BUFFER, CPU, JOURNAL, TIMEOUT, HELP,
+	CACHE, NODE, BUFFER, HUGE_PAGES, CPU, JOURNAL, TIMEOUT, HELP,
 };
 
 static const struct option options[] = {
@@ -148,6 +166,7 @@ static const struct option options[] = {
 	{ "cache", required_argument, NULL, CACHE },
 	{ "node", required_argument, NULL, NODE },
 	{ "buffer", required_argument, NULL, BUFFER },
+	{ "huge", required_argument, NULL, HUGE_PAGES },
 	{ "cpu", required_argument, NULL, CPU },
 	{ "journal", required_argument, NULL, JOURNAL },
 	{ "timeout", required_argument, NULL, TIMEOUT },
@@ -174,7 +193,8 @@ static void set(struct settings *s, int option, const char *text)
 	case WARM_UP: s->run.warm_up = number(long_name, text, UINT64_MAX); break;
 	case SEED: s->run.seed = number(long_name, text, UINT64_MAX); break;
 	case NODE: s->buffer.node = number(long_name, text, INT32_MAX); break;
-	case BUFFER: s->buffer.bytes = number(long_name, text, RISER_BENCH_MAX_BUFFER); break;
+	case BUFFER: s->buffer.bytes = number(long_name, text, RISER_BENCH_MAX_PAGES); break;
+	case HUGE_PAGES: s->huge_shift = huge_shifts[name(long_name, text, huge_pages)]; break;
 	case CPU: s->cpu = number(long_name, text, CPU_SETSIZE - 1); break;
 	case TIMEOUT: s->run.timeout_ms = number(long_name, text, UINT32_MAX); break;
 	case HELP:
@@ -196,14 +216,16 @@ static void parse(struct settings *s, int argc, char **argv)
 		fprintf(stderr, "riser-pcie-bench: unknown argument %s; --help lists the options\n", argv[optind]);
 		exit(2);
 	}
-	if (!s->buffer.bytes) {
-		uint64_t pages = s->run.window_bytes / PAGE_BYTES + !!(s->run.window_bytes % PAGE_BYTES);
+	uint64_t most = s->huge_shift ? RISER_BENCH_MAX_PAGES : RISER_BENCH_MAX_BUFFER;
+	uint64_t page = s->huge_shift ? 1ULL << s->huge_shift : PAGE_BYTES;
 
-		s->buffer.bytes = pages ? pages * PAGE_BYTES : PAGE_BYTES;
-	}
-	if (s->buffer.bytes > RISER_BENCH_MAX_BUFFER || s->run.window_bytes > s->buffer.bytes) {
-		fprintf(stderr, "riser-pcie-bench: --window %llu; expected at most the buffer, which has at most %llu bytes\n",
-			(unsigned long long)s->run.window_bytes, RISER_BENCH_MAX_BUFFER);
+	if (!s->buffer.bytes && s->run.window_bytes <= most)
+		s->buffer.bytes = s->run.window_bytes ? s->run.window_bytes : page;
+	s->buffer.bytes = (s->buffer.bytes + page - 1) / page * page;
+	if (s->buffer.bytes > most || s->run.window_bytes > s->buffer.bytes) {
+		fprintf(stderr, "riser-pcie-bench: --window %llu; expected at most the buffer, which has at most %llu bytes%s\n",
+			(unsigned long long)s->run.window_bytes, (unsigned long long)most,
+			s->huge_shift ? "" : ", or 1 GiB with --huge");
 		exit(2);
 	}
 }
@@ -238,6 +260,31 @@ static void warm_by_device(int device, const struct settings *s)
 	run(device, &warming);
 }
 
+/* Takes huge pages as the buffer. They stay with the device after this program has unmapped them. */
+static void take_huge_pages(int device, const struct settings *s)
+{
+	struct riser_bench_pages pages = { .bytes = s->buffer.bytes };
+	unsigned long nodes[MAX_NODES / 64] = { 0 };
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | (int)(s->huge_shift << MAP_HUGE_SHIFT);
+	void *start = mmap(NULL, pages.bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+
+	if (start == MAP_FAILED)
+		fail("no free huge pages; /sys/kernel/mm/hugepages/hugepages-*/nr_hugepages has their number");
+	if (s->buffer.node >= MAX_NODES) {
+		errno = EINVAL;
+		fail("--node");
+	}
+	if (s->buffer.node != RISER_BENCH_NEAR) {
+		nodes[s->buffer.node / 64] = 1UL << s->buffer.node % 64;
+		if (syscall(SYS_mbind, start, pages.bytes, MPOL_BIND, nodes, MAX_NODES, 0) < 0)
+			fail("--node");
+	}
+	pages.address = (uintptr_t)start;
+	if (ioctl(device, RISER_BENCH_PAGES, &pages) < 0)
+		fail(errno == EXDEV ? "the huge pages are not contiguous; expected one page, or an IOMMU" :
+				      "cannot take the huge pages");
+}
+
 static void prepare(int device, struct settings *s)
 {
 	struct riser_bench_cache cache = { .bytes = s->run.window_bytes };
@@ -249,7 +296,9 @@ static void prepare(int device, struct settings *s)
 		if (sched_setaffinity(0, sizeof(one), &one) < 0)
 			fail("--cpu");
 	}
-	if (ioctl(device, RISER_BENCH_BUFFER, &s->buffer) < 0)
+	if (s->huge_shift)
+		take_huge_pages(device, s);
+	else if (ioctl(device, RISER_BENCH_BUFFER, &s->buffer) < 0)
 		fail("cannot allocate the buffer");
 	cache.state = s->cache == HOST_WARM ? RISER_BENCH_WARM : RISER_BENCH_COLD;
 	if (ioctl(device, RISER_BENCH_CACHE, &cache) < 0)
