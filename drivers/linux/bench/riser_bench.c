@@ -137,7 +137,7 @@ static int riser_bench_new_buffer(struct riser_bench *bench, struct riser_bench_
 		node = dev_to_node(&bench->pdev->dev);
 	else if (node < 0 || node >= MAX_NUMNODES || !node_online(node))
 		return -EINVAL;
-	else
+	if (wanted->node != RISER_BENCH_NEAR)
 		flags |= __GFP_THISNODE;
 	if (wanted->reserved)
 		return -EINVAL;

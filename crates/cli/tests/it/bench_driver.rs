@@ -52,12 +52,12 @@ const HUGE_PAGES: &str = "\
     echo == log\ndmesg";
 
 /// Runs a script in a guest. `None` if the driver cannot be built.
-fn guest(slot: &str, script: &str, arguments: &[&str]) -> Option<Guest> {
+fn guest(slot: &str, kernel: &str, script: &str, arguments: &[&str]) -> Option<Guest> {
     let module = driver::build_module(
         &drivers().join("bench"),
         "riser_bench.ko",
-        "bench_driver-6.1",
-        "6.1",
+        &format!("bench_driver-{kernel}"),
+        kernel,
         &["W=1", "C=2"],
         |said| assert_eq!((said.contains("CHECK"), said.contains("warning")), (true, false), "{said}"),
     );
@@ -69,7 +69,7 @@ fn guest(slot: &str, script: &str, arguments: &[&str]) -> Option<Guest> {
         }
     };
     let lab = format!("version = 1\n[host]\nprofile = 'xeon-e5-2637v3'\n[[slot]]\nname = 'card'\n{slot}");
-    let arguments = [&["--kernel", "6.1", "--module", &module], arguments].concat();
+    let arguments = [&["--kernel", kernel, "--module", &module], arguments].concat();
     let guest = Guest::with_files(&lab, script, &arguments, |share| {
         let source = drivers().join("bench/tool/riser-pcie-bench.c");
         driver::compile(&[source], &share.join("riser-pcie-bench"));
@@ -137,7 +137,7 @@ fn assert_agrees(guest: &Guest, which: Which, ns: f64) {
 #[test]
 #[ignore = "of .ci/long guest"]
 fn control_program_agrees_with_bare_host() {
-    let Some(guest) = guest(MODEL, &script(), &[]) else { return };
+    let Some(guest) = guest(MODEL, "6.1", &script(), &[]) else { return };
     assert_agrees(&guest, Which::Model, 1.0);
     assert_refusals(&guest);
     // The device's own writes bring the lines into the host's cache. Those of the guest's processor do not pass riser.
@@ -150,7 +150,7 @@ fn control_program_agrees_with_bare_host() {
 fn huge_pages_hold_windows_beyond_cache() {
     let append = "hugepagesz=1G hugepages=1";
     let arguments = ["--memory-mib", "2560", "--cpu", "qemu64,+rdrand,+pdpe1gb", "--append", append];
-    let Some(guest) = guest(MODEL, HUGE_PAGES, &arguments) else { return };
+    let Some(guest) = guest(MODEL, "6.12", HUGE_PAGES, &arguments) else { return };
     let medians: Vec<f64> = guest.said("huge").lines().map(|line| number(line, "median")).collect();
     println!("medians in ns: {medians:?}");
     let [first, .., beyond] = &medians[..] else { panic!("{medians:?}") };
@@ -180,7 +180,7 @@ fn control_program_agrees_with_bare_host_in_rtl() {
         return;
     }
     let slot = format!("device = 'rtl'\nrtl.design = '{}'\nrtl.deny_findings = true\n", rig::built());
-    let Some(guest) = guest(&slot, &script(), &["--allow-native"]) else { return };
+    let Some(guest) = guest(&slot, "6.1", &script(), &["--allow-native"]) else { return };
     assert_agrees(&guest, Which::Rtl, 8.0);
     assert_refusals(&guest);
 }
