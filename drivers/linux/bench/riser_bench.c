@@ -2,7 +2,8 @@
 /*
  * Driver for the benchmark device of pcie-bench (SIGCOMM'18, §5.3): allocates the
  * buffer on a NUMA node or takes pages of the program, warms or flushes the caches,
- * runs tests, and passes their results to programs. riser's model and the RTL have the same registers.
+ * runs tests, and passes their results to programs. riser's model and the RTL have
+ * the same registers.
  */
 #include <linux/completion.h>
 #include <linux/delay.h>
