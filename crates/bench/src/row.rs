@@ -376,7 +376,7 @@ fn models(
 /// Returns the rate of frames of `size` bytes without FCS that the closed form of a NIC allows in each direction.
 fn nic_gbps(nic: &str, params: &Params, size: u32) -> Result<f64, BenchError> {
     let throughput =
-        nic_form::on_x86(nic)?.throughput(params, Form::Exact, Packeting::Both, size + FCS_BYTES)?;
+        nic_form::shipped(nic)?.throughput(params, Form::Exact, Packeting::Both, size + FCS_BYTES)?;
     Ok(throughput.packets_per_s * f64::from(size) * 8.0 / 1e9)
 }
 

@@ -89,6 +89,7 @@ pub(crate) fn root_ports(
     rcb: Rcb,
 ) -> Result<Vec<ConfigSpace>, BuildError> {
     let port = |(n, link): (usize, usize)| {
+        // Slot numbers are unique below a host (`PCIe 5.0 §7.5.3.9`): first those of root ports, then those of each switch.
         let slot = slot_layout(tree, n + 1, Some(link));
         let link = &links[link];
         let (rcb, has_interrupts) = (link.rcb.unwrap_or(rcb), tree.has_interrupts(host));
@@ -142,11 +143,12 @@ fn switch_config(
     link: &LinkConfig,
     payloads: &PayloadPool,
 ) -> Result<SwitchConfig, BuildError> {
+    let first_slot = tree.first_slot_number(n);
     let downstream = (1..=tree.downstream_ports[n]).map(|port| {
         let hanging = tree.below(n, port);
         // An unused port is configured like the upstream port.
         let end = hanging.map_or(&link.device, |n| &below[n].root);
-        port_config(PortType::Downstream, end, port, Some(slot_layout(tree, port, hanging)))
+        port_config(PortType::Downstream, end, port, Some(slot_layout(tree, first_slot + port - 1, hanging)))
     });
     Ok(SwitchConfig {
         upstream: port_config(PortType::Upstream, &link.device, 0, None)?,

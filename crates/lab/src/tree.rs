@@ -213,6 +213,14 @@ impl Tree {
         all.filter(move |&n| self.above(n) == Above::RootPort(host))
     }
 
+    /// Physical slot number of the first downstream port of a switch: after those of its host's root ports and of earlier
+    /// switches.
+    pub(crate) fn first_slot_number(&self, switch: usize) -> usize {
+        let host = self.host_of(self.slots.len() + switch);
+        let earlier = (0..switch).filter(|&other| self.host_of(self.slots.len() + other) == host);
+        1 + self.root_links(host).count() + earlier.map(|other| self.downstream_ports[other]).sum::<usize>()
+    }
+
     /// The host that link `n` leads to.
     pub(crate) fn host_of(&self, n: usize) -> HostId {
         match self.above(self.root_link(n)) {

@@ -204,8 +204,8 @@ typedef struct riser_send_message {
 #define RISER_COMPLETE 4u
 #define RISER_ABANDON 5u   /* the request as.token will never be completed */
 #define RISER_INTERRUPT 6u /* raises as.vector */
-#define RISER_INTX 7u      /* as.asserted: level of INTx */
-#define RISER_PME 8u       /* sends a PME */
+#define RISER_INTX 7u      /* as.asserted: level of INTA; needs intx = true in the lab */
+#define RISER_PME 8u       /* sends a PME; needs pme = true in the lab */
 #define RISER_SEND_MESSAGE 9u
 
 typedef struct riser_output {
@@ -244,7 +244,10 @@ typedef struct riser_device_ops {
     void (*message)(riser_device *device, uint64_t now_ps, const riser_message *message);
     void (*timer)(riser_device *device, uint64_t now_ps);
 
-    /* Writes the next output of a class to output and returns 1, or returns 0 without an output. A returned output is accepted. */
+    /*
+     * Writes the next output of a class to output and returns 1, or returns 0 without
+     * an output. A returned output is accepted. Before each call, all of output is 0.
+     */
     int (*poll_output)(riser_device *device, uint64_t now_ps, uint32_t class_, riser_output *output);
     /*
      * Writes the token of the next request that the device has taken and returns 1, or

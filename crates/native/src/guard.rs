@@ -48,6 +48,14 @@ struct ReceivedRequest {
     is_taken: bool,
 }
 
+/// Signals other than interrupt vectors that the function has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Signals {
+    /// The pin INTA.
+    pub(crate) intx: bool,
+    pub(crate) pme: bool,
+}
+
 /// The device.
 pub(crate) struct Guard {
     /// `None` if the library was not loaded or has failed.
@@ -55,6 +63,7 @@ pub(crate) struct Guard {
     pool: PayloadPool,
     codes: MessageCodes,
     vectors: u16,
+    signals: Signals,
     told: Shared<DeviceStatus>,
     asked: BTreeMap<u32, ReceivedRequest>,
     /// IDs of outstanding DMA reads and atomics.
@@ -73,6 +82,7 @@ impl Guard {
         instance: Option<Instance>,
         pool: PayloadPool,
         codes: MessageCodes,
+        signals: Signals,
         told: Shared<DeviceStatus>,
     ) -> Guard {
         Guard {
@@ -80,6 +90,7 @@ impl Guard {
             pool,
             codes,
             vectors: 0,
+            signals,
             told,
             asked: BTreeMap::new(),
             under_way: BTreeSet::new(),
@@ -280,8 +291,10 @@ impl Guard {
                 Some(vector) => Ok(Output::Interrupt { vector }),
                 None => Err(Misuse::Vector { vector, vectors: self.vectors }),
             },
-            Handed::Intx(asserted) => Ok(Output::Intx { asserted }),
-            Handed::Pme => Ok(Output::Pme),
+            Handed::Intx(asserted) if self.signals.intx => Ok(Output::Intx { asserted }),
+            Handed::Intx(_) => Err(Misuse::Signal { output: name(&handed), key: "intx" }),
+            Handed::Pme if self.signals.pme => Ok(Output::Pme),
+            Handed::Pme => Err(Misuse::Signal { output: name(&handed), key: "pme" }),
             Handed::Message(message, bytes) => {
                 if message.length % 4 != 0 || message.length > MAX_MESSAGE_BYTES {
                     return Err(Misuse::MessageLength(message.length));

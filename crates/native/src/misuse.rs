@@ -36,6 +36,8 @@ pub(crate) enum Misuse {
     DmaId(u32),
     #[error("interrupt vector {vector}, expected one of the function's {vectors}, counted from 0")]
     Vector { vector: u32, vectors: u16 },
+    #[error("output {output}, expected only with `{key} = true` in the lab's settings of the device")]
+    Signal { output: &'static str, key: &'static str },
     #[error("a message of {0} B, expected a multiple of 4 up to {MAX_MESSAGE_BYTES}")]
     MessageLength(u32),
     #[error("a message with routing {0}, expected 0 to {MAX_ROUTING}")]

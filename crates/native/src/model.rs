@@ -3,9 +3,10 @@
 //! the library.
 
 use crate::bars::BarSettings;
-use crate::guard::{DeviceStatus, Guard};
+use crate::guard::{DeviceStatus, Guard, Signals};
 use crate::loader::{Instance, Loaded};
 use crate::steps::{self, Parts, Step};
+use config::cap::pm::PmLayout;
 use config::{Bar, Builder, ConfigSpace, Identity, MsiLayout, MsixLayout};
 use endpoint::FunctionConfig;
 use plug::site::NativeCode;
@@ -44,6 +45,10 @@ pub struct Settings {
     /// Interrupt vectors; for MSI a power of two up to 32.
     #[schemars(range(min = 0, max = 2048))]
     pub vectors: u16,
+    /// The function has the pin INTA, which `RISER_INTX` drives.
+    pub intx: bool,
+    /// The function can send PME from D0 and D3hot, by `RISER_PME`.
+    pub pme: bool,
     /// Number of configuration registers that the device implements, in DWs, after a vendor-specific capability.
     #[schemars(range(min = 0, max = 16))]
     pub config_registers: u8,
@@ -74,6 +79,8 @@ impl Default for Settings {
             bars: vec![BarSettings::default()],
             interrupts: Interrupts::Msi,
             vectors: 1,
+            intx: false,
+            pme: false,
             config_registers: 0,
             messages: Vec::new(),
             step: Vec::new(),
@@ -123,7 +130,8 @@ impl Model for Settings {
         };
         let told: Shared<DeviceStatus> = Shared::default();
         let codes = MessageCodes::of(&self.messages);
-        let device = Guard::new(instance, site.payloads.clone(), codes, told.clone());
+        let signals = Signals { intx: self.intx, pme: self.pme };
+        let device = Guard::new(instance, site.payloads.clone(), codes, signals, told.clone());
         let function = FunctionConfig { config: self.config(site)?, device: Box::new(device) };
         let driver = steps::driver(&self.step, &told);
         Ok(Plugged::new(function, driver).reporting(&told))
@@ -161,6 +169,12 @@ impl Settings {
                     .bar(5, Bar::memory32(MSIX_BAR_BYTES))
                     .msix(MsixLayout { vectors, table: (5, 0), pending: (5, PENDING) }),
             };
+        if self.intx {
+            builder = builder.interrupt_pin(1);
+        }
+        if self.pme {
+            builder = builder.power_management_with(PmLayout { pme: true, ..PmLayout::default() });
+        }
         if self.config_registers > 0 {
             builder = builder.vendor_specific_registers(self.config_registers);
         }

@@ -26,6 +26,8 @@ pub enum Act {
     Write,
     /// Reads a register and expects `value`.
     Expect,
+    /// Writes `value`, or the address of the buffer `of`, to the word of `bytes` at `offset` in the buffer `name`.
+    Store,
     /// Waits for interrupt `vector`.
     Interrupt,
     /// Expects that the buffer `name` has the bytes of the buffer `of`, each XORed with `value`.
@@ -125,7 +127,7 @@ impl Step {
     ) -> Result<(), (&'static str, String)> {
         self.check_keys()?;
         let bytes = self.bytes();
-        let is_word = matches!(self.act, Act::Write | Act::Expect | Act::Memory);
+        let is_word = matches!(self.act, Act::Write | Act::Expect | Act::Store | Act::Memory);
         if is_word && ![4, 8].contains(&bytes) {
             return Err(("bytes", format!("bytes of {bytes}, expected 4 or 8")));
         }
@@ -136,12 +138,12 @@ impl Step {
             let legal = device.virtual_functions;
             return Err(("function", format!("function of {}, expected 0 to {legal}", self.function)));
         };
+        if matches!(self.act, Act::Write | Act::Store) && !self.of.is_empty() {
+            bytes_of(buffers, "of", &self.of)?;
+        }
         match self.act {
             Act::Buffer => self.add_to(buffers),
             Act::Write | Act::Expect => {
-                if !self.of.is_empty() {
-                    bytes_of(buffers, "of", &self.of)?;
-                }
                 let Some(bar) = bars.iter().find(|bar| bar.bar == self.bar) else {
                     let known: Vec<u8> = bars.iter().map(|bar| bar.bar).collect();
                     return Err(("bar", format!("bar of {}, expected one of {known:?}", self.bar)));
@@ -152,7 +154,9 @@ impl Step {
                 "vector",
                 format!("vector of {}, expected one of the device's {vectors}, counted from 0", self.vector),
             )),
-            Act::Memory => self.check_offset("the buffer", bytes_of(buffers, "name", &self.name)?),
+            Act::Store | Act::Memory => {
+                self.check_offset("the buffer", bytes_of(buffers, "name", &self.name)?)
+            }
             Act::Compare => {
                 let (one, other) =
                     (bytes_of(buffers, "name", &self.name)?, bytes_of(buffers, "of", &self.of)?);
@@ -176,6 +180,8 @@ impl Step {
             Act::Write if !self.of.is_empty() => &["function", "bar", "offset", "bytes", "of"],
             Act::Write => &["function", "bar", "offset", "bytes", "value", "of"],
             Act::Expect => &["function", "bar", "offset", "bytes", "value"],
+            Act::Store if !self.of.is_empty() => &["name", "offset", "bytes", "of"],
+            Act::Store => &["name", "offset", "bytes", "value", "of"],
             Act::Interrupt => &["function", "vector"],
             Act::Compare => &["name", "of", "value"],
             Act::Memory => &["name", "offset", "bytes", "value"],
@@ -317,6 +323,12 @@ async fn one(
             buffers.insert(step.name.clone(), (address, bytes));
             Ok(())
         }
+        Act::Store => {
+            let value = if step.of.is_empty() { step.value } else { buffer(&step.of)?.0 };
+            let (address, bytes) = (buffer(&step.name)?.0 + step.offset, step.bytes().min(8) as usize);
+            cpu.memory().write(address, &value.to_le_bytes()[..bytes])?;
+            Ok(())
+        }
         Act::Write => {
             let value = if step.of.is_empty() { step.value } else { buffer(&step.of)?.0 };
             match step.bytes() {
@@ -344,7 +356,11 @@ async fn one(
             };
             let (one, other) = (read(buffer(&step.name)?)?, read(buffer(&step.of)?)?);
             match one.iter().zip(&other).position(|(a, b)| *a != *b ^ step.value as u8) {
-                Some(at) => Err(format!("byte {at} of `{}` is {:#04x}", step.name, one[at]).into()),
+                Some(at) => {
+                    let (found, expected) = (one[at], other[at] ^ step.value as u8);
+                    Err(format!("byte {at} of `{}` is {found:#04x}, expected {expected:#04x}", step.name)
+                        .into())
+                }
                 None => Ok(()),
             }
         }

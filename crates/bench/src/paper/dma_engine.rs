@@ -166,7 +166,7 @@ pub(super) fn figure6(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let numbers = vec![
         compared("native at 1 MB", "Gb/s", &paper.native_gbps, native, "set_up_ns fitted to it"),
         compared(
-            "size for 75 % of that",
+            "good performance above; here: 75 % of that",
             "B",
             &paper.good_above_bytes,
             curves.reaches(0.75 * native),

@@ -78,7 +78,12 @@ const MAX_PS: u128 = u128::MAX >> 1;
 
 /// All fields and flags.
 pub const FIELDS: [Field; 36] = [
-    word("type", "a type of TLP, dllp, other or error", "type of the record", Word::Type),
+    word(
+        "type",
+        "a type of TLP such as MRd, MWr or CplD, or dllp, other or error",
+        "type of the record",
+        Word::Type,
+    ),
     number("tag", "0 to 1023, or a range such as 0..32", "tag of a TLP", Number::Tag, 1023),
     id("requester", "Requester ID of a TLP", Id::Requester),
     id("completer", "Completer ID of a completion or configuration request", Id::Completer),

@@ -172,7 +172,11 @@ fn reports_filter_errors_with_column() {
         ("address=5", 1, "replay; did you mean addr?"),
         ("tpye=MWr", 1, "replay; did you mean type?"),
         ("size>64", 1, "replay; did you mean bytes?"),
-        ("type", 1, "type needs a value: expected a type of TLP, dllp, other or error"),
+        (
+            "type",
+            1,
+            "type needs a value: expected a type of TLP such as MRd, MWr or CplD, or dllp, other or error",
+        ),
         ("type=", 6, "expected a value for type: a type of TLP"),
         ("type=Foo", 6, "\"Foo\" is not a value of type: expected a type of TLP"),
         ("type<MRd", 5, "type is not a number: expected = or !="),

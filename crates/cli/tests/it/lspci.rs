@@ -199,7 +199,8 @@ fn registers_match_lab() {
         ("00:01.0", "Bus: primary=00, secondary=01,"),
         ("01:00.0", "Express (v2) Upstream Port, MSI 00"),
         ("01:00.0", "Bus: primary=01, secondary=02,"),
-        ("02:02.0", "Slot #3, PowerLimit"),
+        // Slots of root ports are numbered first.
+        ("02:02.0", "Slot #4, PowerLimit"),
         ("02:02.0", "LnkSta: Speed 2.5GT/s, Width x1"),
         ("05:00.0", "LnkSta: Speed 2.5GT/s, Width x1"),
         // From [link]: mps_bytes, the least below the root port (Policy, MpsPolicy::Path), and mrrs_bytes.

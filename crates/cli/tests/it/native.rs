@@ -134,6 +134,8 @@ fn reports_library_errors_without_crash() {
         ("class", "output RISER_READ polled in class RISER_POSTED"),
         ("kind", "an output of kind 77, expected 1 to 9"),
         ("vector", "interrupt vector 9, expected one of the function's 1, counted from 0"),
+        ("intx", "output RISER_INTX, expected only with `intx = true` in the lab's settings of the device"),
+        ("pme", "output RISER_PME, expected only with `pme = true` in the lab's settings of the device"),
         ("null", "a message of 4 B with data of NULL, expected a pointer to them"),
         ("long", "a message of 8192 B, expected a multiple of 4 up to 4096"),
         ("route", "a message with routing 255, expected 0 to 5"),
@@ -223,6 +225,11 @@ fn rejects_invalid_devices_with_location() {
             "step.1.value=1000000000001",
             "step 1: value of 1000000000001, expected 0 to 1000000000000 ns",
         ),
+        (
+            &lab,
+            "step.0={do=\"store\",name=\"x\"}",
+            "step 0: name of `x`, expected a buffer of an earlier step",
+        ),
         (&lab, "step.1.offset=8", "step 1: offset has no effect here, expected only value"),
         (&lab, "settings=\"a\\u0000b\"", "settings contain a zero byte"),
         (&lab, "libary=\"x\"", "unknown field `libary`"),
@@ -236,6 +243,23 @@ fn rejects_invalid_devices_with_location() {
 }
 
 /// Code of a library runs only with permission. This library ends the process as soon as it is loaded.
+/// A lab fills a ring of descriptors, and enumeration finds the pin and PME that the lab declares.
+#[test]
+fn steps_store_values_and_addresses_in_buffers() {
+    let Some(lab) = broken("store", &[]) else { return };
+    let steps = "slot.card.native.step=[\
+        {do='buffer',name='ring',bytes=16},{do='buffer',name='data',bytes=16},\
+        {do='store',name='ring',of='data',bytes=8},{do='store',name='ring',offset=8,value=5},\
+        {do='memory',name='ring',offset=8,value=5},{do='compare',name='data',of='ring'}]";
+    let run = riser(&["run", &lab, "--allow-native", "--set", steps]);
+    let wrong = "step 5: byte 1 of `data` is 0x00, expected 0x";
+    assert!(run.code == 1 && run.stderr.contains(wrong), "{}", run.stderr);
+    let declared = ["--set", "slot.card.native.intx=true", "--set", "slot.card.native.pme=true"];
+    let listed = riser(&[&["lspci", &lab, "--allow-native", "-vv"][..], &declared].concat());
+    let parts = ["Interrupt: pin A", "PME(D0+,D1-,D2-,D3hot+,D3cold-)"];
+    assert!(parts.iter().all(|part| listed.stdout.contains(part)), "{}", listed.stdout);
+}
+
 #[test]
 fn native_code_runs_only_with_permission() {
     let folder = folder("allowed");

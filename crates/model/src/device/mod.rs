@@ -74,8 +74,8 @@ pub struct Transaction {
     pub length: Length,
     /// Its start after a 4 KiB boundary, in bytes.
     pub offset_bytes: u32,
-    /// Address width of the transaction's requests, if it differs from the link's address width: x86 sends
-    /// message-signalled interrupts to 0xfee0_0000.
+    /// Address width of the transaction's requests; by default that of the link. Message-signalled interrupts have 32 bits
+    /// in the exact form, because x86 has them at 0xfee0_0000.
     pub addressing: Option<Addressing>,
     /// This many of them ...
     pub count: u32,
@@ -231,7 +231,11 @@ impl Transaction {
             Length::Packet => moved_bytes,
         };
         let transfer = Transfer { size_bytes, offset_bytes: self.offset_bytes };
-        let params = &Params { addressing: self.addressing.unwrap_or(params.addressing), ..*params };
+        let addressing = self.addressing.unwrap_or(match (form, self.kind) {
+            (Form::Exact, Kind::Interrupt) => Addressing::A32,
+            _ => params.addressing,
+        });
+        let params = &Params { addressing, ..*params };
         let pieces = match form {
             Form::Exact => Pieces::exact(params, transfer)?,
             Form::Published => Pieces::published(params, transfer, self.published_omits_header)?,

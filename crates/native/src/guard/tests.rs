@@ -26,7 +26,13 @@ fn device(test: &str) -> Option<Guard> {
     let instance = Instance::create(&Loaded::open(&out).unwrap(), "").unwrap();
     std::fs::remove_file(out).unwrap();
     let codes = MessageCodes::of(&[0x7e]);
-    let mut guard = Guard::new(Some(instance), PayloadPool::new(), codes, Shared::default());
+    let mut guard = Guard::new(
+        Some(instance),
+        PayloadPool::new(),
+        codes,
+        Signals { intx: true, pme: true },
+        Shared::default(),
+    );
     guard.set_vectors(2);
     guard.handle(Time::ZERO, Input::Reset(ResetKind::Hot));
     Some(guard)

@@ -106,6 +106,10 @@ static int poll_output(riser_device *d, uint64_t now, uint32_t class_, riser_out
         out->as.vector = 9;
         return 1;
     }
+    if (class_ == RISER_POSTED && (is(d, "intx") || is(d, "pme"))) {
+        out->kind = is(d, "intx") ? RISER_INTX : RISER_PME;
+        return 1;
+    }
     if (class_ == RISER_POSTED && is(d, "null")) {
         out->kind = RISER_SEND_MESSAGE;
         out->as.message.length = 4;

@@ -191,7 +191,8 @@ impl Sweep<'_> {
             let measure = |link| (self.vary)(DiskRun::new(place, link, self.lanes), value).measure(effort);
             let [dropping, credits, posted] = LINKS.map(measure);
             let shown = [dropping?, credits?, posted?];
-            swept.table.rows.push(row(value, paper, &shown));
+            // The paper's disk is below a switch.
+            swept.table.rows.push(row(value, paper.filter(|_| place == BEHIND), &shown));
             swept.shown.push(shown);
         }
         Ok(swept)

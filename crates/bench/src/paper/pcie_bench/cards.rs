@@ -17,8 +17,6 @@ use model::{Addressing, Transfer, ethernet_gbps, published as closed_form};
 const HSW: &str = "hsw-Xeon-E5-2637v3_supermicro";
 const NETFPGA: &str = "netfpga-sume";
 const SIZES: &[u64] = &[64, 128, 256, 257, 512, 513, 1024, 2048];
-/// Sizes at which the cards are compared with the model. For other sizes the model adds a TLP.
-const COMPARED: [u64; 6] = [64, 128, 256, 512, 1024, 2048];
 const WINDOW: u64 = 8 * KIB;
 
 /// The bandwidth tests: the paper's name, and the benchmark's.
@@ -85,7 +83,7 @@ pub(in super::super) fn bandwidth(effort: &Effort) -> Result<ExperimentReport, P
     let mut numbers =
         vec![paper.compare("transactions", model(2, 64, Addressing::A32)? * 1000.0 / (64.0 * 8.0))?];
     for ((name, _), (test, series)) in TESTS.iter().zip(netfpga.clone().enumerate()) {
-        for size in COMPARED {
+        for &size in SIZES {
             let of_model = 100.0 * grid.at(series, size) / model(test, size, Addressing::A64)?;
             let mut number = paper.compare(name, of_model)?;
             number.what = format!("{size} B: {}", number.what);
@@ -93,7 +91,7 @@ pub(in super::super) fn bandwidth(effort: &Effort) -> Result<ExperimentReport, P
         }
     }
     let each = |over: &dyn Fn(u64) -> f64, under: &dyn Fn(u64) -> f64| -> Vec<(f64, f64)> {
-        COMPARED.iter().map(|size| (over(*size), under(*size))).collect()
+        SIZES.iter().map(|size| (over(*size), under(*size))).collect()
     };
     let mean = |series| {
         let rates = grid.points(series);
