@@ -87,7 +87,7 @@ pub fn in_flight(latency_ns: f64, packet_ns: f64) -> Result<InFlight, ModelError
     // Rounding errors of a double must not add a transfer.
     let whole = (exact - 1e-9).ceil();
     if whole > f64::from(u32::MAX) {
-        return Err(ModelError::Positive("time from packet to packet in ns", packet_ns));
+        return Err(ModelError::InFlight(latency_ns, packet_ns));
     }
     Ok(InFlight { latency_ns, packet_ns, exact, needed: whole as u32 })
 }
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(text(in_flight(0.0, 1.0)), "latency in ns of 0: expected a finite number above 0");
         assert_eq!(
             text(in_flight(1e300, 1e-3)),
-            "time from packet to packet in ns of 0.001: expected a finite number above 0"
+            "a packet each 0.001 ns with a latency of 1e300 ns: expected at most 2^32 transfers in flight"
         );
     }
 

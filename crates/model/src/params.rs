@@ -65,7 +65,10 @@ pub enum ModelError {
     /// Not a number of DLLPs.
     #[error("{0} DLLPs per transfer: expected a finite number from 0 on")]
     Dllps(f64),
-    /// The value is not a number above zero, or its result overflows.
+    /// More transfers in flight than 2^32: latency and time from packet to packet in ns.
+    #[error("a packet each {1} ns with a latency of {0} ns: expected at most 2^32 transfers in flight")]
+    InFlight(f64, f64),
+    /// The value is not a number above zero.
     #[error("{0} of {1}: expected a finite number above 0")]
     Positive(&'static str, f64),
 }

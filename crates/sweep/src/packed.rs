@@ -7,6 +7,8 @@ use lab::FileErrors;
 use plug::file::{FileError, KeptFiles};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// The text that is sent, as a structure.
@@ -36,8 +38,21 @@ impl TextFile {
     /// # Errors
     /// Errors of the file system.
     pub fn read(path: &Path) -> Result<TextFile, FileErrors> {
-        let text = std::fs::read_to_string(path).map_err(|e| FileError::whole(path, e.to_string()))?;
+        let text = read_text(path).map_err(|e| FileError::whole(path, e.to_string()))?;
         Ok(TextFile { path: path.to_owned(), text })
+    }
+}
+
+/// Maximum size of a sweep file or lab in bytes.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// Reads a sweep file or lab.
+pub(crate) fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let bytes = File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    match bytes as u64 {
+        ..=MAX_BYTES => Ok(text),
+        _ => Err(io::Error::other(format!("larger than {MAX_BYTES} bytes, the maximum of a sweep or lab"))),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::file::{self, Parsed};
 use crate::metric::{self, Metric};
-use crate::packed::{Packed, TextFile};
+use crate::packed::{Packed, TextFile, read_text};
 use crate::record::{Outcome, Point, Record};
 use crate::rounds::Round;
 use crate::value::Value;
@@ -301,7 +301,7 @@ impl Sweep {
 
 fn named_lab(file: &TextFile, parsed: &Parsed) -> Result<TextFile, FileErrors> {
     let path = file.path.parent().unwrap_or(Path::new("")).join(&parsed.lab);
-    let text = std::fs::read_to_string(&path).map_err(|e| {
+    let text = read_text(&path).map_err(|e| {
         let why =
             format!("lab `{}`: {e}: expected the path of a lab file, relative to this file", parsed.lab);
         FileError::at(&file.path, &file.text, parsed.lab_place.clone(), why)

@@ -73,7 +73,10 @@ pub(crate) fn bad_file(path: &Path, what: impl Into<String>) -> Error {
     Error::File { path: path.to_owned(), what: what.into() }
 }
 
-/// Reads a file. An error names the file.
+/// Reads a regular file. An error names the file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+    if std::fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+        return Err(bad_file(path, "not a regular file"));
+    }
     std::fs::read(path).context(|| path.display().to_string())
 }

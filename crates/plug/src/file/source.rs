@@ -136,11 +136,20 @@ fn message(error: &Error, path: Option<&[String]>, schema: &Schema) -> String {
         };
     }
     let wrong_type = text.strip_prefix("invalid type: ").or_else(|| text.strip_prefix("invalid value: "));
+    // The value of a figure with a source has the legal values of the figure.
+    let path = path.map(|path| match path {
+        [figure @ .., last] if last == "value" && schema.legal(path).is_none() => figure,
+        _ => path,
+    });
     let key = path.and_then(<[String]>::last);
     match (wrong_type, key, path.and_then(|path| schema.legal(path))) {
         (Some(wrong), Some(key), Some(legal)) => {
             let found = wrong.split_once(", expected").map_or(wrong, |(found, _)| found);
-            let found = if found == "map" { "a table" } else { found };
+            let found = match found {
+                "map" => "a table",
+                "sequence" => "a list",
+                found => found,
+            };
             format!("{key} is {found}, expected {legal}")
         }
         (None, Some(key), Some(legal)) if text == NO_VARIANT => {
