@@ -10,32 +10,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
+use testkit::cases;
 
 /// The text of a file in `cases`.
-fn case(name: &str) -> String {
+fn file(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name)).unwrap()
-}
-
-/// A case of a file.
-struct Case {
-    input: String,
-    /// The lines after `=> `.
-    expected: Vec<String>,
-}
-
-/// The cases of a file: blocks of lines after its first. Lines that begin with `# ` are comments.
-fn cases(name: &str) -> Vec<Case> {
-    let parse = |block: &str| {
-        let mut case = Case { input: String::new(), expected: Vec::new() };
-        for line in block.lines().filter(|line| !line.starts_with("# ")) {
-            match line.strip_prefix("=> ") {
-                Some(expected) => case.expected.push(expected.to_owned()),
-                None => case.input += &format!("{line}\n"),
-            }
-        }
-        case
-    };
-    case(&format!("{name}.txt")).split("\n\n").skip(1).map(parse).collect()
 }
 
 /// The description of the format, and one line per record: line number, interface, TLP, note.
@@ -60,13 +39,14 @@ fn read(text: &str) -> (String, Vec<String>) {
 
 #[test]
 fn reads_each_sample() {
-    for Case { input, expected } in cases("samples") {
-        let text = case(input.trim_end());
+    for case in cases(include_str!("../cases/samples.txt")) {
+        let (input, expected) = (case.input(), case.expected());
+        let text = file(input.trim_end());
         let (format, got) = (Reader::new(text.as_bytes()).unwrap().format(), read(&text));
         let got = [vec![format.name().to_owned(), got.0], got.1].concat();
         assert_eq!(got.len(), expected.len(), "{got:#?}");
         for (got, expected) in got.iter().zip(expected) {
-            assert!(got.starts_with(&expected), "{got}\n{expected}");
+            assert!(got.starts_with(expected), "{got}\n{expected}");
         }
     }
 }
@@ -74,7 +54,7 @@ fn reads_each_sample() {
 /// Each read in the trace becomes a request and its completion. Each write becomes a request.
 #[test]
 fn reads_trace_of_real_kernel() {
-    let text = &case("mmiotrace-nvme.txt");
+    let text = &file("mmiotrace-nvme.txt");
     let count = |kind: &str| text.lines().filter(|line| line.starts_with(kind)).count();
     let (_, lines) = read(text);
     assert_eq!(lines.len(), 2 * count("R 4") + count("W 4"));
@@ -90,7 +70,8 @@ fn reads_trace_of_real_kernel() {
 /// `ras-mc-ctl --errors` (0.6.8), and of records from the firmware (drivers/firmware/efi/cper.c).
 #[test]
 fn reads_each_form_of_a_logged_header() {
-    for Case { input, expected } in cases("logged-headers") {
+    for case in cases(include_str!("../cases/logged-headers.txt")) {
+        let (input, expected) = (case.input(), case.expected());
         assert_eq!(read(&input).1, expected, "{input}");
     }
 }
@@ -99,7 +80,8 @@ fn reads_each_form_of_a_logged_header() {
 /// lines of errors).
 #[test]
 fn notes_have_errors_of_their_function_only() {
-    for Case { input, expected } in cases("notes") {
+    for case in cases(include_str!("../cases/notes.txt")) {
+        let (input, expected) = (case.input(), case.expected());
         let mut reader = Reader::new(input.as_bytes()).unwrap();
         let mut notes = Vec::new();
         while let Some(record) = reader.next_record().unwrap() {
@@ -121,7 +103,8 @@ fn header_log_of_zeros_is_empty() {
 /// firmware, and with missing lines.
 #[test]
 fn shows_logged_errors_without_a_header() {
-    for Case { input, expected } in cases("errors-without-header") {
+    for case in cases(include_str!("../cases/errors-without-header.txt")) {
+        let (input, expected) = (case.input(), case.expected());
         let (taken_for, lines) = read(&input);
         assert_eq!(lines, expected, "{input}");
         let count = match expected.len() {
@@ -339,7 +322,8 @@ fn reads_requested_format() {
 /// The first line of a case has the columns.
 #[test]
 fn reads_mapped_csv_columns() {
-    for Case { input, expected } in cases("columns") {
+    for case in cases(include_str!("../cases/columns.txt")) {
+        let (input, expected) = (case.input(), case.expected());
         let (columns, text) = input.split_once('\n').unwrap();
         let options = ReadOptions { columns: Some(columns.parse().unwrap()), ..ReadOptions::default() };
         let (taken_for, lines) = read_with(text.as_bytes(), &options);
@@ -352,7 +336,7 @@ fn rejects_options_for_other_formats() {
     let columns = |text: &str| ReadOptions { columns: Some(text.parse().unwrap()), ..ReadOptions::default() };
     let little = ReadOptions { byte_order: Some(ByteOrder::Little), ..ReadOptions::default() };
     let flit = ReadOptions { flit: true, ..ReadOptions::default() };
-    let log = case("kernel-old.log");
+    let log = file("kernel-old.log");
     let rows = [
         ("h,x\n4a004010,1\n", columns("tlp=TLP"), "no column `TLP`: expected h, x"),
         ("\"a \"\"b\"\"\",x\n4a004010,1\n", columns("tlp=TLP"), "no column `TLP`: expected a \"b\", x"),

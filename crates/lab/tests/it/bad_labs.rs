@@ -47,7 +47,7 @@ fn case(block: &str) -> (String, Vec<(Place, Vec<&str>)>) {
 #[test]
 fn reports_every_error_with_place_and_valid_values() {
     let mut wrong = Vec::new();
-    for (text, errors) in include_str!("../cases/labs.txt").split("\n\n").skip(1).map(case) {
+    for (text, errors) in testkit::cases(include_str!("../cases/labs.txt")).map(|of| case(of.text)) {
         let found = match parse(&models(), Path::new("bad.toml"), &text) {
             Err(found) => found,
             Ok(_) if errors.is_empty() => continue,

@@ -10,8 +10,8 @@ use riser_tlp::{
 /// The cases of `cases/headers.txt`: the source, the bytes, and the printed text of each header.
 #[test]
 fn parses_prints_and_emits_headers() {
-    for case in include_str!("../cases/headers.txt").trim_end().split("\n\n").skip(1) {
-        let [source, dws, line] = case.lines().collect::<Vec<_>>()[..] else { panic!("{case}") };
+    for case in testkit::cases(include_str!("../cases/headers.txt")) {
+        let [source, dws, line] = case.text.lines().collect::<Vec<_>>()[..] else { panic!("{}", case.text) };
         let bytes = hex(dws);
         let parsed = Repr::parse_header(&bytes).unwrap_or_else(|e| panic!("{source}: {e}"));
         assert_eq!(parsed.repr.to_string(), line, "{source}");

@@ -6,14 +6,14 @@ use super::rules;
 
 /// Checks each case of a file: a name, then TLPs. The comment of a TLP names the rules that it breaks.
 fn check(cases: &str) {
-    for case in cases.split("\n\n").skip(1) {
-        let tlps = case.lines().filter(|line| !line.starts_with('#'));
+    for case in testkit::cases(cases) {
+        let tlps = case.text.lines().filter(|line| !line.starts_with('#'));
         let broken = |(line, number)| {
             let (_, names): (&str, &str) = str::split_once(line, '#')?;
             Some(names.split(',').map(move |name| (number, name.trim())))
         };
         let expected: Vec<_> = tlps.zip(1..).filter_map(broken).flatten().collect();
-        assert_eq!(rules(case), expected, "{case}");
+        assert_eq!(rules(case.text), expected, "{}", case.text);
     }
 }
 
