@@ -128,15 +128,8 @@ mod tests {
     // A completion issued by `id`, for a requester with the same number.
     fn completion(id: u16, attr: Attributes) -> Tlp {
         let body = Completion {
-            locked: false,
-            completer: Bdf::from_bits(id),
-            requester: Bdf::from_bits(id),
-            tag: Tag::default(),
-            status: Status::Success,
-            bcm: false,
-            byte_count: 4,
-            lower_address: 0,
             length_dw: Some(1),
+            ..Completion::new(Bdf::from_bits(id), Bdf::from_bits(id), Tag::default())
         };
         tlp(Body::Completion(body), attr)
     }

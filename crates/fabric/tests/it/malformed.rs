@@ -53,15 +53,9 @@ fn config(op: Access, kind: ConfigKind) -> Tlp {
 
 fn completion(tag: u16, requester: u16, dw: Option<u16>) -> Tlp {
     let body = Completion {
-        locked: false,
-        completer: DEVICE,
-        requester: Bdf::from_bits(requester),
-        tag: Tag::from_bits(tag),
-        status: Status::Success,
-        bcm: false,
         byte_count: dw.map_or(4, |dw| dw * 4),
-        lower_address: 0,
         length_dw: dw,
+        ..Completion::new(DEVICE, Bdf::from_bits(requester), Tag::from_bits(tag))
     };
     tlp(Body::Completion(body), Data::Counted(u32::from(dw.unwrap_or(0)) * 4))
 }

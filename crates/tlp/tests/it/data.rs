@@ -3,7 +3,7 @@
 
 use riser_tlp::{
     Access, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, MemoryOp, MemoryRequest, PayloadPool,
-    Repr, Span, Status, Tag, Tlp, crc,
+    Repr, Span, Tag, Tlp, crc,
 };
 
 const ID: Bdf = Bdf::from_bits(0x0100);
@@ -14,15 +14,10 @@ fn write(span: Span) -> Repr {
 
 fn completion(byte_count: u16, lower_address: u8, length_dw: u16) -> Repr {
     Repr::new(Body::Completion(Completion {
-        locked: false,
-        completer: ID,
-        requester: ID,
-        tag: Tag::default(),
-        status: Status::Success,
-        bcm: false,
         byte_count,
         lower_address,
         length_dw: Some(length_dw),
+        ..Completion::new(ID, ID, Tag::default())
     }))
 }
 

@@ -4,7 +4,7 @@
 use crate::common::hex;
 use riser_tlp::{
     Access, Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Hint, MemoryOp, MemoryRequest,
-    Message, MessageRouting, PayloadPool, ProcessingHint, Repr, Span, Status, Tag, Tlp, TrafficClass, crc,
+    Message, MessageRouting, PayloadPool, ProcessingHint, Repr, Span, Tag, Tlp, TrafficClass, crc,
 };
 
 /// The cases of `cases/headers.txt`: the source, the bytes, and the printed text of each header.
@@ -104,15 +104,10 @@ fn emits_values_in_layouts_of_specification() {
     repr.th = Some(Hint { ph: ProcessingHint::TargetWithPriority, st: 0 });
     repr.td = true;
     let completion = Completion {
-        locked: false,
-        completer: B,
-        requester: A,
-        tag: Tag::from_bits(0x2aa),
-        status: Status::Success,
-        bcm: false,
         byte_count: 1,
         lower_address: 3,
         length_dw: Some(1024),
+        ..Completion::new(B, A, Tag::from_bits(0x2aa))
     };
     let config = ConfigRequest {
         op: Access::Write,

@@ -3,7 +3,7 @@
 
 use lab::profile::HOSTS;
 use lab::{Folder, LabFile, Overrides, parse, parse_with};
-use nettlp::adapter::{Backend, Full, Outbox, PeerPath, Received};
+use nettlp::adapter::{Full, Outbox, PeerPath, Received};
 use nettlp::carrier::SendError;
 use nettlp::wire::messaging::{MsixEntry, Question, Reply, Request};
 use proptest::prelude::*;
@@ -350,15 +350,10 @@ impl Psmem {
             return None;
         }
         let body = Completion {
-            locked: false,
-            completer: Bdf::from_bits(0x100),
-            requester: m.requester,
-            tag: m.tag,
-            status: Status::Success,
-            bcm: false,
             byte_count: len as u16,
             lower_address: (m.span.first_byte() & 0x7f) as u8,
             length_dw: Some(m.span.length_dw() as u16),
+            ..Completion::new(Bdf::from_bits(0x100), m.requester, m.tag)
         };
         Some(Tlp::new(Repr::new(Body::Completion(body)), Data::Carried(pool.copy(&self.bytes[at..at + len]))))
     }

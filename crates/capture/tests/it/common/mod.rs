@@ -22,15 +22,10 @@ pub(crate) fn completion(
     status: Status,
 ) -> Repr {
     Repr::new(Body::Completion(Completion {
-        locked: false,
-        completer: Bdf::default(),
-        requester: Bdf::from_bits(requester),
-        tag: Tag::new(tag).unwrap(),
         status,
-        bcm: false,
         byte_count,
-        lower_address: 0,
         length_dw,
+        ..Completion::new(Bdf::default(), Bdf::from_bits(requester), Tag::new(tag).unwrap())
     }))
 }
 

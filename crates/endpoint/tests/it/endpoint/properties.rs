@@ -183,15 +183,11 @@ fn body() -> impl Strategy<Value = Body> {
     let completion = (id(), tag(), status, 0u16..4097, 0u8..128, length()).prop_map(
         |(requester, tag, status, byte_count, lower_address, length_dw)| {
             Body::Completion(Completion {
-                locked: false,
-                completer: HOST,
-                requester,
-                tag,
                 status,
-                bcm: false,
                 byte_count,
                 lower_address,
                 length_dw,
+                ..Completion::new(HOST, requester, tag)
             })
         },
     );

@@ -8,7 +8,7 @@ pub(crate) mod trees;
 use endpoint::{CreditReturn, TlpPort};
 use host::memory::HostMemory;
 use link::PortConfig;
-use riser_fabric::{Fabric, FabricConfig, HostConfig, HostProfile, LinkConfig, SlotConfig};
+use riser_fabric::{Fabric, FabricConfig, HostConfig, HostProfile, LinkConfig, SlotConfig, SwitchSlot};
 use std::collections::VecDeque;
 use tlp::{
     Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, Mps, PayloadPool, Rate, Repr, Span, Tag, Time,
@@ -104,18 +104,18 @@ pub(crate) fn fabric(link: LinkConfig, device: Stream) -> Fabric {
 }
 
 pub(crate) fn fabric_seeded(link: LinkConfig, device: Stream, seed: u64) -> Fabric {
-    Fabric::new(FabricConfig {
-        hosts: vec![HostConfig {
-            profile: HostProfile::ideal(),
-            memory: HostMemory::new(1 << 20, 1 << 24).unwrap(),
-            payloads: PayloadPool::new(),
-            root_ports: Vec::new(),
-            program: None,
-        }],
-        slots: vec![SlotConfig::on_root_port(link, Box::new(device))],
-        switches: Vec::new(),
-        faults: Vec::new(),
-        seed,
-    })
-    .unwrap()
+    let host = ideal_host(HostMemory::new(1 << 20, 1 << 24).unwrap());
+    let slots = vec![SlotConfig::on_root_port(link, Box::new(device))];
+    Fabric::new(FabricConfig { seed, ..config(host, slots, Vec::new()) }).unwrap()
+}
+
+/// An ideal host with bare root ports, without a program.
+pub(crate) fn ideal_host(memory: HostMemory) -> HostConfig {
+    let (profile, payloads, root_ports) = (HostProfile::ideal(), PayloadPool::new(), Vec::new());
+    HostConfig { profile, memory, payloads, root_ports, program: None }
+}
+
+/// A fabric with one host, without faults.
+pub(crate) fn config(host: HostConfig, slots: Vec<SlotConfig>, switches: Vec<SwitchSlot>) -> FabricConfig {
+    FabricConfig { hosts: vec![host], slots, switches, faults: Vec::new(), seed: 1 }
 }

@@ -2,12 +2,13 @@
 //! Whole systems: a host program on one side, endpoints with `async` devices or raw devices on the other. Never looks
 //! into any part.
 // Each user of this module uses a part of it.
+use super::config;
 use config::{Bar, Builder, Identity, MsiLayout, PcieLayout};
 use device::{AsyncDevice, Io};
 use endpoint::{CreditReturn, Endpoint, EndpointConfig, EndpointLimits, FunctionConfig, RawDevice, TlpPort};
 use host::firmware::{self, FIRST_VECTOR, FoundFunction, HostMap, MpsPolicy, Policy, Window};
 use host::memory::HostMemory;
-use host::{AsyncProgram, Cpu};
+use host::{AsyncProgram, Cpu, HostProgram};
 use link::CreditLimit;
 use riser_fabric::{
     AddressMap, Direction, Fabric, FabricConfig, FaultAction, FaultRule, FrameKind, HostConfig, HostProfile,
@@ -106,20 +107,14 @@ impl System {
 
     /// The fabric, without a host program.
     pub(crate) fn without_program(self) -> Fabric {
-        Fabric::new(FabricConfig {
-            hosts: vec![HostConfig {
-                profile: self.host,
-                memory: self.memory,
-                payloads: self.payloads,
-                root_ports: Vec::new(),
-                program: None,
-            }],
-            slots: self.slots,
-            switches: Vec::new(),
-            faults: self.faults,
-            seed: self.seed,
-        })
-        .unwrap()
+        Fabric::new(self.config(None)).unwrap()
+    }
+
+    /// The parts of the fabric. Its host has bare root ports.
+    pub(crate) fn config(self, program: Option<Box<dyn HostProgram>>) -> FabricConfig {
+        let System { host: profile, memory, payloads, .. } = self;
+        let host = HostConfig { profile, memory, payloads, root_ports: Vec::new(), program };
+        FabricConfig { faults: self.faults, seed: self.seed, ..config(host, self.slots, Vec::new()) }
     }
 
     /// Returns the fabric, with a host program that enumerates and continues with `program`.
@@ -142,20 +137,7 @@ impl System {
         Fut: Future<Output = Result<(), String>> + 'static,
     {
         let program = AsyncProgram::with_pool(self.payloads.clone(), self.memory.clone(), program);
-        Fabric::new(FabricConfig {
-            hosts: vec![HostConfig {
-                profile: self.host,
-                memory: self.memory,
-                payloads: self.payloads,
-                root_ports: Vec::new(),
-                program: Some(Box::new(program)),
-            }],
-            slots: self.slots,
-            switches: Vec::new(),
-            faults: self.faults,
-            seed: self.seed,
-        })
-        .unwrap()
+        Fabric::new(self.config(Some(Box::new(program)))).unwrap()
     }
 
     fn windows(&self) -> Vec<HostMap> {

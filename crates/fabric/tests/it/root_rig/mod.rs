@@ -6,6 +6,7 @@
 //!   0           00:01.0    10 .. 1f       9000_0000 .. 9fff_ffff     1000 .. 1fff
 //!   1           00:02.0    20 .. 2f       a000_0000 .. afff_ffff     2000 .. 2fff
 //! ```
+use crate::common::{config, ideal_host};
 use config::ext::{acs, aer};
 use config::{
     AcsLayout, AerLayout, AerRole, Builder, ConfigSpace, DpcLayout, Identity, MsiLayout, PcieLayout,
@@ -218,20 +219,16 @@ impl Rig {
         let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), program);
         let slot =
             |(end, mps): (&End, u32)| SlotConfig::on_root_port((self.link)(mps), Box::new(end.clone()));
-        let mut fabric = Fabric::new(FabricConfig {
-            hosts: vec![HostConfig {
-                profile: self.host.clone(),
-                memory,
-                payloads,
-                root_ports: (0..2).map(|n| space_with(n, self.end_end_prefixes)).collect(),
-                program: Some(Box::new(program)),
-            }],
-            slots: self.ends.iter().zip(self.mps).map(slot).collect(),
-            switches: Vec::new(),
-            faults: self.faults.clone(),
-            seed: 1,
-        })
-        .unwrap();
+        let host = HostConfig {
+            profile: self.host.clone(),
+            payloads,
+            root_ports: (0..2).map(|n| space_with(n, self.end_end_prefixes)).collect(),
+            program: Some(Box::new(program)),
+            ..ideal_host(memory)
+        };
+        let slots = self.ends.iter().zip(self.mps).map(slot).collect();
+        let faults = self.faults.clone();
+        let mut fabric = Fabric::new(FabricConfig { faults, ..config(host, slots, Vec::new()) }).unwrap();
         fabric.root_mut().set_peer_to_peer(self.mode);
         if self.preset {
             (0..2).for_each(|n| fabric.root_mut().preset(n));
@@ -372,15 +369,10 @@ pub(crate) fn error(requester: Bdf, code: u8) -> Tlp {
 pub(crate) fn completion(completer: Bdf, requester: Bdf, tag: Tag, status: Status, len: u16) -> Tlp {
     let with_data = status == Status::Success && len > 0;
     let body = Completion {
-        locked: false,
-        completer,
-        requester,
-        tag,
         status,
-        bcm: false,
         byte_count: if len == 0 { 4 } else { len },
-        lower_address: 0,
         length_dw: with_data.then_some(len.div_ceil(4)),
+        ..Completion::new(completer, requester, tag)
     };
     let data = if with_data { Data::Counted(u32::from(len)) } else { Data::NONE };
     Tlp::new(Repr::new(Body::Completion(body)), data)

@@ -286,15 +286,9 @@ pub(crate) fn fetch_add(requester: Bdf, address: u64) -> Tlp {
 /// A completion of `len` bytes, 4 at least.
 pub(crate) fn completion(completer: Bdf, requester: Bdf, len: u16) -> Tlp {
     let body = Completion {
-        locked: false,
-        completer,
-        requester,
-        tag: Tag::from_bits(7),
-        status: Status::Success,
-        bcm: false,
         byte_count: len,
-        lower_address: 0,
         length_dw: Some(len / 4),
+        ..Completion::new(completer, requester, Tag::from_bits(7))
     };
     Tlp::new(Repr::new(Body::Completion(body)), Data::Counted(u32::from(len)))
 }

@@ -5,7 +5,7 @@ use riser_link::{Damage, Frame, Port, PortConfig};
 use std::collections::VecDeque;
 use tlp::{
     Access, Attributes, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp,
-    MemoryRequest, Message, MessageRouting, Repr, Span, Status, Tag, TcSet, Time, Tlp, TrafficClass,
+    MemoryRequest, Message, MessageRouting, Repr, Span, Tag, TcSet, Time, Tlp, TrafficClass,
 };
 
 /// The effect of the wire on a frame.
@@ -309,15 +309,9 @@ pub(crate) fn random_tlp(rng: &mut Rng, id: u16, mps: u32) -> Tlp {
 
 fn completion(id: u16, completer: u16, dw: u16, attr: Attributes) -> Tlp {
     let body = Completion {
-        locked: false,
-        completer: Bdf::from_bits(completer),
-        requester: Bdf::from_bits(id),
-        tag: Tag::default(),
-        status: Status::Success,
-        bcm: false,
         byte_count: dw * 4,
-        lower_address: 0,
         length_dw: Some(dw),
+        ..Completion::new(Bdf::from_bits(completer), Bdf::from_bits(id), Tag::default())
     };
     tlp(Body::Completion(body), attr, Data::Counted(u32::from(dw) * 4))
 }

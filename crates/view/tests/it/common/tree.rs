@@ -83,14 +83,9 @@ fn memory(op: MemoryOp, tag: u16) -> Body {
 fn completion(requester: Bdf, tag: u16, status: Status) -> Body {
     let has_data = status == Status::Success;
     Body::Completion(Completion {
-        locked: false,
-        completer: Bdf::default(),
-        requester,
-        tag: Tag::from_bits(tag),
         status,
-        bcm: false,
         byte_count: if has_data { 64 } else { 4 },
-        lower_address: 0,
         length_dw: has_data.then_some(16),
+        ..Completion::new(Bdf::default(), requester, Tag::from_bits(tag))
     })
 }
