@@ -190,7 +190,7 @@ mod tests {
     use super::*;
     use tlp::{
         Account, Attributes, Bdf, Body, Completion, Data, FlowControl, FlowControlKind, MemoryOp,
-        MemoryRequest, Repr, Span, Status, Tag,
+        MemoryRequest, Repr, Span, Tag,
     };
 
     const NONE: Attributes = Attributes::empty();

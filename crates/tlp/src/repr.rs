@@ -342,6 +342,19 @@ pub struct ConfigRequest {
     pub first_be: u8,
 }
 
+impl ConfigRequest {
+    /// Returns a type 0 request for all four bytes of a register.
+    pub const fn new(
+        op: Access,
+        requester: Bdf,
+        tag: Tag,
+        completer: Bdf,
+        register_dw: u16,
+    ) -> ConfigRequest {
+        ConfigRequest { op, kind: ConfigKind::Type0, requester, tag, completer, register_dw, first_be: 0xf }
+    }
+}
+
 /// Routing of a message (`PCIe 5.0 §2.2.8`), the low three bits of Type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageRouting {

@@ -52,13 +52,14 @@ fn config() -> impl Strategy<Value = Body> {
     (any::<bool>(), any::<bool>(), any::<u16>(), 0..1024u16, 0..1024u16).prop_map(
         |(write, type1, id, tag, register_dw)| {
             Body::Config(ConfigRequest {
-                op: if write { Access::Write } else { Access::Read },
                 kind: if type1 { ConfigKind::Type1 } else { ConfigKind::Type0 },
-                requester: Bdf::from_bits(id),
-                tag: Tag::from_bits(tag),
-                completer: Bdf::from_bits(!id),
-                register_dw,
-                first_be: 0xf,
+                ..ConfigRequest::new(
+                    if write { Access::Write } else { Access::Read },
+                    Bdf::from_bits(id),
+                    Tag::from_bits(tag),
+                    Bdf::from_bits(!id),
+                    register_dw,
+                )
             })
         },
     )

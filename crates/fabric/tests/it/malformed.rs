@@ -39,15 +39,8 @@ fn read(address: u64, len: u32) -> Tlp {
 
 fn config(op: Access, kind: ConfigKind) -> Tlp {
     let data = if op == Access::Write { Data::Carried(PayloadPool::new().copy(&[1; 4])) } else { Data::NONE };
-    let request = ConfigRequest {
-        op,
-        kind,
-        requester: DEVICE,
-        tag: Tag::from_bits(5),
-        completer: Bdf::from_bits(0),
-        register_dw: 4,
-        first_be: 0xf,
-    };
+    let request =
+        ConfigRequest { kind, ..ConfigRequest::new(op, DEVICE, Tag::from_bits(5), Bdf::from_bits(0), 4) };
     tlp(Body::Config(request), data)
 }
 
@@ -342,11 +335,7 @@ fn any_body() -> impl Strategy<Value = Body> {
             })
         ),
         1 => (access(), any::<bool>(), id.clone(), tag.clone(), id.clone(), 0u16..1024, 0u8..16).prop_map(
-            |(op, one, requester, tag, completer, register_dw, first_be)| Body::Config(ConfigRequest {
-                op,
-                kind: if one { ConfigKind::Type1 } else { ConfigKind::Type0 },
-                requester, tag, completer, register_dw, first_be,
-            })
+            |(op, one, requester, tag, completer, register_dw, first_be)| Body::Config(ConfigRequest { kind: if one { ConfigKind::Type1 } else { ConfigKind::Type0 }, first_be, ..ConfigRequest::new(op, requester, tag, completer, register_dw) })
         ),
         1 => (atomic, id.clone(), tag.clone(), address).prop_map(|((op, operand), requester, tag, address)| {
             Body::Atomic(AtomicRequest { op, operand, requester, tag, address: address & !3 })

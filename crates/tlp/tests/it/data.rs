@@ -2,8 +2,8 @@
 //! The position of a TLP's data on its byte lanes, and the sizes of the types.
 
 use riser_tlp::{
-    Access, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, MemoryOp, MemoryRequest, PayloadPool,
-    Repr, Span, Tag, Tlp, crc,
+    Access, Bdf, Body, Completion, ConfigRequest, Data, MemoryOp, MemoryRequest, PayloadPool, Repr, Span,
+    Tag, Tlp, crc,
 };
 
 const ID: Bdf = Bdf::from_bits(0x0100);
@@ -23,13 +23,8 @@ fn completion(byte_count: u16, lower_address: u8, length_dw: u16) -> Repr {
 
 fn config_write(first_be: u8) -> Repr {
     Repr::new(Body::Config(ConfigRequest {
-        op: Access::Write,
-        kind: ConfigKind::Type0,
-        requester: ID,
-        tag: Tag::default(),
-        completer: ID,
-        register_dw: 1,
         first_be,
+        ..ConfigRequest::new(Access::Write, ID, Tag::default(), ID, 1)
     }))
 }
 

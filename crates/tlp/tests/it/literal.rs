@@ -110,22 +110,12 @@ fn emits_values_in_layouts_of_specification() {
         ..Completion::new(B, A, Tag::from_bits(0x2aa))
     };
     let config = ConfigRequest {
-        op: Access::Write,
         kind: ConfigKind::Type1,
-        requester: A,
-        tag: Tag::from_bits(0x100),
-        completer: B,
-        register_dw: 0x3ff,
         first_be: 0b1001,
+        ..ConfigRequest::new(Access::Write, A, Tag::from_bits(0x100), B, 0x3ff)
     };
-    let message = Message {
-        routing: MessageRouting::Gathered,
-        requester: A,
-        tag: Tag::default(),
-        code: 0x1b,
-        header: [1, 2, 3, 4, 5, 6, 7, 8],
-        length_dw: None,
-    };
+    let message =
+        Message { header: [1, 2, 3, 4, 5, 6, 7, 8], ..Message::new(MessageRouting::Gathered, A, 0x1b) };
     let rows: [(Repr, &[u8]); 4] = [
         (repr, &[0x20, 0xfd, 0x80, 0x03, 0x01, 0x00, 0xff, 0x00, 0, 0, 0, 1, 0, 0, 0, 0x03]),
         (

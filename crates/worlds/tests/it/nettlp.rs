@@ -316,14 +316,7 @@ fn peer_reads_are_bounded() {
 fn announcements_do_not_count_as_refusals() {
     let (mut lab, now) = booted(PLAIN, Timing::On);
     for (code, refused) in [(0x7f, 0), (0x7e, 1)] {
-        let message = Message {
-            routing: MessageRouting::ToRootComplex,
-            requester: Bdf::from_bits(0x1b00),
-            tag: Tag::default(),
-            code,
-            header: [0; 8],
-            length_dw: None,
-        };
+        let message = Message::new(MessageRouting::ToRootComplex, Bdf::from_bits(0x1b00), code);
         let tlp = Tlp::new(Repr::new(Body::Message(message)), Data::NONE);
         give(&mut lab, now, way(0), &tlp, &mut Sent::new()).unwrap();
         let refusals = lab.session().refusals();

@@ -198,13 +198,9 @@ fn body() -> impl Strategy<Value = Body> {
     let config = (access, kind, id(), 0u16..0x140, 0u8..16).prop_map(
         |(op, kind, completer, register_dw, first_be)| {
             Body::Config(ConfigRequest {
-                op,
                 kind,
-                requester: HOST,
-                tag: Tag::default(),
-                completer,
-                register_dw,
                 first_be,
+                ..ConfigRequest::new(op, HOST, Tag::default(), completer, register_dw)
             })
         },
     );

@@ -238,13 +238,9 @@ pub(crate) fn bdf(bus: u8, device: u8, function: u8) -> Bdf {
 
 pub(crate) fn config_to(completer: Bdf, register_dw: u16, first_be: u8) -> ConfigRequest {
     ConfigRequest {
-        op: Access::Read,
         kind: ConfigKind::Type1,
-        requester: bdf(0, 0, 0),
-        tag: Tag::from_bits(1),
-        completer,
-        register_dw,
         first_be,
+        ..ConfigRequest::new(Access::Read, bdf(0, 0, 0), Tag::from_bits(1), completer, register_dw)
     }
 }
 

@@ -4,8 +4,8 @@
 use riser_link::{Damage, Frame, Port, PortConfig};
 use std::collections::VecDeque;
 use tlp::{
-    Access, Attributes, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp,
-    MemoryRequest, Message, MessageRouting, Repr, Span, Tag, TcSet, Time, Tlp, TrafficClass,
+    Access, Attributes, Bdf, Body, Class, Completion, ConfigRequest, Data, Duration, MemoryOp, MemoryRequest,
+    Message, MessageRouting, Repr, Span, Tag, TcSet, Time, Tlp, TrafficClass,
 };
 
 /// The effect of the wire on a frame.
@@ -331,15 +331,7 @@ fn message(id: u16, requester: u16, dw: u16, attr: Attributes) -> Tlp {
 
 fn config(rng: &mut Rng, id: u16, requester: u16, attr: Attributes) -> Tlp {
     let op = if rng.below(2) == 0 { Access::Read } else { Access::Write };
-    let body = ConfigRequest {
-        op,
-        kind: ConfigKind::Type0,
-        requester: Bdf::from_bits(requester),
-        tag: Tag::default(),
-        completer: Bdf::from_bits(id),
-        register_dw: 4,
-        first_be: 0xf,
-    };
+    let body = ConfigRequest::new(op, Bdf::from_bits(requester), Tag::default(), Bdf::from_bits(id), 4);
     let data = if op == Access::Write { Data::Counted(4) } else { Data::NONE };
     tlp(Body::Config(body), attr, data)
 }

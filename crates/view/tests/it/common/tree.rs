@@ -52,13 +52,8 @@ impl Tree {
     /// Adds a configuration read of a function that does not exist.
     fn refused(&mut self, register_dw: u16) {
         let read = ConfigRequest {
-            op: Access::Read,
             kind: ConfigKind::Type1,
-            requester: Bdf::default(),
-            tag: Tag::default(),
-            completer: ABSENT,
-            register_dw,
-            first_be: 0xf,
+            ..ConfigRequest::new(Access::Read, Bdf::default(), Tag::default(), ABSENT, register_dw)
         };
         self.tlp(SWITCH_LINK, false, Body::Config(read));
         self.tlp(SWITCH_LINK, true, completion(Bdf::default(), 0, Status::UnsupportedRequest));
