@@ -185,3 +185,9 @@ fn software_may_choose_the_bar_size() {
     let refused = function(refused, PcieLayout::default()).err().map(|e| e.to_string());
     assert_eq!(refused.as_deref(), Some("largest_bytes of 2097152, expected at least size_bytes, 4194304"));
 }
+
+#[test]
+fn rejects_bar_that_does_not_exist() {
+    let settings = Settings { bar: BarIndex(6), size_bytes: 16, ..Settings::default() };
+    assert!(function(settings, PcieLayout::default()).is_err());
+}

@@ -4,6 +4,7 @@
 
 use crate::common::link;
 use crate::common::system::{BAR_BYTES, HIGH, HIGH_BYTES, LOW_BYTES, Raw, System, Told, bar, credits, text};
+use crate::common::tlps::poisoned;
 use device::io::Request;
 use device::{DmaError, Io};
 use proptest::prelude::*;
@@ -58,11 +59,6 @@ fn message(code: u8, dw: Option<u16>) -> Tlp {
     let body =
         Message { routing, requester: DEVICE, tag: Tag::default(), code, header: [0; 8], length_dw: dw };
     tlp(Body::Message(body), Data::Counted(u32::from(dw.unwrap_or(0)) * 4))
-}
-
-fn poisoned(mut tlp: Tlp) -> Tlp {
-    tlp.repr.ep = true;
-    tlp
 }
 
 fn with_data(mut tlp: Tlp, data: Data) -> Tlp {

@@ -46,9 +46,9 @@ fn case(block: &str) -> (String, Vec<(Place, Vec<&str>)>) {
 /// syntax, then types and single keys.
 #[test]
 fn reports_every_error_with_place_and_valid_values() {
-    let mut wrong = Vec::new();
+    let (models, mut wrong) = (models(), Vec::new());
     for (text, errors) in testkit::cases(include_str!("../cases/labs.txt")).map(|of| case(of.text)) {
-        let found = match parse(&models(), Path::new("bad.toml"), &text) {
+        let found = match parse(&models, Path::new("bad.toml"), &text) {
             Err(found) => found,
             Ok(_) if errors.is_empty() => continue,
             Ok(_) => panic!("accepted:\n{text}"),

@@ -82,7 +82,7 @@ fn samples_are_in_range_and_repeatable() {
 
 #[test]
 fn errors_name_their_position() {
-    assert_eq!(sweep("").unwrap_err(), "sweep.toml: it is empty: expected `version = 1`");
+    assert!(sweep("").unwrap_err().starts_with("sweep.toml: it is empty: expected `version = 1`"));
     for case in testkit::cases(include_str!("../cases/errors.txt")) {
         let error = sweep(&case.input()).unwrap_err();
         assert!(error.contains(case.expected()[0]), "{}: {error}", case.text);

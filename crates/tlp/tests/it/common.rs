@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bytes of the cases in files.
+//! Bytes of the cases in files, and settings of properties.
+
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 
 /// The bytes of hexadecimal words. `WORD*N` repeats a word.
 pub(crate) fn hex(words: &str) -> Vec<u8> {
@@ -9,4 +12,9 @@ pub(crate) fn hex(words: &str) -> Vec<u8> {
         (0..digits.len()).step_by(2).map(pair).collect::<Vec<_>>().repeat(times.parse().unwrap())
     };
     words.split(' ').flat_map(bytes).collect()
+}
+
+pub(crate) fn cases() -> ProptestConfig {
+    let failure_persistence = Some(Box::new(FileFailurePersistence::WithSource("regressions")) as _);
+    ProptestConfig { cases: 256, failure_persistence, ..ProptestConfig::default() }
 }

@@ -3,7 +3,7 @@
 
 use lab::profile::HOSTS;
 use lab::{Folder, LabFile, Overrides, parse, parse_with};
-use nettlp::adapter::{Full, Outbox, PeerPath, Received};
+use nettlp::adapter::{Backend, Full, Outbox, PeerPath, Received};
 use nettlp::carrier::SendError;
 use nettlp::wire::messaging::{MsixEntry, Question, Reply, Request};
 use proptest::prelude::*;

@@ -6,6 +6,8 @@
 //!   0           00:01.0    10 .. 1f       9000_0000 .. 9fff_ffff     1000 .. 1fff
 //!   1           00:02.0    20 .. 2f       a000_0000 .. afff_ffff     2000 .. 2fff
 //! ```
+use crate::common::tlps::status_name;
+pub(crate) use crate::common::tlps::{bdf, fetch_add, message, mrd, mwr, poisoned};
 use crate::common::{config, ideal_host};
 use config::ext::{acs, aer};
 use config::{
@@ -28,10 +30,6 @@ use tlp::*;
 pub(crate) const LATENCY: Duration = Duration::from_ns(100);
 /// The vector that each root port's MSI is set to: this and the number of the port.
 pub(crate) const VECTOR: u16 = 0x40;
-
-pub(crate) fn bdf(bus: u8, device: u8, function: u8) -> Bdf {
-    Bdf::new(bus, device, function).unwrap()
-}
 
 /// Returns the device below root port `n`.
 pub(crate) fn below(n: u8) -> Bdf {
@@ -329,38 +327,6 @@ pub(crate) async fn read(cpu: &Cpu, n: u8, register: u16) -> u32 {
     cpu.config_read(root_port(n), register).await.unwrap()
 }
 
-fn memory(op: MemoryOp, requester: Bdf, address: u64, len: u32) -> Tlp {
-    let span = Span::covering(address, len).unwrap();
-    let body = MemoryRequest { op, requester, tag: Tag::from_bits(7), span };
-    let data = if op.is_read() { Data::NONE } else { Data::Counted(len) };
-    Tlp::new(Repr::new(Body::Memory(body)), data)
-}
-
-pub(crate) fn mwr(requester: Bdf, address: u64, len: u32) -> Tlp {
-    memory(MemoryOp::Write, requester, address, len)
-}
-
-pub(crate) fn mrd(requester: Bdf, address: u64, len: u32) -> Tlp {
-    memory(MemoryOp::Read, requester, address, len)
-}
-
-pub(crate) fn fetch_add(requester: Bdf, address: u64) -> Tlp {
-    let (op, operand) = (AtomicOp::FetchAdd, OperandSize::Bits32);
-    let body = AtomicRequest { op, operand, requester, tag: Tag::from_bits(7), address };
-    Tlp::new(Repr::new(Body::Atomic(body)), Data::Counted(4))
-}
-
-pub(crate) fn poisoned(mut tlp: Tlp) -> Tlp {
-    tlp.repr.ep = true;
-    tlp
-}
-
-pub(crate) fn message(routing: MessageRouting, requester: Bdf, code: u8) -> Tlp {
-    let header = [0; 8];
-    let body = Message { routing, requester, tag: Tag::default(), code, header, length_dw: None };
-    Tlp::new(Repr::new(Body::Message(body)), Data::NONE)
-}
-
 pub(crate) fn error(requester: Bdf, code: u8) -> Tlp {
     message(MessageRouting::ToRootComplex, requester, code)
 }
@@ -411,12 +377,7 @@ pub(crate) fn line(tlp: &Tlp) -> String {
     let (name, tag) = (tlp.repr.name(), tag.bits());
     match tlp.repr.body {
         Body::Completion(c) if c.length_dw.is_none() => {
-            let status = match c.status {
-                Status::Success => "SC",
-                Status::UnsupportedRequest => "UR",
-                Status::ConfigRetry => "CRS",
-                Status::CompleterAbort => "CA",
-            };
+            let status = status_name(c.status);
             format!("{name} {status} of {} to {requester} tag {tag}", c.completer)
         }
         Body::Completion(c) => {
