@@ -309,12 +309,12 @@ fn reads_a<const AT: u64>(lab: Lab) -> Act {
     Box::pin(async move { lab.host_read(lab.bar(A, AT)).await })
 }
 
-/// A does what a write to offset `AT` of its BAR asks for, with an address in host memory.
+/// Starts an operation of A: writes an address in host memory to offset `AT` of its BAR.
 fn asks_a<const AT: u64>(lab: Lab) -> Act {
     Box::pin(async move { lab.have_a(AT, lab.memory()).await })
 }
 
-/// Like `asks_a`, with an address that nothing claims.
+/// Like [`asks_a`], with an address that nothing claims.
 fn asks_a_to_nowhere<const AT: u64>(lab: Lab) -> Act {
     Box::pin(async move { lab.have_a(AT, NOWHERE).await })
 }
