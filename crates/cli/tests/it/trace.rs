@@ -366,10 +366,15 @@ fn perfetto_output_is_not_overwritten_without_force() {
 }
 
 #[test]
-fn fixed_intervals_need_rate_of_link() {
-    let file = capture("usage.pcap", &[MRD]);
+fn rejects_empty_filter() {
+    let file = capture("filter.pcap", &[MRD]);
+    assert_eq!(riser(&["trace", file.to_str().unwrap(), "--filter", ""]).code, 2);
+}
+
+#[test]
+fn intervals_of_given_link_show_its_utilization() {
+    let file = capture("intervals.pcap", &[MRD]);
     let file = file.to_str().unwrap();
-    assert_eq!(riser(&["trace", file, "--filter", ""]).code, 2);
     let known = ["trace", file, "--stats", "--interval", "auto", "--gen", "3", "--lanes", "8"];
     assert!(riser_ok(&known).contains("busy %"));
 }
