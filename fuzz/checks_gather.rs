@@ -76,15 +76,11 @@ impl Run {
         let status = Status::from_bits(if step & 0x80 == 0 { 0 } else { step >> 4 & 7 });
         let is_data = status == Status::Success;
         let repr = Repr::new(Body::Completion(Completion {
-            locked: false,
-            completer: Bdf::from_bits(0),
-            requester: self.read.requester,
-            tag: self.read.tag,
             status,
-            bcm: false,
             byte_count: (total - offset) as u16,
             lower_address: (address & 0x7f) as u8,
             length_dw: is_data.then_some(((address & 3) as u32 + piece).div_ceil(4) as u16),
+            ..Completion::new(Bdf::from_bits(0), self.read.requester, self.read.tag)
         }));
         let mut tlp = vec![0; repr.tlp_len()];
         let header = repr.emit(&mut tlp);

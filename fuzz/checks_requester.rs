@@ -121,15 +121,11 @@ impl Run {
         // Bit 6: fewer DWs than remain.
         let dws = if spoil & 64 == 0 { dws } else { 1 + dws / 2 };
         let header = Repr::new(Body::Completion(Completion {
-            locked: false,
-            completer: Bdf::from_bits(0),
-            requester: m.requester,
-            tag: Tag::from_bits(tag ^ u16::from(spoil >> 5 & 1)),
             status: Status::from_bits(if spoil & 16 == 0 { 0 } else { spoil & 7 }),
-            bcm: false,
             byte_count: len as u16,
             lower_address: address as u8 & 0x7f ^ (spoil >> 3 & 1),
             length_dw: Some(dws as u16),
+            ..Completion::new(Bdf::from_bits(0), m.requester, Tag::from_bits(tag ^ u16::from(spoil >> 5 & 1)))
         }));
         let mut tlp = vec![0x5a; header.tlp_len()];
         header.emit(&mut tlp);

@@ -18,8 +18,8 @@ use riser_capture::{
 use std::io::Cursor;
 use std::time::{Duration, Instant};
 use tlp::{
-    Bdf, Body, Completion, Data, Dllp, MemoryOp, MemoryRequest, Payload, PayloadPool, Repr, Span, Status,
-    Tag, Time, Tlp,
+    Bdf, Body, Completion, Data, Dllp, MemoryOp, MemoryRequest, Payload, PayloadPool, Repr, Span, Tag, Time,
+    Tlp,
 };
 
 /// CPU time of this thread; wall-clock time on systems without it.
@@ -38,15 +38,9 @@ fn memory(op: MemoryOp, index: u64, data: Data) -> Tlp {
 
 fn completion(index: u64, data: Data) -> Tlp {
     let body = Body::Completion(Completion {
-        locked: false,
-        completer: Bdf::default(),
-        requester: Bdf::from_bits(0x0100),
-        tag: Tag::from_bits(index as u16 % 32),
-        status: Status::Success,
-        bcm: false,
         byte_count: 256,
-        lower_address: 0,
         length_dw: Some(64),
+        ..Completion::new(Bdf::default(), Bdf::from_bits(0x0100), Tag::from_bits(index as u16 % 32))
     });
     Tlp::new(Repr::new(body), data).with_carry(true)
 }

@@ -98,7 +98,7 @@ pub fn may_pass(later: &Tlp, earlier: &Tlp) -> Passing {
 mod tests {
     use super::*;
     use Passing::MustNot;
-    use tlp::{Completion, ConfigKind, ConfigRequest, Data, MemoryRequest, Repr, Span, Status, Tag};
+    use tlp::{Completion, ConfigRequest, Data, MemoryRequest, Repr, Span, Tag};
 
     const NONE: Attributes = Attributes::empty();
     const RO: Attributes = Attributes::RELAXED_ORDERING;
@@ -113,30 +113,16 @@ mod tests {
     }
 
     fn config_write(id: u16, attr: Attributes) -> Tlp {
-        let body = ConfigRequest {
-            op: Access::Write,
-            kind: ConfigKind::Type0,
-            requester: Bdf::from_bits(id),
-            tag: Tag::default(),
-            completer: Bdf::from_bits(9),
-            register_dw: 0,
-            first_be: 0xf,
-        };
+        let body =
+            ConfigRequest::new(Access::Write, Bdf::from_bits(id), Tag::default(), Bdf::from_bits(9), 0);
         tlp(Body::Config(body), attr)
     }
 
     // A completion issued by `id`, for a requester with the same number.
     fn completion(id: u16, attr: Attributes) -> Tlp {
         let body = Completion {
-            locked: false,
-            completer: Bdf::from_bits(id),
-            requester: Bdf::from_bits(id),
-            tag: Tag::default(),
-            status: Status::Success,
-            bcm: false,
-            byte_count: 4,
-            lower_address: 0,
             length_dw: Some(1),
+            ..Completion::new(Bdf::from_bits(id), Bdf::from_bits(id), Tag::default())
         };
         tlp(Body::Completion(body), attr)
     }

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
     use tlp::{
         Account, Attributes, Bdf, Body, Completion, Data, FlowControl, FlowControlKind, MemoryOp,
-        MemoryRequest, Repr, Span, Status, Tag,
+        MemoryRequest, Repr, Span, Tag,
     };
 
     const NONE: Attributes = Attributes::empty();
@@ -214,15 +214,9 @@ mod tests {
 
     fn completion(attr: Attributes) -> Tlp {
         let body = Completion {
-            locked: false,
-            completer: Bdf::from_bits(1),
-            requester: Bdf::from_bits(0),
-            tag: Tag::default(),
-            status: Status::Success,
-            bcm: false,
             byte_count: 64,
-            lower_address: 0,
             length_dw: Some(16),
+            ..Completion::new(Bdf::from_bits(1), Bdf::from_bits(0), Tag::default())
         };
         let repr = Repr { attr, ..Repr::new(Body::Completion(body)) };
         Tlp::new(repr, Data::NONE)

@@ -110,14 +110,7 @@ pub trait Carrier {
 /// know this message discards it (`PCIe 5.0 §2.2.8.6`). The message tells the adapter which session serves its
 /// host's requests, before there is a request.
 pub const fn announcement(id: Bdf) -> Repr {
-    Repr::new(Body::Message(Message {
-        routing: MessageRouting::ToRootComplex,
-        requester: id,
-        tag: Tag::from_bits(0),
-        code: VENDOR_DEFINED_TYPE_1,
-        header: [0; 8],
-        length_dw: None,
-    }))
+    Repr::new(Body::Message(Message::new(MessageRouting::ToRootComplex, id, VENDOR_DEFINED_TYPE_1)))
 }
 
 /// Tells the adapter that this session serves its host's requests. Over ports, sends nothing, because the port

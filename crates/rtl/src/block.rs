@@ -12,6 +12,7 @@ pub(crate) mod seven_series;
 pub(crate) mod switch;
 pub(crate) mod tlp_stream;
 
+use crate::common::Common;
 use config::ConfigSpace;
 use descriptor::Stream;
 use device::seam::{Ready, Token};
@@ -29,14 +30,26 @@ pub(crate) trait Block {
     /// Follows the registers of a function of the front, as software has set them.
     fn configured(&mut self, function: u16, id: Bdf, config: &ConfigSpace);
 
+    /// Returns its time, reset and findings.
+    fn common(&self) -> &Common;
+
+    /// Returns its time, reset and findings.
+    fn common_mut(&mut self) -> &mut Common;
+
     /// Returns the number of edges so far.
-    fn cycle(&self) -> u64;
+    fn cycle(&self) -> u64 {
+        self.common().cycle
+    }
 
     /// Returns true if the block holds the design in reset.
-    fn in_reset(&self) -> bool;
+    fn in_reset(&self) -> bool {
+        self.common().in_reset()
+    }
 
     /// Sets the current time.
-    fn set_now(&mut self, now: Time);
+    fn set_now(&mut self, now: Time) {
+        self.common_mut().now = now;
+    }
 
     /// Handles an input of the front, except timers.
     fn handle(&mut self, input: DesignInput);
@@ -63,10 +76,20 @@ pub(crate) trait Block {
     fn rests(&self) -> bool;
 
     /// Counts edges at which the block was idle and the design drove the same values.
-    fn pass(&mut self, edges: u64);
+    fn pass(&mut self, edges: u64) {
+        self.common_mut().cycle += edges;
+    }
+
+    /// Returns the numbers of packets to and from the design.
+    fn packets(&self) -> [u64; 2];
 
     /// Updates the report.
-    fn tell(&self);
+    fn tell(&self) {
+        let ([packets_in, packets_out], common) = (self.packets(), self.common());
+        common.status.change(|status| {
+            (status.cycles, status.packets_in, status.packets_out) = (common.cycle, packets_in, packets_out);
+        });
+    }
 }
 
 /// Kind of a block.
@@ -207,17 +230,36 @@ pub(crate) trait Named: Copy {
     fn index(self) -> usize;
 }
 
-/// Declares ports by their order in a list, as numbered in their [`Role`]s.
+/// Declares the ports that riser reads and drives, by their order in a list as numbered in their [`Role`]s, and the
+/// constructors of their rows.
 macro_rules! numbered {
-    ($(#[$doc:meta])* $name:ident { $($port:ident),* $(,)? }) => {
-        $(#[$doc])*
+    (Read { $($read:ident),* $(,)? } Driven { $($driven:ident),* $(,)? }) => {
+        /// Inputs that riser reads.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub(crate) enum $name { $($port),* }
+        pub(crate) enum Read { $($read),* }
 
-        impl $crate::block::Named for $name {
+        /// Outputs that riser drives.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) enum Driven { $($driven),* }
+
+        impl $crate::block::Named for Read {
             fn index(self) -> usize {
                 self as usize
             }
+        }
+
+        impl $crate::block::Named for Driven {
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
+
+        const fn read(name: &'static str, width: $crate::block::Width, which: Read) -> $crate::block::Port {
+            $crate::block::port(name, width, $crate::block::Role::Read(which as u16, 0))
+        }
+
+        const fn driven(name: &'static str, width: $crate::block::Width, which: Driven) -> $crate::block::Port {
+            $crate::block::port(name, width, $crate::block::Role::Driven(which as u16))
         }
     };
 }
@@ -234,6 +276,30 @@ pub(crate) struct Port {
 const fn port(name: &'static str, width: Width, role: Role) -> Port {
     Port { name, width, role }
 }
+
+const fn ignored(name: &'static str, width: Width) -> Port {
+    port(name, width, Role::Ignored)
+}
+
+const fn constant(name: &'static str, width: Width, value: u64) -> Port {
+    port(name, width, Role::Constant(value))
+}
+
+const fn clock(name: &'static str) -> Port {
+    port(name, BIT, Role::Clock)
+}
+
+impl Port {
+    /// Sets the value of an input that an instance does not connect. It is 0 otherwise.
+    const fn absent(mut self, value: u64) -> Port {
+        if let Role::Read(number, _) = self.role {
+            self.role = Role::Read(number, value);
+        }
+        self
+    }
+}
+
+const BIT: Width = Width::Bits(1);
 
 /// Width of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -15,7 +15,7 @@ use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
 use endpoint::hard_block::{DesignInput, DesignOutput, RefusedTlp};
 use plug::Shared;
-use tlp::{Bdf, Class, PayloadPool, RuleId, Time};
+use tlp::{Bdf, Class, PayloadPool, RuleId};
 
 /// The block.
 pub(crate) struct SevenSeries {
@@ -237,16 +237,12 @@ impl Block for SevenSeries {
         self.is_old = true;
     }
 
-    fn cycle(&self) -> u64 {
-        self.common.cycle
+    fn common(&self) -> &Common {
+        &self.common
     }
 
-    fn in_reset(&self) -> bool {
-        self.common.in_reset()
-    }
-
-    fn set_now(&mut self, now: Time) {
-        self.common.now = now;
+    fn common_mut(&mut self) -> &mut Common {
+        &mut self.common
     }
 
     fn handle(&mut self, input: DesignInput) {
@@ -332,14 +328,7 @@ impl Block for SevenSeries {
             && !self.flr_shown
     }
 
-    fn pass(&mut self, edges: u64) {
-        self.common.cycle += edges;
-    }
-
-    fn tell(&self) {
-        self.common.status.change(|status| {
-            status.cycles = self.common.cycle;
-            (status.packets_in, status.packets_out) = (self.receive.packets, self.transmit.packets);
-        });
+    fn packets(&self) -> [u64; 2] {
+        [self.receive.packets, self.transmit.packets]
     }
 }

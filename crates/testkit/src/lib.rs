@@ -8,6 +8,7 @@ pub mod browser;
 mod bytes;
 #[cfg(feature = "c")]
 pub mod c;
+mod cases;
 mod data;
 #[cfg(feature = "config")]
 pub mod functions;
@@ -20,6 +21,7 @@ mod shared;
 
 pub use bench::{cpu_ns, print_cost};
 pub use bytes::Bytes;
+pub use cases::{Case, cases};
 pub use data::shared_data;
 pub use generated::generated;
 pub use seeds::seeds;

@@ -270,6 +270,11 @@ const fn latency_ns(field: u16) -> Option<u64> {
 }
 
 impl Message {
+    /// Returns a message without data, with zeros in its tag and in header bytes 8 to 15.
+    pub const fn new(routing: MessageRouting, requester: Bdf, code: u8) -> Message {
+        Message { routing, requester, tag: Tag::from_bits(0), code, header: [0; 8], length_dw: None }
+    }
+
     /// The no-snoop and the snoop latency of an LTR message in nanoseconds, in the order of the header (`PCIe 5.0
     /// §2.2.8.8`, §6.18). A latency is `None` if the sender has no requirement. The result is `None` for other
     /// messages.

@@ -290,6 +290,21 @@ pub struct Completion {
 }
 
 impl Completion {
+    /// Returns a successful completion without data, with Byte Count 4 as for all requests but reads and AtomicOps.
+    pub const fn new(completer: Bdf, requester: Bdf, tag: Tag) -> Completion {
+        Completion {
+            locked: false,
+            completer,
+            requester,
+            tag,
+            status: Status::Success,
+            bcm: false,
+            byte_count: 4,
+            lower_address: 0,
+            length_dw: None,
+        }
+    }
+
     /// Returns true if this is the last completion of its request (`PCIe 5.0 §2.3.1.1`): it reports an error, has
     /// no data, or has all remaining bytes.
     pub const fn is_last(&self) -> bool {
@@ -325,6 +340,19 @@ pub struct ConfigRequest {
     pub register_dw: u16,
     /// Byte Enables, bits 3:0.
     pub first_be: u8,
+}
+
+impl ConfigRequest {
+    /// Returns a type 0 request for all four bytes of a register.
+    pub const fn new(
+        op: Access,
+        requester: Bdf,
+        tag: Tag,
+        completer: Bdf,
+        register_dw: u16,
+    ) -> ConfigRequest {
+        ConfigRequest { op, kind: ConfigKind::Type0, requester, tag, completer, register_dw, first_be: 0xf }
+    }
 }
 
 /// Routing of a message (`PCIe 5.0 §2.2.8`), the low three bits of Type.

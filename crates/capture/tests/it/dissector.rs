@@ -18,6 +18,7 @@ use riser_capture::transactions::Tracker;
 use riser_capture::{Direction, Mark, Reader};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use testkit::cases;
 use tlp::rules::RULES;
 use tlp::{Dllp, FORMATS};
 
@@ -250,90 +251,22 @@ fn dissector_loads_as_installed_plugin() {
     assert!(line.contains("TLP 64 MRd, len 16, requester 19:00.0, tag 0x02"), "{line}");
 }
 
-/// UDP port, bytes after the NetTLP header, and some of the expected fields with their values.
-type Literal = (u16, &'static str, &'static [(&'static str, &'static str)]);
-
-/// The ECRCs were computed with zlib's CRC-32 over the bytes with bit 0 of Type and EP set (`PCIe 5.0 §2.7.1`), and
-/// the CRCs of DLLPs bit by bit as in §3.5.1. All other packets were built by hand from the section in the comment.
-const LITERAL: &[Literal] = &[
-    // §2.2.8.1: Assert_INTA, local.
-    (
-        0x3000,
-        "34000000 01000020 00000000 00000000",
-        &[("tlp.message_name", "Assert_INTA"), ("tlp.routing", "4"), ("tlp.requester", "01:00.0")],
-    ),
-    // §2.2.8.6: Vendor_Defined Type 1 by ID to 02:03.4, vendor 8086h.
-    (
-        0x3001,
-        "32000000 0100017f 021c8086 deadbeef",
-        &[
-            ("tlp.message_name", "Vendor_Defined_Type_1"),
-            ("tlp.message_target", "02:03.4"),
-            ("tlp.vendor_id", "32902"),
-        ],
-    ),
-    // §6.20: PASID 12345h with Execute Requested before an MRd; §2.2.6.2: tag 301h.
-    (
-        0x3301,
-        "91112345 00880001 0100010f 00001000",
-        &[
-            ("tlp.prefix.pasid", "74565"),
-            ("tlp.prefix.pasid.execute", "1"),
-            ("tlp.prefix.pasid.privileged", "0"),
-            ("tlp.prefix.name", "PASID"),
-            ("tlp.tag", "769"),
-        ],
-    ),
-    // §2.2.7.1: TH in an MRd: ST A5h in place of the Byte Enables; Extended TPH prefix with ST[15:8] 5Ah.
-    (
-        0x3002,
-        "905a0000 00010002 010002a5 00001003",
-        &[
-            ("tlp.st", "165"),
-            ("tlp.ph", "3"),
-            ("tlp.first_be", "15"),
-            ("tlp.last_be", "15"),
-            ("tlp.prefix.st_high", "90"),
-        ],
-    ),
-    // §2.2.7.1: TH in an MWr: ST 3Ch in place of the tag.
-    (0x3000, "40010001 01003c0f 00001001 11223344", &[("tlp.st", "60"), ("tlp.ph", "1"), ("tlp.tag", "0")]),
-    // §2.2.7: CAS of 64 bits at 1_0000_0008h.
-    (
-        0x3004,
-        "6e000004 01000400 00000001 00000008 0000000000000001 0000000000000002",
-        &[("tlp.type_name", "CAS"), ("tlp.operand_bytes", "8"), ("tlp.address", "4294967304")],
-    ),
-    // §2.7.1, ECRC of an MRd: good, then with one wrong bit.
-    (0x3003, "00008004 1b0003ff 2f001000 cbe0911a", &[("tlp.ecrc_status", "good")]),
-    (0x3003, "00008004 1b0003ff 2f001000 cbe0911b", &[("tlp.ecrc_status", "bad")]),
-    // §2.7.1: ECRC covers all bits of an end-to-end prefix, and no bit of a local one.
-    (0x3003, "80abcdef 90110000 00008004 1b0003ff 2f001000 3cfabcca", &[("tlp.ecrc_status", "good")]),
-    // §3.5, Table 3-1: the DLLP types other than Ack, Nak and flow control. CRCs follow the algorithm of §3.5.1.
-    (
-        0x2ffe,
-        "02800001 3156",
-        &[("dllp.name", "Data_Link_Feature"), ("dllp.feature_ack", "1"), ("dllp.features.scaled_fc", "1")],
-    ),
-    (
-        0x2ffe,
-        "80c3f0ff 6968",
-        &[("dllp.name", "UpdateFC"), ("dllp.hdr_scale", "3"), ("dllp.data_scale", "3")],
-    ),
-];
-
 #[test]
 fn dissects_literal_packets() {
     let Some(tshark) = Tshark::find() else { return };
     let mut file = FrameWriter::new();
-    for (port, bytes, _) in LITERAL {
-        file.write(Direction::Upstream, *port, &common::hex(bytes), usize::MAX);
+    let all = || cases(include_str!("../cases/dissected.txt"));
+    for case in all() {
+        let input = case.input();
+        let (port, bytes) = input.trim_end().split_once(' ').unwrap();
+        let port = u16::from_str_radix(port, 16).unwrap();
+        file.write(Direction::Upstream, port, &common::hex(bytes), usize::MAX);
     }
     let file = dissect::TempFile::new("literal", &file.finish());
     let shown = tshark.read(&file.path);
-    for ((_, bytes, expected), shown) in LITERAL.iter().zip(&shown) {
-        for (field, value) in *expected {
-            assert_eq!(shown.number_or_text(field).as_deref(), Some(*value), "{field} of {bytes}");
+    for (case, shown) in all().zip(&shown) {
+        for (field, value) in case.expected().iter().map(|expected| expected.split_once(' ').unwrap()) {
+            assert_eq!(shown.number_or_text(field).as_deref(), Some(value), "{field} of {}", case.text);
         }
     }
 }
@@ -359,115 +292,32 @@ fn accepts_missing_data_byte_only_in_writes_of_one_dw() {
     assert_eq!(is_bad, [false, true, true, true, true]);
 }
 
-/// Direction (true: to the adapter), number, payload, and fields with their values.
-type OfSession = (bool, u64, &'static str, &'static [(&'static str, &'static str)]);
-
-/// The table in `nettlp::stream::record`, byte by byte.
-const SESSION: &[OfSession] = &[
-    (
-        true,
-        1 << 47,
-        "ff01 00000000000000a1 0001 0001 0200 1036 0003 010203 000000",
-        &[
-            ("nettlp.what", "session Hello"),
-            ("nettlp.session.number", "0"),
-            ("nettlp.session.id", "161"),
-            ("nettlp.session.version", "1"),
-            ("nettlp.session.features", "1"),
-            ("nettlp.session.window", "512"),
-            ("nettlp.session.longest", "4150"),
-            ("nettlp.session.noise", "010203"),
-        ],
-    ),
-    (
-        false,
-        1 << 47 | 7,
-        "ff02 0000000000000009 00000000000000a1 0001 0000 0400 1036 0000",
-        &[
-            ("nettlp.what", "session HelloAck"),
-            ("nettlp.session.number", "7"),
-            ("nettlp.session.id", "9"),
-            ("nettlp.session.nonce", "161"),
-            ("nettlp.session.window", "1024"),
-        ],
-    ),
-    (
-        false,
-        1 << 47 | 8,
-        "ff04 0000000000000009 0000000000000102 0000000000000502 81",
-        &[
-            ("nettlp.what", "session Ack"),
-            ("nettlp.session.kind", "4"),
-            ("nettlp.session.next", "258"),
-            ("nettlp.session.limit", "1282"),
-            ("nettlp.session.bitmap", "81"),
-        ],
-    ),
-    (
-        false,
-        1 << 47,
-        "ff07 0000000000000000 00000000000000a1 0003",
-        &[
-            ("nettlp.what", "session Refused"),
-            ("nettlp.session.nonce", "161"),
-            ("nettlp.session.reason", "3"),
-        ],
-    ),
-    (true, 1 << 47, "ff08 0000000000000009", &[("nettlp.what", "session Bye")]),
-    (true, 1 << 47, "ff63", &[("nettlp.what", "session control, unknown"), ("nettlp.session.kind", "99")]),
-    (
-        true,
-        1 << 47 | 5,
-        "1234",
-        &[("nettlp.what", "session control, sealed"), ("nettlp.session.number", "5")],
-    ),
-    (true, 5, "4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a", &[("nettlp.what", "session, sealed or no TLP")]),
-    (
-        true,
-        0x7f12_3456_789a,
-        "00000001 1b0003ff 00001000",
-        &[("nettlp.what", "session, sealed or no TLP"), ("nettlp.session.number", "139716164221082")],
-    ),
-    (
-        true,
-        0x7f12_3456_789b,
-        "00000001 1b00030f 00001000",
-        &[
-            ("nettlp.what", "TLP"),
-            ("nettlp.origin", "device"),
-            ("tlp.type_name", "MRd"),
-            ("tlp.tag", "3"),
-            ("nettlp.session.number", "139716164221083"),
-        ],
-    ),
-    (
-        false,
-        1,
-        "4a000001 00000004 1b000300 01020304",
-        &[("nettlp.origin", "device"), ("tlp.type_name", "CplD"), ("tlp.request_in", "10")],
-    ),
-];
-
 /// Sessions between two riser processes: control records by name and field, TLPs as TLPs, sealed datagrams as sealed.
 #[test]
 fn dissects_sessions() {
     let Some(tshark) = Tshark::find() else { return };
     let mut file = FrameWriter::new();
-    for (to_adapter, number, rest, _) in SESSION {
-        file.write_session(*to_adapter, *number, &common::hex(rest), usize::MAX);
+    let all = || cases(include_str!("../cases/dissected-session.txt"));
+    for case in all() {
+        let input = case.input();
+        let [way, number, bytes] = input.trim_end().splitn(3, ' ').collect::<Vec<_>>()[..] else {
+            panic!("{input}")
+        };
+        let number = u64::from_str_radix(number, 16).unwrap();
+        file.write_session(way == "to", number, &common::hex(bytes), usize::MAX);
     }
     let file = dissect::TempFile::new("session", &file.finish());
     let shown = check(&tshark, &file.path);
-    for ((_, number, rest, expected), shown) in SESSION.iter().zip(&shown) {
-        for (field, value) in *expected {
-            let found = match *field {
+    for (case, shown) in all().zip(&shown) {
+        for (field, value) in case.expected().iter().map(|expected| expected.split_once(' ').unwrap()) {
+            let found = match field {
                 // These values are bytes that look like numbers.
                 "nettlp.session.noise" | "nettlp.session.bitmap" => {
                     shown.get(field).map(|hex| hex.replace(':', ""))
                 }
                 _ => shown.number_or_text(field),
             };
-            assert_eq!(found.as_deref(), Some(*value), "{field} of {number:#x} {rest}: {shown:?}");
+            assert_eq!(found.as_deref(), Some(value), "{field} of {}: {shown:?}", case.text);
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::common::{
 use riser_capture::transactions::{Tracker, append_json};
 use riser_capture::{Filter, Transaction};
 use serde_json::{Value, json};
-use tlp::{Bdf, Body, ConfigKind, Data, Message, MessageRouting, Repr, Status, Tag, Tlp};
+use tlp::{Bdf, Body, ConfigKind, Data, Message, MessageRouting, Repr, Status, Tlp};
 
 const TREE: [&str; 3] = ["upper", "lower", "disk"];
 /// The path from the disk to the root complex.
@@ -102,14 +102,7 @@ fn configuration_request_across_bridges_is_one_transaction() {
 fn similar_requests_are_separate_transactions() {
     let (read, _) = read_and_answer(5, 0x1000, 64);
     let (other, _) = read_and_answer(5, 0x2000, 64);
-    let local = Message {
-        routing: MessageRouting::Local,
-        requester: Bdf::default(),
-        tag: Tag::default(),
-        code: 0x20,
-        header: [0; 8],
-        length_dw: None,
-    };
+    let local = Message::new(MessageRouting::Local, Bdf::default(), 0x20);
     let local = Tlp::new(Repr::new(Body::Message(local)), Data::NONE);
     let type_0 = config_read(ConfigKind::Type0, 0x0100, 0, 0);
     type Sights<'a> = [(usize, bool, &'a Tlp); 2];

@@ -12,9 +12,7 @@ use riser_capture::{
     OwnRegisters, Reader, Writer,
 };
 use std::io::Cursor;
-use tlp::{
-    Access, Bdf, Body, ConfigKind, ConfigRequest, Data, MemoryOp, PayloadPool, Repr, Status, Tag, Time, Tlp,
-};
+use tlp::{Access, Bdf, Body, ConfigRequest, Data, MemoryOp, PayloadPool, Repr, Status, Tag, Time, Tlp};
 
 const FUNCTION: u16 = 0x0100;
 const VENDOR: u16 = 0x1234;
@@ -60,13 +58,14 @@ impl Wire {
 
     fn request(&self, op: Access, function: u16, register_dw: u16, first_be: u8) -> Repr {
         Repr::new(Body::Config(ConfigRequest {
-            op,
-            kind: ConfigKind::Type0,
-            requester: Bdf::default(),
-            tag: Tag::new(self.tag).unwrap(),
-            completer: Bdf::from_bits(function),
-            register_dw,
             first_be,
+            ..ConfigRequest::new(
+                op,
+                Bdf::default(),
+                Tag::new(self.tag).unwrap(),
+                Bdf::from_bits(function),
+                register_dw,
+            )
         }))
     }
 

@@ -38,15 +38,11 @@ fn completion() -> impl Strategy<Value = Body> {
     (any::<u16>(), any::<u16>(), 0..1024u16, 1..=4096u16, 1..=64u16, any::<bool>()).prop_map(
         |(completer, requester, tag, byte_count, dw, data)| {
             Body::Completion(Completion {
-                locked: false,
-                completer: Bdf::from_bits(completer),
-                requester: Bdf::from_bits(requester),
-                tag: Tag::from_bits(tag),
                 status: if data { Status::Success } else { Status::CompleterAbort },
-                bcm: false,
                 byte_count,
                 lower_address: (byte_count & 0x7c) as u8,
                 length_dw: data.then_some(dw),
+                ..Completion::new(Bdf::from_bits(completer), Bdf::from_bits(requester), Tag::from_bits(tag))
             })
         },
     )
@@ -56,13 +52,14 @@ fn config() -> impl Strategy<Value = Body> {
     (any::<bool>(), any::<bool>(), any::<u16>(), 0..1024u16, 0..1024u16).prop_map(
         |(write, type1, id, tag, register_dw)| {
             Body::Config(ConfigRequest {
-                op: if write { Access::Write } else { Access::Read },
                 kind: if type1 { ConfigKind::Type1 } else { ConfigKind::Type0 },
-                requester: Bdf::from_bits(id),
-                tag: Tag::from_bits(tag),
-                completer: Bdf::from_bits(!id),
-                register_dw,
-                first_be: 0xf,
+                ..ConfigRequest::new(
+                    if write { Access::Write } else { Access::Read },
+                    Bdf::from_bits(id),
+                    Tag::from_bits(tag),
+                    Bdf::from_bits(!id),
+                    register_dw,
+                )
             })
         },
     )

@@ -8,11 +8,13 @@ use riser_capture::{
 };
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use testkit::cases;
 
-macro_rules! case {
-    ($name:literal) => {
-        include_str!(concat!("../cases/", $name))
-    };
+/// The text of a file in `cases`.
+fn file(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name)).unwrap()
 }
 
 /// The description of the format, and one line per record: line number, interface, TLP, note.
@@ -37,102 +39,13 @@ fn read(text: &str) -> (String, Vec<String>) {
 
 #[test]
 fn reads_each_sample() {
-    let rows: [(&str, FileFormat, &str, &[&str]); 8] = [
-        (
-            case!("headers.txt"),
-            FileFormat::Hex,
-            "hexadecimal TLPs (Fmt and Type first, detected: more headers are valid in this order): 8 TLPs, 1 with an \
-             undefined fourth dword",
-            &[
-                "line 3 upstream TLP: Msg, len 0, requester 70:00.0, tag 0x00, code 0x10 LTR, routing local, header \
-                 0x0000000088468846, snoop latency 71680 ns, no-snoop latency 71680 ns |",
-                "line 4 upstream TLP: MWr, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xffffffe000 |",
-                "line 5 downstream TLP: CfgRd0, len 1, requester 00:00.0, tag 0x22, last 0x0, first 0xf, completer \
-                 01:00.7, register 0x000 | undefined 9eece789",
-                "line 6 downstream TLP: CplD, len 16, completer 00:00.0, success, bc 64, requester 01:00.0, tag 0x00, \
-                 lowaddr 0x00, EP (poisoned)",
-                "line 7 upstream TLP: MWr, len 1, requester 31:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xfee00db8",
-                "line 8 downstream TLP: MWr, len 1, requester 00:00.0, tag 0x00, last 0x0, first 0xf, Addr 0x000a0000",
-                "line 9 upstream TLP: MRd, len 1, requester 01:00.0, tag 0x01, last 0x0, first 0xf, Addr 0x00001000",
-                "line 10 upstream error in TLP: ",
-            ],
-        ),
-        (
-            case!("kernel-old.log"),
-            FileFormat::Log,
-            "a log with TLP headers: 1 of the kernel",
-            &[
-                "58.299822 0000:00:00.0 TLP: MWr, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr \
-               0xffffffe000 |Uncorrected (Non-Fatal): CmpltTO, MalfTLP (First)",
-            ],
-        ),
-        (
-            case!("kernel-new.log"),
-            FileFormat::Log,
-            "a log with TLP headers: 1 of the kernel",
-            &[
-                "line 8 0000:80:1b.4 TLP: Msg, len 0, requester 00:00.0, tag 0x00, code 0x52 PTM_Request, routing local, \
-               header 0x0000000000000000 |Uncorrectable (Non-Fatal): ACSViol (First)",
-            ],
-        ),
-        (
-            case!("lspci.txt"),
-            FileFormat::Log,
-            "a log with TLP headers: 1 of lspci, 1 empty",
-            &["line 55 30:02.0 TLP: MWr, len 1, requester 31:00.0, tag 0x00, last 0x0, first 0xf, Addr \
-                 0xfee00db8, TD |ECRC undefined 00000000"],
-        ),
-        (
-            case!("rasdaemon-errors.txt"),
-            FileFormat::Log,
-            "a log with TLP headers: 2 of rasdaemon; 1 error without a header",
-            &[
-                "line 4 0000:00:1c.0 error without a TLP header |Corrected error: Bad TLP",
-                "line 5 0000:03:00.0 TLP: Msg, len 0, requester 70:00.0, tag 0x00, code 0x10 LTR, routing local, header \
-                 0x0000000088468846, snoop latency 71680 ns, no-snoop latency 71680 ns |Uncorrected (Non-Fatal) error: \
-                 Unsupported Request",
-                "line 6 0000:00:01.1 error in TLP: malformed TLP: Last and First DW BE 00001111b",
-            ],
-        ),
-        (
-            case!("rasdaemon-summary.txt"),
-            FileFormat::Log,
-            "a log with TLP headers: 3 of rasdaemon",
-            &["line 10 error in TLP: ", "line 12 error in TLP: ", "line 13 error in TLP: "],
-        ),
-        (
-            case!("pcileech.txt"),
-            FileFormat::Pcileech,
-            "TLPs printed by PCILeech, TX upstream: 3 TLPs",
-            &[
-                "line 1 upstream TLP: MRd, len 32, requester 06:00.0, tag 0x99, last 0xf, first 0xf, Addr 0x00001c80 |",
-                "line 4 upstream TLP: MRd, len 32, requester 06:00.0, tag 0x9a, last 0xf, first 0xf, Addr 0x00001d00 |",
-                "line 7 downstream TLP: CplD, len 32, completer 00:00.0, success, bc 128, requester 06:00.0, tag 0x12, \
-                 lowaddr 0x00 |",
-            ],
-        ),
-        (
-            case!("mmiotrace.txt"),
-            FileFormat::Mmiotrace,
-            "mmiotrace (the TLPs are made from accesses: requester 00:00.0, counted tags, no completion time): 5 TLPs",
-            &[
-                "432.175980 downstream TLP: MRd, len 1, requester 00:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xfa000000 |",
-                "432.175980 upstream TLP: CplD, len 1, completer c1:00.0, success, bc 4, requester 00:00.0, tag 0x00, \
-                 lowaddr 0x00 |",
-                "432.251530 downstream TLP: MWr, len 1, requester 00:00.0, tag 0x01, last 0x0, first 0xf, Addr 0xfa000144 |",
-                "432.251600 downstream TLP: MRd, len 1, requester 00:00.0, tag 0x01, last 0x0, first 0x4, Addr 0xfa000144 |",
-                "432.251600 upstream TLP: CplD, len 1, completer c1:00.0, success, bc 1, requester 00:00.0, tag 0x01, \
-                 lowaddr 0x46 |",
-                "error in line 8: access with an operation unknown to mmiotrace",
-            ],
-        ),
-    ];
-    for (text, format, taken_for, lines) in rows {
-        assert_eq!(Reader::new(text.as_bytes()).unwrap().format(), format);
-        let got = read(text);
-        assert_eq!(got.0, taken_for);
-        assert_eq!(got.1.len(), lines.len(), "{:#?}", got.1);
-        for (got, expected) in got.1.iter().zip(lines) {
+    for case in cases(include_str!("../cases/samples.txt")) {
+        let (input, expected) = (case.input(), case.expected());
+        let text = file(input.trim_end());
+        let (format, got) = (Reader::new(text.as_bytes()).unwrap().format(), read(&text));
+        let got = [vec![format.name().to_owned(), got.0], got.1].concat();
+        assert_eq!(got.len(), expected.len(), "{got:#?}");
+        for (got, expected) in got.iter().zip(expected) {
             assert!(got.starts_with(expected), "{got}\n{expected}");
         }
     }
@@ -141,7 +54,7 @@ fn reads_each_sample() {
 /// Each read in the trace becomes a request and its completion. Each write becomes a request.
 #[test]
 fn reads_trace_of_real_kernel() {
-    let text = case!("mmiotrace-nvme.txt");
+    let text = &file("mmiotrace-nvme.txt");
     let count = |kind: &str| text.lines().filter(|line| line.starts_with(kind)).count();
     let (_, lines) = read(text);
     assert_eq!(lines.len(), 2 * count("R 4") + count("W 4"));
@@ -157,45 +70,9 @@ fn reads_trace_of_real_kernel() {
 /// `ras-mc-ctl --errors` (0.6.8), and of records from the firmware (drivers/firmware/efi/cper.c).
 #[test]
 fn reads_each_form_of_a_logged_header() {
-    let rows = [
-        (
-            "pcieport 0000:00:1c.0: AER:   TLP Header: 0x60000001 0x0100000f 0x00000000 0x00001000 E-E Prefixes: 0x91000007",
-            "line 1 0000:00:1c.0 TLP: MWr, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0x00001000, 4-DW \
-             header below 4 GiB, PASID 0x00007 |",
-        ),
-        (
-            "pcieport 0000:00:1c.0: AER:   TLP Header (Flit): 0x03010001 0x01000005 0x00001000 0x000000ff 0x00000000",
-            "line 1 0000:00:1c.0 TLP header of flit mode |",
-        ),
-        (
-            "1 2020-04-16 22:09:48 +0000 0000:0b:00.0 Uncorrected (Non-Fatal) error: Unsupported Request TLP Header: \
-             00000001 0100000f 00001000 88468846",
-            "line 1 0000:0b:00.0 TLP: MRd, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0x00001000 \
-             |Uncorrected (Non-Fatal) error: Unsupported Request undefined 88468846",
-        ),
-        (
-            "aer_event: 0000:0b:00.0 PCIe Bus Error: severity=Uncorrected, non-fatal, Unsupported Request, TLP \
-             Header={0x1,0x100000f,0x1000,0x0}",
-            "line 1 0000:0b:00.0 TLP: MRd, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0x00001000 \
-             |PCIe Bus Error: severity=Uncorrected, non-fatal, Unsupported Request undefined 00000000",
-        ),
-        (
-            "{1}[Hardware Error]:   device_id: 0000:03:00.0\n{1}[Hardware Error]:   TLP Header: 00000001 0100000f \
-             00001000 00000000",
-            "line 2 0000:03:00.0 TLP: MRd, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0x00001000 | \
-             undefined 00000000",
-        ),
-        (
-            "pcieport 0000:00:01.0: DPC:   TLP Header: 0x1 0x2",
-            "error in line 1: header log `0x1 0x2` has 2 dwords, expected 4",
-        ),
-        (
-            "pcieport 0000:00:01.0: AER:   TLP Header: ffffffff ffffffff ffffffff ffffffff",
-            "error in line 1: header log of ones: the function did not answer when its log was read",
-        ),
-    ];
-    for (text, line) in rows {
-        assert_eq!(read(text).1, [line], "{text}");
+    for case in cases(include_str!("../cases/logged-headers.txt")) {
+        let (input, expected) = (case.input(), case.expected());
+        assert_eq!(read(&input).1, expected, "{input}");
     }
 }
 
@@ -203,57 +80,16 @@ fn reads_each_form_of_a_logged_header() {
 /// lines of errors).
 #[test]
 fn notes_have_errors_of_their_function_only() {
-    let rows: [(&str, &[&str]); 5] = [
-        (
-            "[1.0] nvme 0000:03:00.0: AER: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer\n\
-             [1.0] nvme 0000:03:00.0: AER:    [20] UnsupReq               (First)\n\
-             [1.0] nvme 0000:03:00.0: AER:   TLP Header: 34000000 70000010 00000000 88468846\n\
-             [2.0] nvme 0000:03:00.0: AER:   TLP Header: 34000000 70000010 00000000 88468846\n",
-            &["0000:03:00.0 Uncorrected (Non-Fatal): UnsupReq (First)", "0000:03:00.0 "],
-        ),
-        (
-            "[1.0] pcieport 0000:40:01.1: DPC: RP PIO severity=0x00010000, syserror=0x0, exception=0x0\n\
-             [1.0] pcieport 0000:40:01.1: DPC: [16] Memory Request received UR Completion (First)\n\
-             [1.0] pcieport 0000:40:01.1: DPC: TLP Header: 0x1 0x4000010f 0xb1000000 0x0\n",
-            &["0000:40:01.1 Memory Request received UR Completion (First)"],
-        ),
-        (
-            "[1.0] a 0000:03:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer\n\
-             [1.0] b 0000:04:00.0: PCIe Bus Error: severity=Uncorrectable (Non-Fatal), type=Transaction Layer\n\
-             [1.0] a 0000:03:00.0:    [18] MalfTLP                (First)\n\
-             [1.0] b 0000:04:00.0:    [20] UnsupReq               (First)\n\
-             [1.0] b 0000:04:00.0:   TLP Header: 0x1 0x0400010f 0xfe000000 0x0\n\
-             [1.0] a 0000:03:00.0:   TLP Header: 0x1 0x0300010f 0xfe000000 0x0\n",
-            &[
-                "0000:04:00.0 Uncorrectable (Non-Fatal): UnsupReq (First)",
-                "0000:03:00.0 Uncorrectable (Fatal): MalfTLP (First)",
-            ],
-        ),
-        (
-            "[1.0] a 0000:01:00.0:    [18] MalfTLP                (First)\n\
-             [2.0] {1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4\n\
-             [2.0] {1}[Hardware Error]:   aer_uncor_status: 0x00100000, aer_uncor_mask: 0x00000000\n\
-             [2.0] {1}[Hardware Error]:   TLP Header: 34000000 70000010 00000000 88468846\n\
-             [2.0] {1}[Hardware Error]:   section_type: PCIe error\n\
-             [2.0] {1}[Hardware Error]:   device_id: 0000:5e:00.0\n\
-             [2.0] {1}[Hardware Error]:   vendor_id: 0x144d, device_id: 0xa822\n\
-             [2.0] {1}[Hardware Error]:   TLP Header: 34000000 70000010 00000000 88468846\n",
-            &[" aer_uncor_status: 0x00100000 (Unsupported Request Error)", "0000:5e:00.0 "],
-        ),
-        (
-            "01:00.0 Ethernet\n\t\tUESta:\tDLP- CmpltTO+ TLPBlockedErr-\n\t\t\tPoisonTLPBlocked+ DMWrReqBlocked-\n\
-             \t\tUEMsk:\tDLP+ SDES-\n\t\tHeaderLog: 40008001 3100000f fee00db8 00000000\n",
-            &["01:00.0 CmpltTO, PoisonTLPBlocked"],
-        ),
-    ];
-    for (text, expected) in rows {
-        let mut reader = Reader::new(text.as_bytes()).unwrap();
+    for case in cases(include_str!("../cases/notes.txt")) {
+        let (input, expected) = (case.input(), case.expected());
+        let mut reader = Reader::new(input.as_bytes()).unwrap();
         let mut notes = Vec::new();
         while let Some(record) = reader.next_record().unwrap() {
             let interface = record.interface.map_or("", |interface| &interface.name);
-            notes.push(format!("{interface} {}", record.text.map_or("", |text| text.note)));
+            let note = format!("{interface} {}", record.text.map_or("", |text| text.note));
+            notes.push(note.trim().to_owned());
         }
-        assert_eq!(notes, expected, "{text}");
+        assert_eq!(notes, expected, "{input}");
     }
 }
 
@@ -267,66 +103,10 @@ fn header_log_of_zeros_is_empty() {
 /// firmware, and with missing lines.
 #[test]
 fn shows_logged_errors_without_a_header() {
-    let rows: [(&str, &[&str]); 7] = [
-        (
-            "[1.0] pcieport 0000:00:1c.0: AER: Corrected error received: 0000:00:1c.0\n\
-             [1.1] pcieport 0000:00:1c.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Transmitter ID)\n\
-             [1.2] pcieport 0000:00:1c.0:   device [8086:a110] error status/mask=00001040/00002000\n\
-             [1.3] pcieport 0000:00:1c.0:    [ 6] BadTLP\n[1.4] pcieport 0000:00:1c.0:    [12] Timeout\n",
-            &[
-                "1.100000 0000:00:1c.0 error without a TLP header |Corrected: Bad TLP (bit 6 BadTLP), Replay Timer \
-               Timeout (bit 12 Timeout)",
-            ],
-        ),
-        (
-            "nvme 0000:03:00.0: PCIe Bus Error: severity=Uncorrectable (Non-Fatal), type=Transaction Layer\n\
-             nvme 0000:03:00.0:   device [144d:a80a] error status/mask=00104000/00004000\n\
-             nvme 0000:03:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Data Link Layer\n\
-             nvme 0000:03:00.0:    [ 4] DLP                    (First)\n",
-            &[
-                "line 1 0000:03:00.0 error without a TLP header |Uncorrectable (Non-Fatal): Unsupported Request \
-                 Error (bit 20)",
-                "line 3 0000:03:00.0 error without a TLP header |Uncorrectable (Fatal): Data Link Protocol Error \
-                 (bit 4 DLP, first)",
-            ],
-        ),
-        (
-            "aer_event: 0000:0b:00.0 PCIe Bus Error: severity=Corrected, Receiver Error, TLP Header=Not available\n",
-            &[
-                "line 1 0000:0b:00.0 error without a TLP header |PCIe Bus Error: severity=Corrected, Receiver Error",
-            ],
-        ),
-        (
-            "nvme 0000:03:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer\n\
-             nvme 0000:03:00.0:    [18] MalfTLP\n\
-             nvme 0000:03:00.0:   TLP Header: 00000000 00000000 00000000 00000000\n",
-            &[
-                "line 1 0000:03:00.0 error without a TLP header |Uncorrectable (Fatal): Malformed TLP (bit 18 MalfTLP)",
-            ],
-        ),
-        (
-            "01:00.0 Ethernet\n\t\tUESta:\tDLP- CmpltTO+\n\t\tHeaderLog: 00000000 00000000 00000000 00000000\n\
-             02:00.0 Ethernet\n\t\tUESta:\tDLP- CmpltTO-\n\t\tHeaderLog: 00000000 00000000 00000000 00000000\n",
-            &["line 2 01:00.0 error without a TLP header |Completion Timeout (bit 14 CmpltTO)"],
-        ),
-        (
-            "{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4\n\
-             {1}[Hardware Error]:   device_id: 0000:5e:00.0\n\
-             {1}[Hardware Error]:   aer_uncor_status: 0x00000020, aer_uncor_mask: 0x00000000\n\
-             nvme 0000:03:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer\n",
-            &[
-                "line 1 0000:5e:00.0 error without a TLP header |aer_uncor_status: 0x00000020 (Surprise Down Error)",
-                "line 4 0000:03:00.0 error without a TLP header |Uncorrectable (Fatal)",
-            ],
-        ),
-        (
-            "[1.0] eth 0000:01:00.0: [14] queues\n[2.0] pcieport 0000:00:1c.0: AER: enabled with IRQ 122\n",
-            &[],
-        ),
-    ];
-    for (text, expected) in rows {
-        let (taken_for, lines) = read(text);
-        assert_eq!(lines, expected, "{text}");
+    for case in cases(include_str!("../cases/errors-without-header.txt")) {
+        let (input, expected) = (case.input(), case.expected());
+        let (taken_for, lines) = read(&input);
+        assert_eq!(lines, expected, "{input}");
         let count = match expected.len() {
             0 => String::new(),
             1 => "; 1 error without a header".to_owned(),
@@ -539,85 +319,15 @@ fn reads_requested_format() {
     }
 }
 
+/// The first line of a case has the columns.
 #[test]
 fn reads_mapped_csv_columns() {
-    // The columns are those of ChipScoPy's `WaveformWriterCSV`, and the stream is that of AMD's 7 Series block
-    // (PG054).
-    let ila = "Sample in Buffer,Sample in Window,TRIGGER,top/m_axis_rx_tdata[63:0],rx_tkeep[7:0],rx_tlast,rx_tvalid,rx_tready\n\
-               Radix - UNSIGNED,UNSIGNED,UNSIGNED,HEX,HEX,HEX,HEX,HEX\n\
-               0,0,0,0000000000000000,ff,0,0,1\n\
-               1,1,1,0000000f40000001,ff,0,1,1\n\
-               2,2,0,efbeaddefee00db8,ff,1,1,0\n\
-               3,3,0,efbeaddefee00db8,ff,1,1,1\n\
-               4,4,0,0100040f00000001,ff,0,1,1\n\
-               5,5,0,0000000000001000,0f,1,1,1\n\
-               6,6,0,0100040f00000001,ff,0,1,1\n";
-    let stream = "tdata=m_axis_rx_tdata,tkeep=rx_tkeep,tlast=rx_tlast,tvalid=rx_tvalid,tready=rx_tready";
-    let rows: [(&str, &str, &str, &[&str]); 6] = [
-        (
-            ila,
-            stream,
-            "CSV with an AXI4-Stream of TLPs: 2 TLPs",
-            &[
-                "line 4 TLP: MWr, len 1, requester 00:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xfee00db8 |",
-                "line 7 TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr 0x00001000 |",
-                "error in line 9: the stream ends before tlast; TLP of line 9 skipped",
-            ],
-        ),
-        (
-            "t,d,h,p\n1.5,up,\"40000001,\" 0x1\n2,DOWN,00000001 0100040f 00001000,\n",
-            "time_us=1,dir=2,header=3,data=4",
-            "CSV with a TLP per row: 1 TLP",
-            &[
-                "error in line 2: `40000001,`: expected a hexadecimal number, direction or time",
-                "0.000002000000 downstream TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr \
-                 0x00001000 |",
-            ],
-        ),
-        (
-            "10,up,4a00401z\n20,up,00000001 0100070f 00001000\n",
-            "time_ns=1,dir=2,tlp=3",
-            "CSV with a TLP per row: 1 TLP",
-            &[
-                "error in line 1: `4a00401z`: expected a hexadecimal number, direction or time",
-                "0.000000020000 upstream TLP: MRd, len 1, requester 01:00.0, tag 0x07, last 0x0, first 0xf, Addr \
-                 0x00001000 |",
-            ],
-        ),
-        (
-            "a[31:0],b\nRadix - HEX,BINARY\n00000001,0\n010X040f,0\n00001000,1\n00000001,0\n0100040f,0\n00001000,1\n",
-            "tdata=a,tlast=b",
-            "CSV with an AXI4-Stream of TLPs: 1 TLP",
-            &[
-                "error in line 4: tdata `010X040f`: expected hexadecimal dwords; TLP skipped",
-                "line 6 TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr 0x00001000 |",
-            ],
-        ),
-        (
-            "00000001,0,1\n0100040f00000001,ff,0\n00001000,f,1\n",
-            "tdata=1,tkeep=2,tlast=3",
-            "CSV with an AXI4-Stream of TLPs: 1 TLP",
-            &[
-                "error in line 1: TLP without a byte; TLP skipped",
-                "line 2 TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr 0x00001000 |",
-            ],
-        ),
-        // The file has a name with quotation marks and a comma, in quotation marks itself.
-        (
-            "\"say \"\"tlp\"\", twice\",x\n\"00000001 0100040f 00001000\",0\n",
-            "tlp=1",
-            "CSV with a TLP per row: 1 TLP",
-            &["line 2 TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr 0x00001000 |"],
-        ),
-    ];
-    for (text, columns, taken_for, lines) in rows {
+    for case in cases(include_str!("../cases/columns.txt")) {
+        let (input, expected) = (case.input(), case.expected());
+        let (columns, text) = input.split_once('\n').unwrap();
         let options = ReadOptions { columns: Some(columns.parse().unwrap()), ..ReadOptions::default() };
-        let got = read_with(text.as_bytes(), &options);
-        assert_eq!(
-            (got.0.as_str(), got.1),
-            (taken_for, lines.iter().map(|line| (*line).to_owned()).collect()),
-            "{text}"
-        );
+        let (taken_for, lines) = read_with(text.as_bytes(), &options);
+        assert_eq!([vec![taken_for], lines].concat(), expected, "{input}");
     }
 }
 
@@ -626,6 +336,7 @@ fn rejects_options_for_other_formats() {
     let columns = |text: &str| ReadOptions { columns: Some(text.parse().unwrap()), ..ReadOptions::default() };
     let little = ReadOptions { byte_order: Some(ByteOrder::Little), ..ReadOptions::default() };
     let flit = ReadOptions { flit: true, ..ReadOptions::default() };
+    let log = file("kernel-old.log");
     let rows = [
         ("h,x\n4a004010,1\n", columns("tlp=TLP"), "no column `TLP`: expected h, x"),
         ("\"a \"\"b\"\"\",x\n4a004010,1\n", columns("tlp=TLP"), "no column `TLP`: expected a \"b\", x"),
@@ -657,8 +368,8 @@ fn rejects_options_for_other_formats() {
             ReadOptions { format: Some(FileFormat::Hex), ..columns("tlp=1") },
             "columns are only for csv; the file is read as hex",
         ),
-        (case!("kernel-old.log"), little, "a byte order is only for hex and csv; the file is read as log"),
-        (case!("kernel-old.log"), flit, "flit mode is only for hex; the file is read as log"),
+        (log.as_str(), little, "a byte order is only for hex and csv; the file is read as log"),
+        (log.as_str(), flit, "flit mode is only for hex; the file is read as log"),
     ];
     for (text, options, error) in rows {
         let got = Reader::with_options(text.as_bytes(), "input", &options).err().unwrap().to_string();
@@ -676,59 +387,6 @@ fn csv_needs_text_in_utf_8() {
     for (bytes, error) in rows {
         let got = Reader::with_options(bytes, "input", &options).err().unwrap().to_string();
         assert_eq!(got, format!("input: {error}"));
-    }
-}
-
-/// `tlast` determines the size of a TLP. TLPs that the export does not contain completely are skipped.
-#[test]
-fn tlast_determines_size_of_tlp() {
-    let whole = "40000001,0\n0100000f,0\n1faa0000,0\ndec0adde,1\n";
-    let short = "40000008,0\n010000ff,0\n1faa0000,0\ndec0adde,1\n";
-    let short_size = "error in TLP: TLP of 16 bytes, expected 44 by its header |";
-    let mwr = "TLP: MWr, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0x1faa0000 |";
-    let rows = [
-        (
-            short.to_owned(),
-            "1 TLP",
-            " (the TLP of line 1 may have begun before the file)",
-            vec![format!("line 1 {short_size}")],
-        ),
-        (
-            format!("{whole}{short}"),
-            "2 TLPs",
-            "",
-            vec![format!("line 1 {mwr}"), format!("line 5 {short_size}")],
-        ),
-        (
-            "40000001,0\n0100000f,0\n1faa0000,1\n".to_owned(),
-            "1 TLP",
-            " (the TLP of line 1 may have begun before the file)",
-            vec!["line 1 error in TLP: TLP of 12 bytes, expected 16 by its header |".to_owned()],
-        ),
-        (
-            format!("{whole}40000008,0\n010000ff,0\n1faa0000,0\n"),
-            "1 TLP",
-            "",
-            vec![
-                format!("line 1 {mwr}"),
-                "error in line 7: the stream ends before tlast; TLP of line 5 skipped".to_owned(),
-            ],
-        ),
-        (
-            format!("00000000,0\n12345678,1\n{whole}"),
-            "1 TLP",
-            "",
-            vec![
-                "error in line 2: TLP that may have begun before the file: truncated TLP: 8 bytes, expected 12 up to the end of its header; TLP skipped"
-                    .to_owned(),
-                format!("line 3 {mwr}"),
-            ],
-        ),
-    ];
-    let options = ReadOptions { columns: Some("tdata=1,tlast=2".parse().unwrap()), ..ReadOptions::default() };
-    for (text, tlps, note, lines) in rows {
-        let taken_for = format!("CSV with an AXI4-Stream of TLPs{note}: {tlps}");
-        assert_eq!(read_with(text.as_bytes(), &options), (taken_for, lines), "{text}");
     }
 }
 
@@ -926,38 +584,8 @@ fn reads_streams_with_descriptors() {
     assert!(counts.len() == 4 && counts.values().all(|count| *count >= 64), "{counts:?}");
 }
 
-/// Packets that are not TLPs. Rows: a stream of 64 bits with its columns, and the error.
 #[test]
-fn rejects_packets_that_mismatch_their_descriptor() {
-    let rows = [
-        (
-            "rc=1,tlast=2",
-            "0000000040009000,0\n00000000,1\n",
-            "RC packet with error code 1001b: no completion, or one that does not match its request",
-        ),
-        (
-            "rc=1,tlast=2",
-            "0100000140040000,0\n00000000,1\n",
-            "RC packet with 0 dwords of data, expected 1 by its descriptor; address-aligned and straddled packets are not supported",
-        ),
-        ("cc=1,tlast=2", "0000000000000000,1\n", "CC packet of 2 dwords, expected 3 by its descriptor"),
-        (
-            "cq=1,tlast=2,tuser=3",
-            "0000000000001000,0,f\n0000000001006001,1,f\n",
-            "CQ packet with request type 1100b: expected 0000b to 0111b",
-        ),
-        (
-            "rq=1,tlast=2,tuser=3",
-            "0000000000001000,0,f\n0000000001000000,1,f\n",
-            "RQ packet with a dword count of 0: expected 1 to 1024",
-        ),
-        ("rq=1,tlast=2,tuser=3", "0000000000001000,0,x\n", "tuser `x`: expected a hexadecimal number"),
-    ];
-    for (columns, text, error) in rows {
-        let options = ReadOptions { columns: Some(columns.parse().unwrap()), ..ReadOptions::default() };
-        let (_, lines) = read_with(text.as_bytes(), &options);
-        assert!(lines.len() == 1 && lines[0].contains(error), "{lines:?}\n{error}");
-    }
+fn rejects_columns_that_lack_tuser_or_exclude_each_other() {
     for columns in ["rq=1,tlast=2", "rc=1,tlast=2,tuser=3", "tdata=1,rq=2,tlast=3"] {
         assert!(columns.parse::<riser_capture::Columns>().is_err(), "{columns}");
     }

@@ -46,13 +46,14 @@ fn message(code: u8) -> Tlp {
 fn lines_show_target_of_each_request() {
     let config = Tlp::new(
         Repr::new(Body::Config(ConfigRequest {
-            op: Access::Read,
             kind: ConfigKind::Type1,
-            requester: Bdf::from_bits(0x0008),
-            tag: Tag::from_bits(3),
-            completer: Bdf::from_bits(0x021b),
-            register_dw: 0x103,
-            first_be: 0xf,
+            ..ConfigRequest::new(
+                Access::Read,
+                Bdf::from_bits(0x0008),
+                Tag::from_bits(3),
+                Bdf::from_bits(0x021b),
+                0x103,
+            )
         })),
         Data::NONE,
     );

@@ -5,8 +5,7 @@ use crate::common::{completion, memory};
 use riser_capture::Timestamp;
 use riser_capture::matcher::{MAX_OUTSTANDING, Match, Matcher, Target};
 use tlp::{
-    Access, AtomicOp, AtomicRequest, Bdf, Body, ConfigKind, ConfigRequest, Data, IoRequest, MemoryOp, Repr,
-    Status, Tag,
+    Access, AtomicOp, AtomicRequest, Bdf, Body, ConfigRequest, Data, IoRequest, MemoryOp, Repr, Status, Tag,
 };
 
 fn read(tag: u16, address: u64, len: u32) -> Repr {
@@ -185,15 +184,13 @@ fn counts_wrong_byte_count() {
 #[test]
 fn configuration_request_ends_with_first_completion() {
     for op in [Access::Read, Access::Write] {
-        let config = Repr::new(Body::Config(ConfigRequest {
+        let config = Repr::new(Body::Config(ConfigRequest::new(
             op,
-            kind: ConfigKind::Type0,
-            requester: Bdf::from_bits(0x1900),
-            tag: Tag::new(3).unwrap(),
-            completer: Bdf::from_bits(0x0100),
-            register_dw: 4,
-            first_be: 0xf,
-        }));
+            Bdf::from_bits(0x1900),
+            Tag::new(3).unwrap(),
+            Bdf::from_bits(0x0100),
+            4,
+        )));
         let done = completion(0x1900, 3, 4, (op == Access::Read).then_some(1), Status::Success);
         assert_eq!(story(&[config, done]).0, ["request", "complete"]);
     }

@@ -163,10 +163,6 @@ fn reports_argument_that_is_not_a_dword() {
         let error = format!("riser: argument 3 `{word}`: expected 8 hexadecimal digits\n");
         assert_eq!((outcome.code, outcome.stderr), (1, error));
     }
-    for option in ["--read-as=csv", "--dlt=USER0=tlp"] {
-        let outcome = riser(&["decode", "4a004010", "00000040", "01000000", option]);
-        assert!(outcome.code == 2 && outcome.stderr.contains("read as hex"), "{}", outcome.stderr);
-    }
 }
 
 #[test]
@@ -186,9 +182,6 @@ fn fails_for_unreadable_tlp() {
         said.contains("it starts with 68 65 6c 6c; riser reads:") && said.contains("TLP Header: 0x34000000"),
         "{said}"
     );
-    for args in [&["--read-as", "xml"][..], &["--dlt", "USER16=tlp"], &["--byte-order", "middle"]] {
-        assert_eq!(riser(&[&["decode"], args].concat()).code, 2, "{args:?}");
-    }
 }
 
 /// `riser trace` prints the same TLPs for each file that it wrote.

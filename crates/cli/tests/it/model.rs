@@ -94,33 +94,6 @@ fn table_has_one_line_per_size() {
 }
 
 #[test]
-fn errors_name_expected_values() {
-    for (args, says) in [
-        ("--size 0", "expected 1 to 16777216"),
-        ("--size 64 --gen 8", "expected 1, 2, 3, 4, 5, 6, 7"),
-        ("--size 64 --gen 6 --form published", "expected 1 to 5 in the published form"),
-        ("--size 64 --gen 7 --measured-dllps write=1,0", "counted DLLPs at generation 7"),
-        ("--size 64 --lanes 5", "expected 1, 2, 4, 8, 12, 16, 32"),
-        ("--size 64 --mps 100", "128, 256, 512"),
-        ("--size 64 --rcb 32", "expected 64, 128"),
-        ("--size 64 --addr 16", "possible values: 32, 64"),
-        ("--size 64 --form typo", "possible values: exact, published"),
-        ("--size 64..8", "expected N, A..B or A..B:STEP"),
-        ("--size 1..16777216:1", "more than 100000 sizes"),
-        ("--size 64 --offset 4096", "expected 0 to 4095"),
-        ("--size 64 --offset 4 --form published", "only the exact form has offsets"),
-        ("--size 64 --measured-dllps write=1", "expected KIND=UP,DOWN with KIND write, read or read_write"),
-        ("--size 64 --measured-dllps write=-1,0", "expected a finite number from 0 on"),
-        ("--size 64 --measured-dllps write=1,0 --form published", "requires --form exact"),
-    ] {
-        let all: Vec<&str> = ["model", "bw"].into_iter().chain(args.split_whitespace()).collect();
-        let outcome = riser(&all);
-        assert_eq!(outcome.code, 2, "{args}");
-        assert!(outcome.stderr.starts_with("riser: ") && outcome.stderr.contains(says), "{}", outcome.stderr);
-    }
-}
-
-#[test]
 fn closed_reader_is_not_a_failure() {
     let (code, stderr) = riser_whose_reader_leaves(&["model", "bw", "--size", "1..20000:1", "--json"]);
     assert_eq!((code, stderr.as_str()), (0, ""));
@@ -367,20 +340,6 @@ fn inflight_names_source_of_latency() {
         text.contains("30 under way: 900 ns / 30.0 ns = 30.0") && text.contains("19 to 23 under way"),
         "{text}"
     );
-}
-
-#[test]
-fn rejects_invalid_latencies() {
-    for (given, says) in [
-        ("0", "expected section-2, section-7"),
-        ("700..600", "expected section-2, section-7"),
-        ("section-3", "expected section-2, section-7"),
-    ] {
-        let output = riser(&["model", "inflight", "--latency", given]);
-        assert_eq!(output.code, 2, "{given}");
-        assert!(output.stderr.contains(says), "{given}: {}", output.stderr);
-    }
-    assert_eq!(riser(&["model", "inflight", "--host", "no-such-host"]).code, 2);
 }
 
 /// The link of `--host` comes from its profile or from the arguments, and is printed. Arguments about a host are rejected without one.

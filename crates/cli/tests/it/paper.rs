@@ -36,17 +36,6 @@ fn experiment_without_its_files_fails_with_the_reason() {
 }
 
 #[test]
-fn all_experiments_have_no_common_chart() {
-    let outcome = riser(&["paper", "all", "--svg", "all.svg"]);
-    assert_eq!(outcome.code, 2);
-    assert!(
-        outcome.stderr.contains("--svg draws one experiment: name it instead of `all`"),
-        "{}",
-        outcome.stderr
-    );
-}
-
-#[test]
 fn unknown_experiment_lists_the_known_ones_by_paper() {
     let outcome = riser(&["paper", "gem5-figure-10"]);
     assert_eq!(outcome.code, 2);

@@ -156,28 +156,3 @@ fn serves_file_and_writes_it_back_on_request() {
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }
-
-#[test]
-fn rejects_invalid_arguments() {
-    for (args, status, says) in [
-        (
-            &["-r", "127.14.43.2", "-l", "127.14.43.1", "--base", "0", "--bar-size", "0"][..],
-            2,
-            "expected 1 to",
-        ),
-        (
-            &["-r", "127.14.43.2", "--base", "0xffffffffffffffff", "--bar-size", "2"],
-            2,
-            "exceed the address space",
-        ),
-        (&["-r", "127.14.43.2", "--base", "0", "--file", "/nonexistent"], 1, "/nonexistent"),
-        (&["-r", "127.14.43.2", "-l", "127.14.43.1"], 1, "name BAR4's address with --base"),
-        (&["-r", "127.14.43.2", "--write-back"], 2, "--file"),
-    ] {
-        let output =
-            Command::new(env!("CARGO_BIN_EXE_riser")).args(["nettlp", "psmem"]).args(args).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(status), "{args:?}: {text}");
-        assert!(text.contains(says), "{args:?}: {text}");
-    }
-}

@@ -375,9 +375,6 @@ fn rules_are_listed_and_explained() {
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    let outcome = riser(&["rules", "lower-adress"]);
-    assert_eq!(outcome.code, 2);
-    assert!(outcome.stderr.contains("a similar value exists: 'lower-address'"), "{}", outcome.stderr);
 }
 
 #[test]
@@ -409,7 +406,4 @@ fn lists_profiles_and_prints_their_files() {
         .collect();
     assert_eq!(limited, ["xeon-e3-1226v3"]);
     assert!(list.contains("not predicted: bandwidths of writes"));
-    let outcome = riser(&["profiles", "show", "cray-1"]);
-    assert_eq!(outcome.code, 2);
-    assert!(outcome.stderr.contains("no profile `cray-1`: expected ideal"), "{}", outcome.stderr);
 }

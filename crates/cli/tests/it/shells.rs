@@ -43,8 +43,6 @@ fn scripts_of_all_shells_contain_every_command() {
             _ => {}
         }
     }
-    let outcome = riser(&["completions", "tcsh"]);
-    assert!(outcome.code == 2 && outcome.stderr.contains("[possible values: bash"), "{}", outcome.stderr);
 }
 
 /// Returns bash's completions after some words.
@@ -89,9 +87,6 @@ fn man_displays_page_of_every_command() {
     let again = riser(&["man", "-o", path]);
     assert!(again.code == 1 && again.stderr.contains("--force overwrites it"), "{}", again.stderr);
     assert_eq!(riser_ok(&["man", "-o", path, "--force"]), "");
-    let unknown = riser(&["man", "model", "bandwidth"]);
-    let legal = "`riser model` has no command `bandwidth`: there are bw, nic, inflight, nettlp";
-    assert!(unknown.code == 2 && unknown.stderr.contains(legal), "{}", unknown.stderr);
     for page in &pages {
         let file = folder.join(page);
         let Some(text) = output("man", &["--warnings", "-l", file.to_str().unwrap()]) else { return };

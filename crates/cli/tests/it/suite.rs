@@ -24,40 +24,6 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-#[test]
-fn rejects_wrong_usage_before_measuring() {
-    for (args, message) in [
-        (&["--host", "ideal"][..], "requires -o"),
-        (&["-o", "x"], "requires --host: all, a configuration"),
-        (&["-o", "x", "--host", "ideal", "--window", "4096"], "--window: the experiments of"),
-        (
-            &["-o", "x", "--host", "ideal", "--suite", "long"],
-            "no experiment `long`: there are full, short, lat_cmd_sizes",
-        ),
-        (
-            &["-o", "x", "--host", "ideal", "--experiments", "bw"],
-            "no experiment `bw`: there are lat_cmd_sizes",
-        ),
-        (
-            &["-o", "x", "--host", "ideal", "--suite", "short", "--experiments", "lat_cmd_off_rd"],
-            "the suite has no such experiment",
-        ),
-        (&["-o", "x", "--host", "vax"], "no host profile `vax`"),
-        (&["-o", "x", "--host", "all", "--mps", "128"], "a configuration already has these settings"),
-        (&["-o", "x", "--host", "all", "--iommu", "4k"], "a configuration already has these settings"),
-        (&["-o", "x", "--host", "ideal", "--iommu", "4k"], "host profile `ideal` has no IOMMU"),
-        (&["-o", "x", "--host", "ideal", "--cache", "cold"], "--cache: the experiments of"),
-        (&["-o", "x", "--host", "ideal", "--jobs", "0"], "0 is not in 1..=256"),
-    ] {
-        let output = riser(args).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", said(&output));
-        assert!(said(&output).contains(message), "{args:?}: {}", said(&output));
-    }
-    let table = Command::new(env!("CARGO_BIN_EXE_riser")).args(["bench", "--fresh"]).output().unwrap();
-    assert_eq!(table.status.code(), Some(2));
-    assert!(said(&table).contains("--fresh requires --format pcie-bench"));
-}
-
 /// The latencies of this host are fitted; the page walk of its IOMMU is assumed.
 #[test]
 fn iommu_and_basis_are_in_text_and_page() {

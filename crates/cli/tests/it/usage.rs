@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rules for every command: help with an example, exit statuses, destination of errors. Never tests a result.
 
-use crate::common::{listed_commands, riser, riser_ok};
+use crate::common::{command, finish, listed_commands, riser, riser_ok};
 use std::process::Command;
 
 /// Adds a command, and all commands below it that its help lists.
@@ -147,41 +147,6 @@ fn prints_version_and_commit() {
     assert_eq!(riser_ok(&["--version"]), format!("riser {version}\n"));
 }
 
-#[test]
-fn bench_errors_list_valid_values() {
-    for (args, said) in [
-        (["--warm-up", "16777217"], "'16777217' for '--warm-up <N>': 16777217 is not in 0..=16777216"),
-        (["--transfers", "0"], "'0' for '--transfers <N>': 0 is not in 1..=16777216"),
-        // The range does not depend on the integer type.
-        (["--outstanding", "0"], "0 is not in 1..=1024"),
-        (["--outstanding", "1025"], "1025 is not in 1..=1024"),
-        (["--outstanding", "65536"], "65536 is not in 1..=1024"),
-        (["--offset", "64"], "64 is not in 0..=63"),
-        (["--offset", "4294967296"], "4294967296 is not in 0..=63"),
-        (["--window", "4095"], "4095 is not in 4096..=1073741824"),
-        (["--jobs", "257"], "257 is not in 1..=256"),
-        (["-o", "-"], "-o -: expected a folder"),
-    ] {
-        let outcome = riser(&[&["bench", "--suite", "LAT_RD", "--size", "64"][..], &args].concat());
-        assert!(outcome.code == 2 && outcome.stderr.contains(said), "{args:?}: {}", outcome.stderr);
-    }
-}
-
-#[test]
-fn invalid_seeds_are_reported_with_valid_range() {
-    let adapter = ["nettlp", "adapter", "labs/nettlp/host.toml", "--allow", "127.0.0.2,all,rw"];
-    for args in [&["run", "labs/ping.toml"][..], &["bench"], &adapter] {
-        for seed in ["-1", "x", "18446744073709551616"] {
-            let outcome = riser(&[args, &["--seed", seed]].concat());
-            assert_eq!(outcome.code, 2, "{args:?}: {}", outcome.stderr);
-            let legal = format!(
-                "'{seed}' for '--seed <SEED>': expected a whole number from 0 to 18446744073709551615"
-            );
-            assert!(outcome.stderr.contains(&legal), "{args:?}: {}", outcome.stderr);
-        }
-    }
-}
-
 /// An adapter does not answer peers that are not in its list, so it looks absent. The error names what to check.
 #[test]
 fn unanswered_read_names_what_to_check() {
@@ -238,4 +203,27 @@ fn bench_heading_has_the_profile_of_each_test() {
     let heading = text.lines().next().unwrap();
     assert!(heading.contains("device pio (LAT_LOOP), dpdk (BW_LOOP), Gen3 x8"), "{heading}");
     assert!(heading.ends_with("; 1 (LAT_LOOP), 64 (BW_LOOP) outstanding"), "{heading}");
+}
+
+#[test]
+fn refused_commands_name_valid_values() {
+    for case in testkit::cases(include_str!("../cases/refused-commands.txt")) {
+        let input = case.input();
+        let args: Vec<&str> = input.split_whitespace().skip(1).collect();
+        let outcome = finish(command(&args).current_dir(testkit::root()));
+        let (code, says) = case.expected()[0].split_once(' ').unwrap();
+        assert_eq!(
+            (outcome.code.to_string().as_str(), outcome.stdout.as_str()),
+            (code, ""),
+            "{}{}",
+            case.text,
+            outcome.stderr
+        );
+        assert!(
+            outcome.stderr.starts_with("riser: ") && outcome.stderr.contains(says),
+            "{}\n{}",
+            case.text,
+            outcome.stderr
+        );
+    }
 }

@@ -3,12 +3,10 @@
 //! and the effects of software's writes.
 
 use proptest::prelude::*;
-use riser_config::ext::{
-    acs, aer, ari, ats, data_link_feature, dpc, l1ss, ltr, margining, pasid, physical_16, physical_32, pri,
-    ptm, resizable, secondary, serial, sriov, vc, vendor,
-};
+use riser_config::ext::{acs, aer, ats, data_link_feature, pasid, resizable, secondary, sriov, vc, vendor};
 use riser_config::register::Register;
 use riser_config::*;
+use testkit::cases;
 use tlp::{Bdf, Rate, Width};
 
 fn identity(class: u32) -> Identity {
@@ -86,152 +84,28 @@ fn write(space: &mut ConfigSpace, id: u16, dw: u16, byte_enables: u8, value: u32
     space.write(at, byte_enables, value)
 }
 
-/// ID, DW, value after reset, value after all ones were written, description.
-type Row = (u16, u16, u32, u32, &'static str);
-
-fn check(space: &ConfigSpace, rows: &[Row]) {
-    for &(id, dw, reset, ones, what) in rows {
-        let mut space = space.clone();
+/// Checks the registers of a case in `cases/registers.txt`.
+fn check(space: &ConfigSpace, name: &str) {
+    let case = cases(include_str!("../cases/registers.txt")).find(|case| case.name() == name).unwrap();
+    for row in case.input().lines() {
+        let numbers = row.split(' ').take(4).map(|word| u32::from_str_radix(word, 16).unwrap());
+        let [id, dw, reset, ones] = numbers.collect::<Vec<_>>()[..] else { panic!("{row}") };
+        let (id, dw, mut space) = (id as u16, dw as u16, space.clone());
         let masked = if dw == 0 { 0x000f_ffff } else { !0 }; // the next pointer is a matter of the chain
-        assert_eq!(word(&space, id, dw) & masked, reset, "{what} after reset");
+        assert_eq!(word(&space, id, dw) & masked, reset, "after reset: {row}");
         write(&mut space, id, dw, 0xf, !0);
-        assert_eq!(word(&space, id, dw) & masked, ones, "{what} after all ones");
+        assert_eq!(word(&space, id, dw) & masked, ones, "after all ones: {row}");
     }
 }
 
 #[test]
 fn endpoint_has_reset_values_and_masks() {
-    check(
-        &endpoint(),
-        &[
-            (aer::ID, 0, 0x2_0001, 0x2_0001, "AER header, version 2 (§7.8.4.1)"),
-            (
-                aer::ID,
-                2,
-                0x0040_0000,
-                0x005f_f010,
-                "Uncorrectable Error Mask: internal error masked (Table 7-108)",
-            ),
-            (aer::ID, 3, 0x0046_2010, 0x005f_f010, "Uncorrectable Error Severity (Table 7-109)"),
-            (aer::ID, 4, 0, 0, "Correctable Error Status"),
-            (aer::ID, 5, 0xe000, 0xf1c1, "Correctable Error Mask: the last three masked (Table 7-111)"),
-            (aer::ID, 6, 0x12a0, 0x17e0, "AER control: ECRC, multiple headers, timeout header (§7.8.4.7)"),
-            (serial::ID, 0, 0x1_0003, 0x1_0003, "Serial Number header"),
-            (serial::ID, 1, 0xfe33_4455, 0xfe33_4455, "Serial Number, lower (§7.9.3.2)"),
-            (serial::ID, 2, 0x0011_22ff, 0x0011_22ff, "Serial Number, upper"),
-            (ari::ID, 1, 0x300, 0x300, "ARI: next function 3 (§7.8.7.2)"),
-            (sriov::ID, 1, 0, 0, "SR-IOV Capabilities: nothing is preserved over D3hot (§9.3.3.2)"),
-            (sriov::ID, 2, 0, 0x19, "SR-IOV Control: VF Enable, VF MSE, ARI (§9.3.3.3)"),
-            (sriov::ID, 3, 0x0100_0100, 0x0100_0100, "TotalVFs, InitialVFs: 256 (§9.3.3.5, §9.3.3.6)"),
-            (sriov::ID, 4, 0, 0xffff, "NumVFs (§9.3.3.7)"),
-            (
-                sriov::ID,
-                5,
-                0x0001_0100,
-                0x0001_0100,
-                "VF Stride 1, First VF Offset 256 without ARI (§9.3.3.9)",
-            ),
-            (sriov::ID, 6, 0xabce_0000, 0xabce_0000, "VF Device ID (§9.3.3.11)"),
-            (sriov::ID, 7, 0x553, 0x553, "Supported Page Sizes (§9.3.3.12)"),
-            (sriov::ID, 8, 1, 0x553, "System Page Size 4 KiB (§9.3.3.13)"),
-            (sriov::ID, 9, 0xc, 0xffff_f00c, "VF BAR0: 2 KiB, rounded up to the page (§9.3.3.14)"),
-            (sriov::ID, 10, 0, !0, "VF BAR1: upper half of VF BAR0"),
-            (sriov::ID, 11, 0, 0, "VF BAR2: none"),
-            (sriov::ID, 13, 0, 0xffff_c000, "VF BAR4: 16 KiB"),
-            (sriov::ID, 15, 0, 0, "VF Migration State Array Offset: none"),
-            (ats::ID, 1, 0x70, 0x801f_0070, "ATS: queue of 16, page aligned, global invalidate (§10.5.1)"),
-            (pri::ID, 1, 0x0100_0000, 0x0100_0001, "PRI: Stopped (§10.5.2.3)"),
-            (pri::ID, 2, 64, 64, "Outstanding Page Request Capacity"),
-            (pri::ID, 3, 0, !0, "Outstanding Page Request Allocation"),
-            (pasid::ID, 1, 0x1402, 0x0003_1402, "PASID: 20 bits, execute (§7.8.8.2)"),
-            (ltr::ID, 1, 0, 0x1fff_1fff, "Max Snoop and No-Snoop Latency (§7.8.2.2)"),
-            (
-                l1ss::ID,
-                1,
-                0x0028_281f,
-                0x0028_281f,
-                "L1 PM Substates: all, 40 us, T_POWER_ON 10 us (§7.8.3.2)",
-            ),
-            (l1ss::ID, 2, 0, 0xe3ff_ff0f, "L1 PM Substates Control 1 (§7.8.3.3)"),
-            (l1ss::ID, 3, 0x28, 0xfb, "L1 PM Substates Control 2 (§7.8.3.4)"),
-            (ptm::ID, 1, 0x401, 0x401, "PTM Capability: requester, 4 ns (§7.9.16.2)"),
-            (ptm::ID, 2, 0, 0xff01, "PTM Control: no Root Select (§7.9.16.3)"),
-            (resizable::ID, 1, 0x7f0, 0x7f0, "Resizable BAR: 1 to 64 MiB (§7.8.6.2)"),
-            (
-                resizable::ID,
-                2,
-                0x220,
-                0x220,
-                "Resizable BAR Control: 4 MiB, one BAR; 2^63 MiB is none (§7.8.6.3)",
-            ),
-            (vendor::ID, 1, 0x00c2_0077, 0x00c2_0077, "VSEC: 12 B, revision 2 (§7.9.5.2)"),
-            (secondary::ID, 1, 0, 0, "Link Control 3: reserved at the lower end of a link (§7.7.3.2)"),
-            (secondary::ID, 2, 0, 0, "Lane Error Status"),
-            (secondary::ID, 3, 0x7f7f_7f7f, 0x7f7f_7f7f, "Lane Equalization Control of two lanes (§7.7.3.4)"),
-            (data_link_feature::ID, 1, 0x8000_0001, 0x8000_0001, "Data Link Feature Capabilities (§7.7.4.2)"),
-            (physical_16::ID, 3, 0xf, 0xf, "16.0 GT/s Status: equalized (§7.7.5.4)"),
-            (
-                physical_16::ID,
-                8,
-                0x7777,
-                0x7777,
-                "16.0 GT/s Lane Equalization Control of two lanes (§7.7.5.9)",
-            ),
-            (margining::ID, 2, 0x9c38, 0xff7f, "Margining Lane Control: no command (§7.7.7.4)"),
-            (physical_32::ID, 1, 0x101, 0x101, "32.0 GT/s Capabilities (§7.7.6.2)"),
-            (physical_32::ID, 2, 0, 1, "32.0 GT/s Control (§7.7.6.3)"),
-            (physical_32::ID, 3, 0xf, 0xf, "32.0 GT/s Status: equalized (§7.7.6.4)"),
-        ],
-    );
+    check(&endpoint(), "endpoint");
 }
 
 #[test]
 fn root_port_has_reset_values_and_masks() {
-    check(
-        &root_port(),
-        &[
-            (
-                aer::ID,
-                2,
-                0x0440_0000,
-                0x077f_7030,
-                "Uncorrectable Error Mask: also Surprise Down and egress (§7.8.4.3)",
-            ),
-            (aer::ID, 3, 0x0046_2030, 0x077f_7030, "Uncorrectable Error Severity"),
-            (aer::ID, 6, 0x10a0, 0x11e0, "AER control: one header"),
-            (aer::ID, 11, 0, 7, "Root Error Command (§7.8.4.9)"),
-            (aer::ID, 12, 0x1000_0000, 0x1000_0000, "Root Error Status: message number 2 (§7.8.4.10)"),
-            (acs::ID, 1, 0x287f, 0x007f_287f, "ACS: all seven, 40 bits of vector (§7.7.8.2)"),
-            (acs::ID, 2, 0, !0, "Egress Control Vector 31:0 (§7.7.8.4)"),
-            (acs::ID, 3, 0, 0xff, "Egress Control Vector 39:32"),
-            (
-                dpc::ID,
-                1,
-                0x19e3,
-                0x00bf_19e3,
-                "DPC: message 3, RP, log of 9 DW (§7.9.15.2); trigger reads zero",
-            ),
-            (dpc::ID, 2, 0x1f00, 0x1f00, "DPC Status, Error Source ID: no RP PIO error (§7.9.15.4)"),
-            (dpc::ID, 4, 0x0007_0707, 0x0007_0707, "RP PIO Mask: all (§7.9.15.7)"),
-            (dpc::ID, 5, 0, 0x0007_0707, "RP PIO Severity"),
-            (dpc::ID, 7, 0, 0x0007_0707, "RP PIO Exception"),
-            (ptm::ID, 2, 0, 0xff03, "PTM Control: Root Select"),
-            (
-                vc::ID,
-                1,
-                0xc12,
-                0xc12,
-                "Port VC Capability 1: 3 channels, 1 low, entries of 8 bits (§7.9.1.2)",
-            ),
-            (vc::ID, 2, 0x0400_0003, 0x0400_0003, "Port VC Capability 2: table at 40h (§7.9.1.3)"),
-            (vc::ID, 3, 0, 0xe, "Port VC Control (§7.9.1.4)"),
-            (vc::ID, 4, 0x0500_0003, 0x0500_0003, "VC 0: Port Arbitration Table at 50h (§7.9.1.6)"),
-            (vc::ID, 5, 0x8000_00ff, 0x800e_00ff, "VC 0 Control: enabled, ID 0, TC 0 fixed (§7.9.1.7)"),
-            (vc::ID, 7, 0x0700_0003, 0x0700_0003, "VC 1: table at 70h"),
-            (vc::ID, 8, 0, 0x870e_00fe, "VC 1 Control: any but TC 0"),
-            (vc::ID, 11, 0, 0x870e_00fe, "VC 2 Control"),
-        ],
-    );
+    check(&root_port(), "root port");
 }
 
 #[test]
@@ -457,19 +331,7 @@ fn channels_added_to_a_built_function_follow_its_last_capability() {
         at = (header >> 20) as u16;
     }
     assert_eq!((ids.last(), ids.iter().filter(|id| **id == vc::ID).count()), (Some(&vc::ID), 1));
-    check(
-        &space,
-        &[
-            (vc::ID, 1, 0x22, 0x22, "Port VC Capability 1: 3 channels, 2 low (§7.9.1.2)"),
-            (vc::ID, 2, 0x0400_0005, 0x0400_0005, "Port VC Capability 2: fixed, WRR 64, table at 40h"),
-            (vc::ID, 3, 2 << 1, 0xe, "Port VC Control: WRR 64 selected"),
-            (vc::ID, 5, 0x8000_0065, 0x800e_00ff, "VC 0 Control"),
-            (vc::ID, 8, 0x8200_0082, 0x870e_00fe, "second resource: VC 2"),
-            (vc::ID, 11, 0x8400_0018, 0x870e_00fe, "third resource: VC 4"),
-            (vc::ID, 17, 0x20, !0, "phases 8 to 15"),
-            (vc::ID, 23, 0x4000_0000, !0, "phases 56 to 63"),
-        ],
-    );
+    check(&space, "channels added to an endpoint");
     assert_eq!((space.vc_phases().len(), space.vc_phases()[9], space.vc_phases()[63]), (64, 2, 4));
     assert_eq!(space.vc_arbitration(), Arbitration::Weighted);
 }

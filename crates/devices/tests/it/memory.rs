@@ -187,18 +187,7 @@ fn software_may_choose_the_bar_size() {
 }
 
 #[test]
-fn rejects_invalid_sizes() {
-    for (size_bytes, message) in [
-        (8, "size_bytes of 8, expected powers of two, 16 to 268435456"),
-        (48, "size_bytes of 48, expected powers of two, 16 to 268435456"),
-        (1 << 31, "size_bytes of 2147483648, expected powers of two, 16 to 268435456"),
-    ] {
-        let result =
-            function(Settings { bar: BarIndex(0), size_bytes, ..Settings::default() }, PcieLayout::default());
-        assert_eq!(result.err().map(|e| e.to_string()).as_deref(), Some(message));
-    }
-    assert!(
-        function(Settings { bar: BarIndex(6), size_bytes: 16, ..Settings::default() }, PcieLayout::default())
-            .is_err()
-    );
+fn rejects_bar_that_does_not_exist() {
+    let settings = Settings { bar: BarIndex(6), size_bytes: 16, ..Settings::default() };
+    assert!(function(settings, PcieLayout::default()).is_err());
 }

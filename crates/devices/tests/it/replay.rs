@@ -40,15 +40,10 @@ fn answer(request: &Tlp, left: u32, len: u32) -> Tlp {
     let at = m.span.first_byte() + u64::from(m.span.byte_count() - left);
     let lead = (at & 3) as u32;
     let body = Completion {
-        locked: false,
-        completer: Bdf::default(),
-        requester: m.requester,
-        tag: m.tag,
-        status: Status::Success,
-        bcm: false,
         byte_count: left as u16,
         lower_address: (at & 0x7f) as u8,
         length_dw: Some((lead + len).div_ceil(4) as u16),
+        ..Completion::new(Bdf::default(), m.requester, m.tag)
     };
     Tlp::new(Repr::new(Body::Completion(body)), Data::Counted(len))
 }

@@ -48,15 +48,10 @@ fn answer(request: &Tlp, status: Status) -> Tlp {
     };
     let with_data = status == Status::Success;
     let body = Completion {
-        locked: false,
-        completer: Bdf::default(),
-        requester,
-        tag,
         status,
-        bcm: false,
         byte_count: bytes as u16,
-        lower_address: 0,
         length_dw: with_data.then_some((bytes / 4) as u16),
+        ..Completion::new(Bdf::default(), requester, tag)
     };
     let data = if with_data { Data::Counted(bytes) } else { Data::NONE };
     Tlp::new(Repr::new(Body::Completion(body)), data)

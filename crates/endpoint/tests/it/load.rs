@@ -198,15 +198,10 @@ impl Load {
     fn answer(&self, request: &Tlp) -> Tlp {
         let Body::Memory(m) = request.repr.body else { panic!("{request:?}") };
         let body = Completion {
-            locked: false,
-            completer: Bdf::default(),
-            requester: m.requester,
-            tag: m.tag,
-            status: Status::Success,
-            bcm: false,
             byte_count: BYTES as u16,
             lower_address: (m.span.address() & 0x7f) as u8,
             length_dw: Some(BYTES as u16 / 4),
+            ..Completion::new(Bdf::default(), m.requester, m.tag)
         };
         Tlp::new(Repr::new(Body::Completion(body)), self.bytes.clone())
     }

@@ -11,15 +11,9 @@ const FUNCTION: Bdf = Bdf::from_bits(0x100);
 
 fn answer(status: Status, data: Option<&[u8; 4]>) -> Tlp {
     let body = Completion {
-        locked: false,
-        completer: FUNCTION,
-        requester: Bdf::from_bits(0),
-        tag: Tag::from_bits(0),
         status,
-        bcm: false,
-        byte_count: 4,
-        lower_address: 0,
         length_dw: data.map(|_| 1),
+        ..Completion::new(FUNCTION, Bdf::from_bits(0), Tag::from_bits(0))
     };
     let data = data.map_or(Data::NONE, |d| Data::Carried(PayloadPool::new().copy(d)));
     Tlp::new(Repr::new(Body::Completion(body)), data)

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Every run ends: finished, out of time, or without progress.
 
-use crate::common::link;
 use crate::common::system::{Arrivals, Raw, System, bar, text};
+use crate::common::{config, ideal_host, link};
 use device::Io;
 use device::io::{MAX_POLLS_PER_INSTANT, Request, yield_now};
 use endpoint::{CreditReturn, TlpPort};
 use host::{DriverError, HostInput, HostOutput, HostProgram};
 use riser_fabric::{
-    AddressMap, Direction, Fabric, FabricConfig, FaultAction, FrameKind, HostConfig, HostProfile, Limits,
-    LinkId, PortId, Side, SlotConfig, Stop,
+    AddressMap, Direction, Fabric, FaultAction, FrameKind, HostConfig, Limits, LinkId, PortId, Side,
+    SlotConfig, Stop,
 };
-use tlp::{
-    Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Rate, Repr, Span, Tag, Time, Tlp,
-};
+use tlp::{Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, Rate, Repr, Span, Tag, Time, Tlp};
 
 fn write(address: u64, len: u32) -> Tlp {
     let span = Span::covering(address, len).unwrap();
@@ -222,20 +220,9 @@ impl HostProgram for Babbler {
 }
 
 fn bare(device: impl TlpPort + 'static, program: Option<Box<dyn HostProgram>>) -> Fabric {
-    Fabric::new(FabricConfig {
-        hosts: vec![HostConfig {
-            profile: HostProfile::ideal(),
-            memory: host::HostMemory::new(1 << 20, 0).unwrap(),
-            payloads: PayloadPool::new(),
-            root_ports: Vec::new(),
-            program,
-        }],
-        slots: vec![SlotConfig::on_root_port(link(Rate::Gt8, 8, 256), Box::new(device))],
-        switches: Vec::new(),
-        faults: Vec::new(),
-        seed: 0,
-    })
-    .unwrap()
+    let host = HostConfig { program, ..ideal_host(host::HostMemory::new(1 << 20, 0).unwrap()) };
+    let slot = SlotConfig::on_root_port(link(Rate::Gt8, 8, 256), Box::new(device));
+    Fabric::new(config(host, vec![slot], Vec::new())).unwrap()
 }
 
 #[test]

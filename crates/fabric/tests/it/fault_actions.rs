@@ -2,10 +2,9 @@
 //! Each action of a fault: the reaction of the layers that detect it. All other traffic continues.
 
 use crate::common::link;
-use crate::common::system::{System, Told, bar, bytes, text};
+use crate::common::system::{System, Told, bar, bytes, copy_when_told, text};
 use Direction::{Downstream, Upstream};
-use device::io::Request;
-use device::{DmaError, Io};
+use device::DmaError;
 use endpoint::EndpointLimits;
 use link::Counters;
 use riser_fabric::{
@@ -28,18 +27,7 @@ fn copy(rate: Rate, rules: &[FaultRule]) -> (Fabric, Ended) {
     let told = ended.clone();
     let limits = EndpointLimits { completion_timeout: Duration::from_us(100), ..EndpointLimits::default() };
     let fabric = system
-        .device_with(link(rate, 8, 256), limits, move |io: Io| {
-            let told = told.clone();
-            async move {
-                let Some(Request::Write(_)) = io.next_request().await else { return Ok(()) };
-                let read = io.dma_read(0x4000, LEN).await;
-                told.set(read.as_ref().map(|_| ()).map_err(|e| *e));
-                if let Ok(data) = read {
-                    io.dma_write(0x8000, data).await?;
-                }
-                io.interrupt(0).await
-            }
-        })
+        .device_with(link(rate, 8, 256), limits, move |io| copy_when_told(io, told.clone(), LEN))
         .with_program(|cpu, found| async move {
             cpu.write_u32(bar(&found[0], 0), 1).await.map_err(text)?;
             // Longer than every timer that a row below waits for.

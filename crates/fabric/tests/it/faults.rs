@@ -2,11 +2,10 @@
 //! Faults by rule: the protocol repairs the faults that it can; each other fault ends in the error that the specification names.
 
 use crate::common::link;
-use crate::common::system::{System, Told, bar, bytes, text};
+use crate::common::system::{System, Told, bar, bytes, copy_when_told, text};
 use Direction::{Downstream, Upstream};
 use FaultAction::{Corrupt, Drop};
-use device::io::Request;
-use device::{DmaError, Io};
+use device::DmaError;
 use endpoint::EndpointLimits;
 use link::Counters;
 use riser_fabric::{Direction, Fabric, FaultAction, FrameKind, Limits, LinkId, PortId, Side, Stop};
@@ -26,18 +25,7 @@ fn copy(rules: &[(Direction, FrameKind, u64, u64, FaultAction)]) -> (Fabric, Tol
     let told = ended.clone();
     let limits = EndpointLimits { completion_timeout: Duration::from_us(100), ..EndpointLimits::default() };
     let fabric = system
-        .device_with(link(Rate::Gt8, 8, 256), limits, move |io: Io| {
-            let told = told.clone();
-            async move {
-                let Some(Request::Write(_)) = io.next_request().await else { return Ok(()) };
-                let read = io.dma_read(0x4000, LEN).await;
-                told.set(read.as_ref().map(|_| ()).map_err(|e| *e));
-                if let Ok(data) = read {
-                    io.dma_write(0x8000, data).await?;
-                }
-                io.interrupt(0).await
-            }
-        })
+        .device_with(link(Rate::Gt8, 8, 256), limits, move |io| copy_when_told(io, told.clone(), LEN))
         .with_program(|cpu, found| async move {
             cpu.write_u32(bar(&found[0], 0), 1).await.map_err(text)?;
             cpu.interrupt(found[0].vector(0)).await;

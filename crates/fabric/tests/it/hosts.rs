@@ -345,13 +345,7 @@ fn errors_name_the_host() {
         faults: Vec::new(),
         seed: 0,
     };
-    let host = || HostConfig {
-        profile: HostProfile::ideal(),
-        memory: HostMemory::new(4096, 0).unwrap(),
-        payloads: PayloadPool::new(),
-        root_ports: Vec::new(),
-        program: None,
-    };
+    let host = || common::ideal_host(HostMemory::new(4096, 0).unwrap());
     let said = |config| Fabric::new(config).err().map(|error: TopologyError| error.to_string());
     let none = said(config(Vec::new(), Above::RootPort(HostId::FIRST)));
     assert_eq!(none.as_deref(), Some("0 hosts; expected 1 to 64"));

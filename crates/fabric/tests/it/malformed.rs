@@ -4,6 +4,7 @@
 
 use crate::common::link;
 use crate::common::system::{BAR_BYTES, HIGH, HIGH_BYTES, LOW_BYTES, Raw, System, Told, bar, credits, text};
+use crate::common::tlps::poisoned;
 use device::io::Request;
 use device::{DmaError, Io};
 use proptest::prelude::*;
@@ -39,29 +40,16 @@ fn read(address: u64, len: u32) -> Tlp {
 
 fn config(op: Access, kind: ConfigKind) -> Tlp {
     let data = if op == Access::Write { Data::Carried(PayloadPool::new().copy(&[1; 4])) } else { Data::NONE };
-    let request = ConfigRequest {
-        op,
-        kind,
-        requester: DEVICE,
-        tag: Tag::from_bits(5),
-        completer: Bdf::from_bits(0),
-        register_dw: 4,
-        first_be: 0xf,
-    };
+    let request =
+        ConfigRequest { kind, ..ConfigRequest::new(op, DEVICE, Tag::from_bits(5), Bdf::from_bits(0), 4) };
     tlp(Body::Config(request), data)
 }
 
 fn completion(tag: u16, requester: u16, dw: Option<u16>) -> Tlp {
     let body = Completion {
-        locked: false,
-        completer: DEVICE,
-        requester: Bdf::from_bits(requester),
-        tag: Tag::from_bits(tag),
-        status: Status::Success,
-        bcm: false,
         byte_count: dw.map_or(4, |dw| dw * 4),
-        lower_address: 0,
         length_dw: dw,
+        ..Completion::new(DEVICE, Bdf::from_bits(requester), Tag::from_bits(tag))
     };
     tlp(Body::Completion(body), Data::Counted(u32::from(dw.unwrap_or(0)) * 4))
 }
@@ -71,11 +59,6 @@ fn message(code: u8, dw: Option<u16>) -> Tlp {
     let body =
         Message { routing, requester: DEVICE, tag: Tag::default(), code, header: [0; 8], length_dw: dw };
     tlp(Body::Message(body), Data::Counted(u32::from(dw.unwrap_or(0)) * 4))
-}
-
-fn poisoned(mut tlp: Tlp) -> Tlp {
-    tlp.repr.ep = true;
-    tlp
 }
 
 fn with_data(mut tlp: Tlp, data: Data) -> Tlp {
@@ -348,11 +331,7 @@ fn any_body() -> impl Strategy<Value = Body> {
             })
         ),
         1 => (access(), any::<bool>(), id.clone(), tag.clone(), id.clone(), 0u16..1024, 0u8..16).prop_map(
-            |(op, one, requester, tag, completer, register_dw, first_be)| Body::Config(ConfigRequest {
-                op,
-                kind: if one { ConfigKind::Type1 } else { ConfigKind::Type0 },
-                requester, tag, completer, register_dw, first_be,
-            })
+            |(op, one, requester, tag, completer, register_dw, first_be)| Body::Config(ConfigRequest { kind: if one { ConfigKind::Type1 } else { ConfigKind::Type0 }, first_be, ..ConfigRequest::new(op, requester, tag, completer, register_dw) })
         ),
         1 => (atomic, id.clone(), tag.clone(), address).prop_map(|((op, operand), requester, tag, address)| {
             Body::Atomic(AtomicRequest { op, operand, requester, tag, address: address & !3 })

@@ -10,7 +10,7 @@ use link::{CreditLimit, Frame, Passing, may_pass};
 use riser_fabric::{Limits, LinkId, PortId, Side, Stop};
 use tlp::{
     AtomicOp, AtomicRequest, Attributes, Bdf, Body, Class, Completion, Data, Duration, MemoryOp,
-    MemoryRequest, OperandSize, Rate, Repr, Span, Status, Tag, Time, Tlp, TrafficClass,
+    MemoryRequest, OperandSize, Rate, Repr, Span, Tag, Time, Tlp, TrafficClass,
 };
 
 const NONE: Attributes = Attributes::empty();
@@ -45,15 +45,9 @@ fn tlp(kind: Kind, attr: Attributes, id: u16, tag: u16, mark: u8) -> Tlp {
         }
         Kind::Completion => (
             Body::Completion(Completion {
-                locked: false,
-                completer: requester,
-                requester: Bdf::default(),
-                tag,
-                status: Status::Success,
-                bcm: false,
                 byte_count: 64,
-                lower_address: 0,
                 length_dw: Some(16),
+                ..Completion::new(requester, Bdf::default(), tag)
             }),
             Data::Counted(64),
         ),

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A switch with one place, kept by a request that is never answered: the switch lets the next request in nevertheless.
 
-use crate::common::link;
 use crate::common::system::{credits, text};
+use crate::common::{config, link};
 use crate::root_rig::{End, bdf, below, served};
 use crate::switch_rig;
 use host::memory::HostMemory;
 use host::{AsyncProgram, Cpu, HostError};
 use riser_fabric::{
-    Above, AddressMap, Fabric, FabricConfig, Forwarding, HostConfig, HostId, HostProfile, Limits, LinkChange,
-    LinkEvent, LinkId, PlaceUntil, PortArbitration, SlotConfig, Stop, Switch, SwitchSlot,
+    Above, AddressMap, Fabric, Forwarding, HostConfig, HostId, HostProfile, Limits, LinkChange, LinkEvent,
+    LinkId, PlaceUntil, PortArbitration, SlotConfig, Stop, Switch, SwitchSlot,
 };
 use tlp::{Class, Duration, PayloadPool, Rate, Time};
 
@@ -50,18 +50,10 @@ where
     let mut up = link(Rate::Gt8, 16, 256);
     credits(&mut up, false, Class::NonPosted, 1, 8);
     let (down, above) = (link(Rate::Gt8, 8, 256), Above::Switch { switch: 0, port: 1 });
-    Fabric::new(FabricConfig {
-        hosts: vec![HostConfig { profile, memory, payloads, root_ports, program: Some(Box::new(program)) }],
-        slots: vec![SlotConfig { link: down, above, device: Box::new(end.clone()) }],
-        switches: vec![SwitchSlot {
-            link: up,
-            above: Above::RootPort(HostId::FIRST),
-            switch: switch().into(),
-        }],
-        faults: Vec::new(),
-        seed: 1,
-    })
-    .unwrap()
+    let host = HostConfig { profile, memory, payloads, root_ports, program: Some(Box::new(program)) };
+    let slot = SlotConfig { link: down, above, device: Box::new(end.clone()) };
+    let switch = SwitchSlot { link: up, above: Above::RootPort(HostId::FIRST), switch: switch().into() };
+    Fabric::new(config(host, vec![slot], vec![switch])).unwrap()
 }
 
 /// A device that answers all reads but the first.

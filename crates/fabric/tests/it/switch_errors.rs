@@ -2,6 +2,7 @@
 //! The error that a switch reports for a TLP, and the function that reports it: poisoned TLPs, refusals, links that are down.
 //! Uses no internals.
 
+use crate::common::tlps::poisoned;
 use crate::switch_rig::*;
 use config::PortType;
 use config::ext::{acs, aer, dpc};
@@ -25,10 +26,6 @@ const TARGET_ABORT: u32 = 1 << 27;
 
 fn function(bus: u8) -> Bdf {
     bdf(bus, 0, 0)
-}
-
-fn poisoned(tlp: Tlp) -> Tlp {
-    Tlp { repr: Repr { ep: true, ..tlp.repr }, ..tlp }
 }
 
 /// Advisory errors are logged like others, and all are reported.

@@ -2,6 +2,7 @@
 //! Effects of bridges' writable registers that no other test here covers, observed in the TLPs that a switch receives
 //! and sends. `register_witnesses.rs` names the test of each register. Uses no internals.
 
+use crate::common::tlps::poisoned;
 use crate::switch_rig::*;
 use config::ext::{aer, dpc};
 use config::{Builder, Identity, PcieLayout, PortType, SlotEvent, SlotLayout};
@@ -14,10 +15,6 @@ const HOST: u8 = 0;
 
 fn function(bus: u8) -> Bdf {
     bdf(bus, 0, 0)
-}
-
-fn poisoned(tlp: Tlp) -> Tlp {
-    Tlp { repr: Repr { ep: true, ..tlp.repr }, ..tlp }
 }
 
 fn pcie(rig: &Rig, port: u8, dw: u16) -> u16 {

@@ -132,16 +132,12 @@ fn mismatched_answers_are_refused() {
     let answer = |tag: u16, status: Status, byte_count: u16, data: Option<&[u8]>| {
         let length_dw = data.map(|d| d.len().div_ceil(4) as u16);
         let body = Completion {
-            locked: false,
-            completer: Bdf::from_bits(0x100),
-            requester: Bdf::from_bits(0),
-            tag: Tag::from_bits(tag),
             status,
-            bcm: false,
             byte_count,
             // The read begins at a multiple of 128 B.
             lower_address: 64u16.saturating_sub(byte_count) as u8,
             length_dw,
+            ..Completion::new(Bdf::from_bits(0x100), Bdf::from_bits(0), Tag::from_bits(tag))
         };
         let data =
             data.map_or(Data::NONE, |d| Data::Carried(pool.copy(&d[..d.len().min(byte_count.into())])));
@@ -263,15 +259,9 @@ fn rest_of_a_failed_answer_does_not_affect_later_reads() {
     let base = AddressMap.mmio32(0).base;
     let half = |byte_count: u16, byte: u8, len: usize| {
         let body = Completion {
-            locked: false,
-            completer: Bdf::from_bits(0x100),
-            requester: Bdf::from_bits(0),
-            tag: Tag::from_bits(0),
-            status: Status::Success,
-            bcm: false,
             byte_count,
-            lower_address: 0,
             length_dw: Some((len / 4) as u16),
+            ..Completion::new(Bdf::from_bits(0x100), Bdf::from_bits(0), Tag::from_bits(0))
         };
         Tlp::new(Repr::new(Body::Completion(body)), Data::Carried(pool.copy(&vec![byte; len])))
     };

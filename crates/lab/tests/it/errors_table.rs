@@ -304,12 +304,27 @@ fn write_b(lab: Lab) -> Act {
     })
 }
 
+/// The host reads offset `AT` of the BAR of A.
+fn reads_a<const AT: u64>(lab: Lab) -> Act {
+    Box::pin(async move { lab.host_read(lab.bar(A, AT)).await })
+}
+
+/// Starts an operation of A: writes an address in host memory to offset `AT` of its BAR.
+fn asks_a<const AT: u64>(lab: Lab) -> Act {
+    Box::pin(async move { lab.have_a(AT, lab.memory()).await })
+}
+
+/// Like [`asks_a`], with an address that nothing claims.
+fn asks_a_to_nowhere<const AT: u64>(lab: Lab) -> Act {
+    Box::pin(async move { lab.have_a(AT, NOWHERE).await })
+}
+
 fn dma_read(lab: Lab) -> Act {
-    Box::pin(async move { lab.have_a(at::DMA_READ, lab.memory()).await })
+    asks_a::<{ at::DMA_READ }>(lab)
 }
 
 fn dma_write(lab: Lab) -> Act {
-    Box::pin(async move { lab.have_a(at::DMA_WRITE, lab.memory()).await })
+    asks_a::<{ at::DMA_WRITE }>(lab)
 }
 
 /// AtomicOp Requester Enable of A.
@@ -363,13 +378,7 @@ fn dropped_at_root(variant: Variant, _: &Lab, seen: Seen) -> Seen {
 const NOWHERE: u64 = 0x10_0000_0000;
 
 rows! {
-    unsupported_request_endpoint => row(
-        A,
-        Advisory,
-        20,
-        |lab| Box::pin(async move { lab.host_read(lab.bar(A, at::BEYOND)).await }),
-        "UnsupportedRequest",
-    )
+    unsupported_request_endpoint => row(A, Advisory, 20, reads_a::<{ at::BEYOND }>, "UnsupportedRequest")
     // MRd of one DW; Requester ID 0, all bytes; the address.
     .header(|lab| [0x0000_0001, 0x0000_000f, lab.bar(A, at::BEYOND) as u32, 0]);
 
@@ -396,22 +405,10 @@ rows! {
     .set_up(|lab| Box::pin(async move { lab.write(DOWN_B, 1, 0b0001, 0x04).await; String::new() }))
     .header(|lab| [0x0000_0001, 0x0000_000f, lab.bar(B, 0) as u32, 0]);
 
-    unsupported_request_root => row(
-        ROOT,
-        Advisory,
-        20,
-        |lab| Box::pin(async move { lab.have_a(at::DMA_READ, NOWHERE).await }),
-        "UnsupportedRequest",
-    )
+    unsupported_request_root => row(ROOT, Advisory, 20, asks_a_to_nowhere::<{ at::DMA_READ }>, "UnsupportedRequest")
     .header(|_| [0x2000_0001, 0x0300_000f, 0x10, 0]);
 
-    completer_abort => row(
-        A,
-        Advisory,
-        15,
-        |lab| Box::pin(async move { lab.host_read(lab.bar(A, at::ABORTS)).await }),
-        "CompleterAbort",
-    )
+    completer_abort => row(A, Advisory, 15, reads_a::<{ at::ABORTS }>, "CompleterAbort")
     .header(|lab| [0x0000_0001, 0x0000_000f, lab.bar(A, at::ABORTS) as u32, 0])
     // Signaled Target Abort.
     .status(0x0800);
@@ -421,13 +418,7 @@ rows! {
     .fault((LINK_UP, Downstream, completion_for(A), ONCE, alter(Alteration::Requester(B))))
     .header(|lab| [0x0000_0001, 0x0300_000f, lab.memory() as u32, 0]);
 
-    completion_timeout_root => row(
-        ROOT,
-        NonFatal,
-        14,
-        |lab| Box::pin(async move { lab.host_read(lab.bar(A, at::SILENT)).await }),
-        "CompletionTimeout",
-    )
+    completion_timeout_root => row(ROOT, NonFatal, 14, reads_a::<{ at::SILENT }>, "CompletionTimeout")
     .header(|lab| [0x0000_0001, 0x0000_000f, lab.bar(A, at::SILENT) as u32, 0]);
 
     unexpected_completion_endpoint => row(B, Advisory, 16, dma_read, "CompletionTimeout")
@@ -475,25 +466,13 @@ rows! {
     .header(|_| [0x4400_4001, 0x0000_000f, 0x0100_000c, 0])
     .status(0x8000);
 
-    poisoned_atomic_root => row(
-        ROOT,
-        NonFatal,
-        12,
-        |lab| Box::pin(async move { lab.have_a(at::FETCH_ADD, lab.memory()).await }),
-        "UnsupportedRequest",
-    )
+    poisoned_atomic_root => row(ROOT, NonFatal, 12, asks_a::<{ at::FETCH_ADD }>, "UnsupportedRequest")
     .set_up(enable_atomics)
     .fault((LINK_UP, Upstream, of_type(TlpType::Atomic), ONCE, alter(Alteration::Poison)))
     .header(|lab| [0x4c00_4001, 0x0300_0000, lab.memory() as u32, 0])
     .status(0x8000);
 
-    poisoned_unsupported => row(
-        ROOT,
-        NonFatal,
-        20,
-        |lab| Box::pin(async move { lab.have_a(at::FETCH_ADD, NOWHERE).await }),
-        "UnsupportedRequest",
-    )
+    poisoned_unsupported => row(ROOT, NonFatal, 20, asks_a_to_nowhere::<{ at::FETCH_ADD }>, "UnsupportedRequest")
     .set_up(enable_atomics)
     .fault((LINK_UP, Upstream, of_type(TlpType::Atomic), ONCE, alter(Alteration::Poison)))
     .header(|_| [0x6c00_4001, 0x0300_0000, 0x10, 0])
@@ -649,13 +628,7 @@ rows! {
     .fault((LINK_A, Upstream, of_type(TlpType::MemoryWrite), ONCE, alter(Alteration::Requester(B))))
     .header(|lab| [0x4000_0001, 0x0400_000f, lab.memory() as u32, 0]);
 
-    atomic_egress_blocked => row(
-        UP,
-        Advisory,
-        24,
-        |lab| Box::pin(async move { lab.have_a(at::FETCH_ADD, lab.memory()).await }),
-        "UnsupportedRequest",
-    )
+    atomic_egress_blocked => row(UP, Advisory, 24, asks_a::<{ at::FETCH_ADD }>, "UnsupportedRequest")
     // AtomicOp Egress Blocking; AtomicOp Requester Enable.
     .set_up(|lab| Box::pin(async move {
         lab.set(UP, lab.pcie(UP, 10), 0b0011, 1 << 7).await;
@@ -667,13 +640,7 @@ rows! {
     prefix_blocked => Row {
         // End-End, PASID 77h.
         prefix: 0x9100_0077,
-        ..row(
-            UP,
-            Advisory,
-            25,
-            |lab| Box::pin(async move { lab.have_a(at::READ_WITH_PASID, lab.memory()).await }),
-            "UnsupportedRequest",
-        )
+        ..row(UP, Advisory, 25, asks_a::<{ at::READ_WITH_PASID }>, "UnsupportedRequest")
     }
     // End-End TLP Prefix Blocking.
     .set_up(|lab| Box::pin(async move {

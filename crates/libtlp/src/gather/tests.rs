@@ -17,15 +17,10 @@ fn read(address: u64, len: u32) -> Read {
 fn completion(read: &Read, offset: u32, len: u32) -> Completion {
     let address = read.span.first_byte() + u64::from(offset);
     Completion {
-        locked: false,
-        completer: Bdf::from_bits(0),
-        requester: read.requester,
-        tag: read.tag,
-        status: Status::Success,
-        bcm: false,
         byte_count: (read.span.byte_count() - offset) as u16,
         lower_address: (address & 0x7f) as u8,
         length_dw: Some((((address & 3) as u32 + len).div_ceil(4)) as u16),
+        ..Completion::new(Bdf::from_bits(0), read.requester, read.tag)
     }
 }
 

@@ -41,15 +41,10 @@ fn send_all(requester: &mut Requester, now: Time, buffer: &Buffer) -> Vec<Vec<u8
 /// Returns a CplD with a header of 12 bytes and `data`, in whole DWs.
 fn cpld(tag: u16, byte_count: u16, lower_address: u8, data: &[u8]) -> Vec<u8> {
     let completion = Completion {
-        locked: false,
-        completer: Bdf::from_bits(0x0100),
-        requester: Bdf::from_bits(0x1a00),
-        tag: Tag::from_bits(tag),
-        status: Status::Success,
-        bcm: false,
         byte_count,
         lower_address,
         length_dw: Some((data.len() / 4) as u16),
+        ..Completion::new(Bdf::from_bits(0x0100), Bdf::from_bits(0x1a00), Tag::from_bits(tag))
     };
     let mut bytes = vec![0; 12 + data.len()];
     Repr::new(Body::Completion(completion)).emit(&mut bytes);

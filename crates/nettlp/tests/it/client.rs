@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use testkit::served::{ID, Served};
-use tlp::{Bdf, Body, Completion, Duration, Repr, Status};
+use tlp::{Bdf, Body, Completion, Duration, Repr};
 
 const US: Bdf = Bdf::from_bits(0x1a00);
 const BYTES: u64 = 1 << 20;
@@ -160,15 +160,9 @@ impl Callbacks for Registers {
         self.calls.push("mrd");
         let Body::Memory(m) = tlp.parsed.repr.body else { panic!("no memory request") };
         let completion = Completion {
-            locked: false,
-            completer: US,
-            requester: m.requester,
-            tag: m.tag,
-            status: Status::Success,
-            bcm: false,
-            byte_count: 4,
             lower_address: m.span.first_byte() as u8 & 0x7f,
             length_dw: Some(1),
+            ..Completion::new(US, m.requester, m.tag)
         };
         replies.push(tlp.origin, &Repr::new(Body::Completion(completion)), &self.register).unwrap();
     }

@@ -10,7 +10,7 @@ use riser_nettlp::requester::{Buffers, Counters, Requester, RequesterSettings, R
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
-use tlp::{Bdf, Body, Completion, Duration, Mps, Rcb, Repr, Status, Time, split};
+use tlp::{Bdf, Body, Completion, Duration, Mps, Rcb, Repr, Time, split};
 
 const LATENCY: Duration = Duration::from_us(5);
 const HELD_BACK_US: u64 = 200;
@@ -94,15 +94,10 @@ fn complete(path: &mut Path, now: Time, mrd: &[u8]) {
         let len = split::completion_piece(address, remaining, mps, rcb);
         let (first, last) = (address & !3, (address + u64::from(len)).next_multiple_of(4));
         let header = Repr::new(Body::Completion(Completion {
-            locked: false,
-            completer: Bdf::from_bits(0),
-            requester: m.requester,
-            tag: m.tag,
-            status: Status::Success,
-            bcm: false,
             byte_count: remaining as u16,
             lower_address: address as u8 & 0x7f,
             length_dw: Some(((last - first) / 4) as u16),
+            ..Completion::new(Bdf::from_bits(0), m.requester, m.tag)
         }));
         path.send(now, To::Requester, header.tlp_len(), |out| {
             let header_len = header.emit(out);

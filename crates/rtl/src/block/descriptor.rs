@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ports of the blocks with descriptor streams: Virtex-7 Gen3 (PG023), UltraScale (PG156), UltraScale+ (PG213). Only tables.
 
-use super::{BlockKind, Port, Role, Shape, Width, numbered, port};
+use super::{BIT, BlockKind, Port, Shape, Width, clock, constant, ignored, numbered};
 
 /// A stream of the block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,44 +34,24 @@ impl Stream {
 }
 
 numbered!(
-    /// Inputs that riser reads.
     Read {
-        RqData, CcData, ResetN, ResetP, RqKeep, RqLast, RqValid, RqUser, CcKeep, CcLast, CcValid, CcUser, RcReady,
-        CqReady, NonPostedRequest, Register, RegisterFunction, RegisterGet, RegisterPut, CreditsOf, FlrDone, VfFlrDone, VfFlrFunction, Intx, MsiSelect, Msi, InterruptAttributes, InterruptFunction, MsixAddress, MsixData, Msix,
-        MsixPending, MessageSend, ErrorCorrectable, ErrorUncorrectable,
+        RqData, CcData, ResetN, ResetP, RqKeep, RqLast, RqValid, RqUser, CcKeep, CcLast, CcValid, CcUser,
+        RcReady, CqReady, NonPostedRequest, Register, RegisterFunction, RegisterGet, RegisterPut,
+        CreditsOf, FlrDone, VfFlrDone, VfFlrFunction, Intx, MsiSelect, Msi, InterruptAttributes,
+        InterruptFunction, MsixAddress, MsixData, Msix, MsixPending, MessageSend, ErrorCorrectable,
+        ErrorUncorrectable,
     }
-);
-
-numbered!(
-    /// Outputs that riser drives.
     Driven {
-        RcData, CqData, Reset, LinkUp, RqReady, CcReady, RcKeep, RcLast, RcValid, RcUser, CqKeep, CqLast, CqValid,
-        CqUser, NonPostedCount, Sequence0, Sequence0Valid, Sequence1, Sequence1Valid, Tag0, Tag0Valid, Tag1, Tag1Valid,
-        TagsLeft, HeadersLeft, DataLeft, Width, Speed, MaxPayload, MaxReadRequest, FunctionStatus, FunctionPower,
-        VfStatus, VfPower, Rcb, RegisterValue, RegisterDone, PostedHeaders, PostedData, NonPostedHeaders,
-        NonPostedData, CompletionHeaders, CompletionData, Bus, FlrInProcess, VfFlrInProcess,
-        IntxSent, MsiEnable, MsiVfEnable, MultipleMessages, MsiMask, InterruptSent, InterruptFailed,
-        MsixEnable, MsixMask, MsixVfEnable, MsixVfMask, MsixSent, MsixFailed, MessageSent, HotReset,
+        RcData, CqData, Reset, LinkUp, RqReady, CcReady, RcKeep, RcLast, RcValid, RcUser, CqKeep, CqLast,
+        CqValid, CqUser, NonPostedCount, Sequence0, Sequence0Valid, Sequence1, Sequence1Valid, Tag0,
+        Tag0Valid, Tag1, Tag1Valid, TagsLeft, HeadersLeft, DataLeft, Width, Speed, MaxPayload,
+        MaxReadRequest, FunctionStatus, FunctionPower, VfStatus, VfPower, Rcb, RegisterValue, RegisterDone,
+        PostedHeaders, PostedData, NonPostedHeaders, NonPostedData, CompletionHeaders, CompletionData, Bus,
+        FlrInProcess, VfFlrInProcess, IntxSent, MsiEnable, MsiVfEnable, MultipleMessages, MsiMask,
+        InterruptSent, InterruptFailed, MsixEnable, MsixMask, MsixVfEnable, MsixVfMask, MsixSent,
+        MsixFailed, MessageSent, HotReset,
     }
 );
-
-const BIT: Width = Width::Bits(1);
-
-const fn read(name: &'static str, width: Width, which: Read) -> Port {
-    port(name, width, Role::Read(which as u16, 0))
-}
-
-const fn driven(name: &'static str, width: Width, which: Driven) -> Port {
-    port(name, width, Role::Driven(which as u16))
-}
-
-const fn ignored(name: &'static str, width: Width) -> Port {
-    port(name, width, Role::Ignored)
-}
-
-const fn constant(name: &'static str, width: Width, value: u64) -> Port {
-    port(name, width, Role::Constant(value))
-}
 
 /// Ports of all of these blocks.
 pub(super) const ALL: &[Port] = &[
@@ -81,7 +61,7 @@ pub(super) const ALL: &[Port] = &[
     driven("m_axis_rc_tdata", Width::Data, Driven::RcData),
     driven("m_axis_cq_tdata", Width::Data, Driven::CqData),
     // clocks and resets
-    port("user_clk", BIT, Role::Clock),
+    clock("user_clk"),
     driven("user_reset", BIT, Driven::Reset),
     driven("user_lnk_up", BIT, Driven::LinkUp),
     ignored("sys_clk", BIT),
@@ -97,13 +77,13 @@ pub(super) const ALL: &[Port] = &[
     driven("m_axis_rc_tlast", BIT, Driven::RcLast),
     driven("m_axis_rc_tvalid", BIT, Driven::RcValid),
     driven("m_axis_rc_tuser", Width::User(Stream::Rc), Driven::RcUser),
-    port("m_axis_rc_tready", BIT, Role::Read(Read::RcReady as u16, 1)),
+    read("m_axis_rc_tready", BIT, Read::RcReady).absent(1),
     // completer request
     driven("m_axis_cq_tkeep", Width::KeepDwords, Driven::CqKeep),
     driven("m_axis_cq_tlast", BIT, Driven::CqLast),
     driven("m_axis_cq_tvalid", BIT, Driven::CqValid),
     driven("m_axis_cq_tuser", Width::User(Stream::Cq), Driven::CqUser),
-    port("m_axis_cq_tready", BIT, Role::Read(Read::CqReady as u16, 1)),
+    read("m_axis_cq_tready", BIT, Read::CqReady).absent(1),
     driven("pcie_cq_np_req_count", Width::Bits(6), Driven::NonPostedCount),
     // completer completion
     read("s_axis_cc_tkeep", Width::KeepDwords, Read::CcKeep),
@@ -224,7 +204,7 @@ pub(super) const GEN3: &[Port] = &[
     driven("pcie_rq_tag_av", Width::Bits(2), Driven::TagsLeft),
     driven("pcie_tfc_nph_av", Width::Bits(2), Driven::HeadersLeft),
     driven("pcie_tfc_npd_av", Width::Bits(2), Driven::DataLeft),
-    port("pcie_cq_np_req", BIT, Role::Read(Read::NonPostedRequest as u16, 1)),
+    read("pcie_cq_np_req", BIT, Read::NonPostedRequest).absent(1),
     read("cfg_mgmt_addr", Width::Bits(19), Read::Register),
     ignored("cfg_mgmt_type1_cfg_reg_access", BIT),
     driven("cfg_negotiated_width", Width::Bits(4), Driven::Width),
@@ -253,13 +233,13 @@ pub(super) const VIRTEX7: &[Port] = &[
     constant("mmcm_lock", BIT, 1),
     ignored("cfg_per_function_number", Width::Bits(3)),
     read("cfg_interrupt_msi_function_number", Width::Bits(3), Read::InterruptFunction),
-    port("int_pclk_out_slave", BIT, Role::Clock),
-    port("int_pipe_rxusrclk_out", BIT, Role::Clock),
+    clock("int_pclk_out_slave"),
+    clock("int_pipe_rxusrclk_out"),
     constant("int_rxoutclk_out", Width::Lanes, 0),
-    port("int_dclk_out", BIT, Role::Clock),
-    port("int_userclk1_out", BIT, Role::Clock),
-    port("int_userclk2_out", BIT, Role::Clock),
-    port("int_oobclk_out", BIT, Role::Clock),
+    clock("int_dclk_out"),
+    clock("int_userclk1_out"),
+    clock("int_userclk2_out"),
+    clock("int_oobclk_out"),
     constant("int_qplllock_out", Width::Bits(2), 0b11),
     constant("int_qplloutclk_out", Width::Bits(2), 0),
     constant("int_qplloutrefclk_out", Width::Bits(2), 0),
@@ -273,7 +253,7 @@ pub(super) const VIRTEX7: &[Port] = &[
     ignored("pipe_oobclk_in", BIT),
     ignored("pipe_mmcm_lock_in", BIT),
     ignored("pipe_mmcm_rst_n", BIT),
-    port("pipe_txoutclk_out", BIT, Role::Clock),
+    clock("pipe_txoutclk_out"),
     constant("pipe_rxoutclk_out", Width::Lanes, 0),
     constant("pipe_pclk_sel_out", Width::Lanes, 0),
     constant("pipe_gen3_out", BIT, 1),
@@ -281,7 +261,7 @@ pub(super) const VIRTEX7: &[Port] = &[
 
 /// Ports of UltraScale only.
 pub(super) const ULTRASCALE: &[Port] = &[
-    port("sys_reset", BIT, Role::Read(Read::ResetN as u16, 1)),
+    read("sys_reset", BIT, Read::ResetN).absent(1),
     constant("phy_rdy_out", BIT, 1),
     ignored("pcie_perstn1_in", BIT),
     constant("pcie_perstn0_out", BIT, 1),
@@ -295,7 +275,7 @@ pub(super) const ULTRASCALE: &[Port] = &[
 
 /// Ports of UltraScale+ only.
 pub(super) const ULTRASCALE_PLUS: &[Port] = &[
-    port("sys_reset", BIT, Role::Read(Read::ResetN as u16, 1)),
+    read("sys_reset", BIT, Read::ResetN).absent(1),
     constant("phy_rdy_out", BIT, 1),
     driven("pcie_rq_seq_num0", Width::Bits(6), Driven::Sequence0),
     driven("pcie_rq_seq_num_vld0", BIT, Driven::Sequence0Valid),
@@ -308,7 +288,7 @@ pub(super) const ULTRASCALE_PLUS: &[Port] = &[
     driven("pcie_rq_tag_av", Width::Bits(4), Driven::TagsLeft),
     driven("pcie_tfc_nph_av", Width::Bits(4), Driven::HeadersLeft),
     driven("pcie_tfc_npd_av", Width::Bits(4), Driven::DataLeft),
-    port("pcie_cq_np_req", Width::Bits(2), Role::Read(Read::NonPostedRequest as u16, 1)),
+    read("pcie_cq_np_req", Width::Bits(2), Read::NonPostedRequest).absent(1),
     read("cfg_mgmt_addr", Width::Bits(10), Read::Register),
     read("cfg_mgmt_function_number", Width::Bits(8), Read::RegisterFunction),
     ignored("cfg_mgmt_debug_access", BIT),

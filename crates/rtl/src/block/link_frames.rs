@@ -2,41 +2,27 @@
 //! Ports of `riser_link_frames`, riser's own module around a data link layer: frames on one side, TLPs and flow control on
 //! the other. Names and timing are those of `rtl/pcie_stack/pcie_dll.sv`, seen from outside. Only tables.
 
-use super::{Port, Role, Width, numbered, port};
+use super::{BIT, Port, Width, clock, numbered};
 
 numbered!(
-    /// Inputs that riser reads.
     Read {
-        PhyTxData, TlpRxData, PhyTxValid, PhyTxSop, PhyTxEop, PhyTxDllp, PhyTxNullify, PhyTxEnd, Retrain, TlpTxReady,
-        TlpRxValid, TlpRxSop, TlpRxEop, TlpRxGood, TlpRxEnd, VcReady, FcTxReady, FcRxValid, FcRxKind, FcRxType, FcRxVc,
-        FcRxValue, Events,
+        PhyTxData, TlpRxData, PhyTxValid, PhyTxSop, PhyTxEop, PhyTxDllp, PhyTxNullify, PhyTxEnd, Retrain,
+        TlpTxReady, TlpRxValid, TlpRxSop, TlpRxEop, TlpRxGood, TlpRxEnd, VcReady, FcTxReady, FcRxValid,
+        FcRxKind, FcRxType, FcRxVc, FcRxValue, Events,
     }
-);
-
-numbered!(
-    /// Outputs that riser drives.
     Driven {
-        PhyRxData, TlpTxData, Reset, LinkUp, Recovery, PhyTxReady, PhyRxValid, PhyRxSop, PhyRxEop, PhyRxDllp,
-        PhyRxNullify, PhyRxError, PhyRxEnd, TlpTxValid, TlpTxSop, TlpTxEop, TlpTxEnd, VcEnable, VcTlpSeen, InitFc,
-        FcTxValid, FcTxType, FcTxVc, FcTxValue, ReplayTimer,
+        PhyRxData, TlpTxData, Reset, LinkUp, Recovery, PhyTxReady, PhyRxValid, PhyRxSop, PhyRxEop,
+        PhyRxDllp, PhyRxNullify, PhyRxError, PhyRxEnd, TlpTxValid, TlpTxSop, TlpTxEop, TlpTxEnd, VcEnable,
+        VcTlpSeen, InitFc, FcTxValid, FcTxType, FcTxVc, FcTxValue, ReplayTimer,
     }
 );
 
-const BIT: Width = Width::Bits(1);
 /// Lane of the last double-word of a beat.
 const END: Width = Width::Bits(4);
 /// One bit per channel.
 const CHANNELS: Width = Width::Bits(8);
 /// 24 bits for each class of each channel.
 const INIT_FC: Width = Width::Bits(8 * 72);
-
-const fn read(name: &'static str, width: Width, which: Read) -> Port {
-    port(name, width, Role::Read(which as u16, 0))
-}
-
-const fn driven(name: &'static str, width: Width, which: Driven) -> Port {
-    port(name, width, Role::Driven(which as u16))
-}
 
 /// All ports.
 pub(super) const PORTS: &[Port] = &[
@@ -46,7 +32,7 @@ pub(super) const PORTS: &[Port] = &[
     driven("phy_rx_data", Width::Data, Driven::PhyRxData),
     driven("tx_tlp_data", Width::Data, Driven::TlpTxData),
     // clock, reset and settings
-    port("user_clk", BIT, Role::Clock),
+    clock("user_clk"),
     driven("user_reset", BIT, Driven::Reset),
     driven("replay_timer_limit", Width::Bits(16), Driven::ReplayTimer),
     // link

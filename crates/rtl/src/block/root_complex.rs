@@ -2,29 +2,25 @@
 //! Ports of `riser_root_complex`, riser's own module around a root complex: AXI4 of a CPU and of a memory on one side, frames on the
 //! other. Names and timing are those of `rtl/pcie_stack/pcie_root_stack.sv`, seen from outside. Only tables.
 
-use super::{Port, Role, Width, numbered, port};
+use super::{BIT, Port, Width, clock, numbered};
 
 numbered!(
-    /// Inputs that riser reads.
     Read {
-        PhyTxData, MemWData, CpuRData, MemAwAddr, MemArAddr, MemWStrb, PhyTxValid, PhyTxSop, PhyTxEop, PhyTxDllp,
-        PhyTxNullify, PhyTxEnd, Retrain, CpuAwReady, CpuWReady, CpuBValid, CpuBResp, CpuArReady, CpuRValid, CpuRResp,
-        MemAwValid, MemAwId, MemAwLen, MemWValid, MemWLast, MemBReady, MemArValid, MemArId, MemArLen, MemRReady, Intx,
-        LinkDisable, HotReset, Events, DllEvents, TlEvents, SoftwareEnded, SoftwareStatus,
+        PhyTxData, MemWData, CpuRData, MemAwAddr, MemArAddr, MemWStrb, PhyTxValid, PhyTxSop, PhyTxEop,
+        PhyTxDllp, PhyTxNullify, PhyTxEnd, Retrain, CpuAwReady, CpuWReady, CpuBValid, CpuBResp, CpuArReady,
+        CpuRValid, CpuRResp, MemAwValid, MemAwId, MemAwLen, MemWValid, MemWLast, MemBReady, MemArValid,
+        MemArId, MemArLen, MemRReady, Intx, LinkDisable, HotReset, Events, DllEvents, TlEvents,
+        SoftwareEnded, SoftwareStatus,
     }
-);
-
-numbered!(
-    /// Outputs that riser drives.
     Driven {
-        PhyRxData, MemRData, CpuWData, CpuAwAddr, CpuArAddr, Reset, ReplayTimer, LinkUp, Recovery, LinkSpeed, LinkWidth,
-        PhyTxReady, PhyRxValid, PhyRxSop, PhyRxEop, PhyRxDllp, PhyRxNullify, PhyRxError, PhyRxEnd, CpuAwValid,
-        CpuAwLen, CpuAwSize, CpuWValid, CpuWStrb, CpuWLast, CpuBReady, CpuArValid, CpuArLen, CpuArSize, CpuRReady,
-        MemAwReady, MemWReady, MemBValid, MemBId, MemBResp, MemArReady, MemRValid, MemRId, MemRResp, MemRLast,
+        PhyRxData, MemRData, CpuWData, CpuAwAddr, CpuArAddr, Reset, ReplayTimer, LinkUp, Recovery,
+        LinkSpeed, LinkWidth, PhyTxReady, PhyRxValid, PhyRxSop, PhyRxEop, PhyRxDllp, PhyRxNullify,
+        PhyRxError, PhyRxEnd, CpuAwValid, CpuAwLen, CpuAwSize, CpuWValid, CpuWStrb, CpuWLast, CpuBReady,
+        CpuArValid, CpuArLen, CpuArSize, CpuRReady, MemAwReady, MemWReady, MemBValid, MemBId, MemBResp,
+        MemArReady, MemRValid, MemRId, MemRResp, MemRLast,
     }
 );
 
-const BIT: Width = Width::Bits(1);
 /// Lane of the last double-word of a beat.
 const END: Width = Width::Bits(4);
 const ADDRESS: Width = Width::Bits(64);
@@ -35,14 +31,6 @@ const SIZE: Width = Width::Bits(3);
 const RESPONSE: Width = Width::Bits(2);
 /// IDs of bursts to memory.
 const ID: Width = Width::Bits(4);
-
-const fn read(name: &'static str, width: Width, which: Read) -> Port {
-    port(name, width, Role::Read(which as u16, 0))
-}
-
-const fn driven(name: &'static str, width: Width, which: Driven) -> Port {
-    port(name, width, Role::Driven(which as u16))
-}
 
 /// All ports. A design that has the CPU and the memory connects those of the link and of its software. Bursts are INCR; sizes of bursts to memory are the width of the bus; the CPU's ID is 0.
 pub(super) const PORTS: &[Port] = &[
@@ -59,7 +47,7 @@ pub(super) const PORTS: &[Port] = &[
     driven("s_axi_awaddr", ADDRESS, Driven::CpuAwAddr),
     driven("s_axi_araddr", ADDRESS, Driven::CpuArAddr),
     // clock, reset and settings
-    port("user_clk", BIT, Role::Clock),
+    clock("user_clk"),
     driven("user_reset", BIT, Driven::Reset),
     driven("replay_timer_limit", Width::Bits(16), Driven::ReplayTimer),
     // link

@@ -2,20 +2,16 @@
 //! Ports of `riser_switch`, riser's own module around a switch: frames of several links. Part n of each vector is link n, and link 0 is
 //! the upstream link. Names and timing are those of `rtl/pcie_stack/pcie_switch.sv`, seen from outside. Only tables.
 
-use super::{Port, Role, Width, numbered, port};
+use super::{Port, Width, clock, numbered};
 
 numbered!(
-    /// Inputs that riser reads.
     Read {
-        PhyTxData, PhyTxValid, PhyTxSop, PhyTxEop, PhyTxDllp, PhyTxNullify, PhyTxEnd, Retrain, LinkDisable, HotReset, Events,
+        PhyTxData, PhyTxValid, PhyTxSop, PhyTxEop, PhyTxDllp, PhyTxNullify, PhyTxEnd, Retrain, LinkDisable,
+        HotReset, Events,
     }
-);
-
-numbered!(
-    /// Outputs that riser drives.
     Driven {
-        PhyRxData, Reset, ReplayTimer, LinkUp, Recovery, LinkSpeed, LinkWidth, PhyTxReady, PhyRxValid, PhyRxSop, PhyRxEop,
-        PhyRxDllp, PhyRxNullify, PhyRxError, PhyRxEnd,
+        PhyRxData, Reset, ReplayTimer, LinkUp, Recovery, LinkSpeed, LinkWidth, PhyTxReady, PhyRxValid,
+        PhyRxSop, PhyRxEop, PhyRxDllp, PhyRxNullify, PhyRxError, PhyRxEnd,
     }
 );
 
@@ -29,21 +25,13 @@ pub(crate) const EVENT_BITS: u16 = 6;
 /// One bit per link.
 const BIT: Width = Width::Links(1);
 
-const fn read(name: &'static str, width: Width, which: Read) -> Port {
-    port(name, width, Role::Read(which as u16, 0))
-}
-
-const fn driven(name: &'static str, width: Width, which: Driven) -> Port {
-    port(name, width, Role::Driven(which as u16))
-}
-
 /// All ports.
 pub(super) const PORTS: &[Port] = &[
     // data first, so that their lanes are whole words of both vectors
     read("phy_tx_data", Width::LinkData, Read::PhyTxData),
     driven("phy_rx_data", Width::LinkData, Driven::PhyRxData),
     // clock, reset and settings
-    port("user_clk", Width::Bits(1), Role::Clock),
+    clock("user_clk"),
     driven("user_reset", Width::Bits(1), Driven::Reset),
     driven("replay_timer_limit", Width::Links(REPLAY_TIMER_BITS), Driven::ReplayTimer),
     // links

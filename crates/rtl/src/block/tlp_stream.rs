@@ -1,53 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ports of `riser_tlp_stream`, riser's own module: whole TLPs in both directions. Only tables.
 
-use super::{Port, Role, Width, numbered, port};
+use super::{BIT, Port, Width, clock, numbered};
 
 numbered!(
-    /// Inputs that riser reads.
-    Read { TxData, TxKeep, TxLast, TxValid, RxReady, ResetN }
-);
-
-numbered!(
-    /// Outputs that riser drives.
+    Read {
+        TxData, TxKeep, TxLast, TxValid, RxReady, ResetN,
+    }
     Driven {
         RxData, RxKeep, RxLast, RxValid, RxUser, TxReady, Reset, LinkUp, Bus, Device, Function, MaxPayload,
-        MaxReadRequest, BusMaster, ExtendedTag, TenBitTag, MsiEnable, MultipleMessages, MsiAddress, MsiData, MsiMask,
-        MsixEnable, MsixMask, FunctionLevelReset,
+        MaxReadRequest, BusMaster, ExtendedTag, TenBitTag, MsiEnable, MultipleMessages, MsiAddress,
+        MsiData, MsiMask, MsixEnable, MsixMask, FunctionLevelReset,
     }
 );
-
-const BIT: Width = Width::Bits(1);
-
-const fn read(name: &'static str, width: Width, which: Read, absent: u64) -> Port {
-    port(name, width, Role::Read(which as u16, absent))
-}
-
-const fn driven(name: &'static str, width: Width, which: Driven) -> Port {
-    port(name, width, Role::Driven(which as u16))
-}
 
 /// All ports.
 pub(super) const PORTS: &[Port] = &[
     // data first, so that their lanes are whole words of both vectors
-    read("s_axis_tx_tdata", Width::Data, Read::TxData, 0),
+    read("s_axis_tx_tdata", Width::Data, Read::TxData),
     driven("m_axis_rx_tdata", Width::Data, Driven::RxData),
     // clock and reset
-    port("user_clk", BIT, Role::Clock),
+    clock("user_clk"),
     driven("user_reset", BIT, Driven::Reset),
     driven("user_lnk_up", BIT, Driven::LinkUp),
-    read("sys_rst_n", BIT, Read::ResetN, 1),
+    read("sys_rst_n", BIT, Read::ResetN).absent(1),
     // TLPs of the design
-    read("s_axis_tx_tkeep", Width::Keep, Read::TxKeep, 0),
-    read("s_axis_tx_tlast", BIT, Read::TxLast, 0),
-    read("s_axis_tx_tvalid", BIT, Read::TxValid, 0),
+    read("s_axis_tx_tkeep", Width::Keep, Read::TxKeep),
+    read("s_axis_tx_tlast", BIT, Read::TxLast),
+    read("s_axis_tx_tvalid", BIT, Read::TxValid),
     driven("s_axis_tx_tready", BIT, Driven::TxReady),
     // TLPs for the design
     driven("m_axis_rx_tkeep", Width::Keep, Driven::RxKeep),
     driven("m_axis_rx_tlast", BIT, Driven::RxLast),
     driven("m_axis_rx_tvalid", BIT, Driven::RxValid),
     driven("m_axis_rx_tuser", Width::Bits(6), Driven::RxUser),
-    read("m_axis_rx_tready", BIT, Read::RxReady, 1),
+    read("m_axis_rx_tready", BIT, Read::RxReady).absent(1),
     // values set by software
     driven("cfg_bus_number", Width::Bits(8), Driven::Bus),
     driven("cfg_device_number", Width::Bits(5), Driven::Device),

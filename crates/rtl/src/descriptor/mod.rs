@@ -36,7 +36,7 @@ use interrupts::Interrupts;
 use plug::Shared;
 use requester::Requester;
 use resets::Resets;
-use tlp::{Bdf, Class, PayloadPool, Time};
+use tlp::{Bdf, Class, PayloadPool};
 
 /// Settings of a block, as given to the vendor's tool.
 #[derive(Clone, Debug)]
@@ -218,16 +218,12 @@ impl Block for Descriptors {
         self.is_old = true;
     }
 
-    fn cycle(&self) -> u64 {
-        self.inner.common.cycle
+    fn common(&self) -> &Common {
+        &self.inner.common
     }
 
-    fn in_reset(&self) -> bool {
-        self.inner.common.in_reset()
-    }
-
-    fn set_now(&mut self, now: Time) {
-        self.inner.common.now = now;
+    fn common_mut(&mut self) -> &mut Common {
+        &mut self.inner.common
     }
 
     fn handle(&mut self, input: DesignInput) {
@@ -314,15 +310,10 @@ impl Block for Descriptors {
         is_up && self.is_idle() && !self.is_old && self.interrupts.rests() && self.resets.rests()
     }
 
-    fn pass(&mut self, edges: u64) {
-        self.inner.common.cycle += edges;
-    }
-
-    fn tell(&self) {
-        self.inner.common.status.change(|status| {
-            status.cycles = self.inner.common.cycle;
-            status.packets_in = self.completer.cq.packets + self.requester.rc.packets;
-            status.packets_out = self.completer.cc.packets + self.requester.rq.packets;
-        });
+    fn packets(&self) -> [u64; 2] {
+        [
+            self.completer.cq.packets + self.requester.rc.packets,
+            self.completer.cc.packets + self.requester.rq.packets,
+        ]
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 use crate::block::descriptor::{Driven, Read};
 use config::{Builder, Identity, PcieLayout};
 use device::seam::DmaError;
-use tlp::Tag;
+use tlp::{Tag, Time};
 
 const REQUESTER: Bdf = Bdf::from_bits(0x0100);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Faults and outages of lab files: their effects, and how they are drawn.
+//! Effects of faults and outages of lab files.
 
 use fabric::{Limits, LinkId, PortId, Side, Stop};
-use lab::{LabFile, draw, parse};
+use lab::{LabFile, parse};
 use riser_session::Session;
 use std::path::Path;
 
@@ -10,64 +10,6 @@ fn lab(more: &str) -> LabFile {
     let text = format!("version = 1\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n{more}");
     let lab = parse(&devices::models(), Path::new("a.toml"), &text).unwrap_or_else(|e| panic!("{e}"));
     LabFile { lab, base: "".into() }
-}
-
-/// Rows: keys of a fault of the device's frames, and the line of `riser check`.
-#[test]
-fn reads_and_draws_every_action() {
-    let rows = [
-        ("frames = \"tlp\"\nnth = 1\naction = \"poison\"", "tlp poisoned, the 1st"),
-        ("frames = \"nak\"\nnth = 2\naction = \"drop\"", "nak dropped, the 2nd"),
-        ("frames = \"init-fc\"\nnth = 2\naction = \"double\"", "init-fc doubled, the 2nd"),
-        (
-            "frames = \"tlp\"\nnth = 1\nevery = 1\naction = \"wrong-ecrc\"",
-            "tlp given a wrong ECRC, every 1st",
-        ),
-        (
-            "frames = \"completion\"\ntag = 3\nnth = 1\naction = \"set-status\"\nstatus = \"completer-abort\"",
-            "completion with tag 3 given another status, the 1st",
-        ),
-        (
-            "frames = \"tlp\"\ntlp_type = \"memory-write\"\nfirst_address = 0x1000\nlast_address = 0x1fff\nnth = 1\naction = \"break-framing\"",
-            "tlp of type MemoryWrite to 0x1000..0x1fff broken in its framing, the 1st",
-        ),
-        (
-            "frames = \"tlp\"\nrequester = \"01:00.0\"\nnth = 1\nprobability = 0.5\naction = \"set-requester\"\nnew_requester = \"02:00.0\"",
-            "tlp of 01:00.0 given another requester, the 1st, some of them",
-        ),
-        (
-            "frames = \"any\"\nnth = 1\naction = \"cut\"\nrestore_after_us = 5",
-            "any frame cuts the link, the 1st",
-        ),
-        ("frames = \"any\"\nnth = 1\naction = \"delay\"\ndelay_ns = 5", "any frame delayed, the 1st"),
-        (
-            "frames = \"tlp\"\nnth = 1\naction = \"set-byte-count\"\nbyte_count = 4",
-            "tlp given another byte count, the 1st",
-        ),
-        (
-            "frames = \"tlp\"\nnth = 1\naction = \"set-length\"\nlength_dw = 4",
-            "tlp given another length, the 1st",
-        ),
-        ("frames = \"tlp\"\nnth = 1\naction = \"set-tag\"\nnew_tag = 4", "tlp given another tag, the 1st"),
-        (
-            "frames = \"tlp\"\nnth = 1\naction = \"flip-header\"\nheader_dw = 0\nheader_bits = 0x1f00_0000",
-            "tlp altered in its header, the 1st",
-        ),
-        (
-            "frames = \"ack\"\nnth = 1\naction = \"shift-sequence\"\nsequence_ahead = 9",
-            "ack given another sequence number, the 1st",
-        ),
-        (
-            "frames = \"update-fc\"\nnth = 1\naction = \"shift-credits\"\ndata_credits = -9",
-            "update-fc given other credits, the 1st",
-        ),
-    ];
-    for (keys, line) in rows {
-        let file = lab(&format!("[[fault]]\nslot = \"a\"\ndirection = \"upstream\"\n{keys}\n"));
-        let drawn = draw(&file.lab);
-        let expected = format!("fault on a, upstream: {line}");
-        assert_eq!(drawn.lines().last(), Some(expected.as_str()), "{keys}");
-    }
 }
 
 /// From the 30th on, all completions with data are poisoned on the link.

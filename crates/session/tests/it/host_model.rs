@@ -34,23 +34,17 @@ fn run(file: &LabFile) -> (devices::pcie_bench::Transfers, riser_session::Sessio
 /// A benchmark with an address reads the BAR of another slot: its data comes from there, through the root complex.
 #[test]
 fn benchmark_reads_the_bar_of_another_slot() {
-    let lab = |address: &str| {
-        format!(
-            "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"pcie-bench\"\n[slot.pcie-bench]\ntest = \"BW_RD\"\n\
-             size_bytes = 256\nwindow_bytes = 65536\ntransfers = 500\nwarm_up = 100\ncache = \"cold\"\naddress = {address}\n\
-             [[slot]]\nname = \"target\"\ndevice = \"memory\"\n[slot.memory]\nprefetchable = true\nexercise_bytes = 0\n"
-        )
-    };
-    let parsed = |text: &str| parse(&devices::models(), Path::new("lab.toml"), text);
-    let file = LabFile { lab: parsed(&lab("0x40_0000_0000")).unwrap(), base: ".".into() };
+    let text = "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"pcie-bench\"\n[slot.pcie-bench]\ntest = \"BW_RD\"\n\
+         size_bytes = 256\nwindow_bytes = 65536\ntransfers = 500\nwarm_up = 100\ncache = \"cold\"\naddress = 0x40_0000_0000\n\
+         [[slot]]\nname = \"target\"\ndevice = \"memory\"\n[slot.memory]\nprefetchable = true\nexercise_bytes = 0\n";
+    let lab = parse(&devices::models(), Path::new("lab.toml"), text).unwrap();
+    let file = LabFile { lab, base: ".".into() };
     let (results, session) = run(&file);
     assert!(results.failure.is_none() && results.bytes_read >= 500 * 256, "{results:?}");
     let report = session.report("lab.toml", &Stop::Finished, 0.0);
     let target = report.links.iter().find(|link| link.slot == "target").unwrap();
     let up = target.directions.iter().find(|way| way.direction == "upstream").unwrap();
     assert!(up.payload_bytes >= results.bytes_read, "{} of {}", up.payload_bytes, results.bytes_read);
-    let error = parsed(&lab("0x40_0000_0800")).unwrap_err().to_string();
-    assert!(error.contains("0x4000000800, expected a multiple of 4096"), "{error}");
 }
 
 /// Median latency in picoseconds.
@@ -125,38 +119,6 @@ fn bandwidth_falls_beyond_iotlb_reach() {
     for (kib, expected) in [(256, gbps("", 256)), (1024, 14.36), (4096, 10.70), (65_536, 9.84)] {
         let gbps = gbps("iommu = \"4k\"", kib);
         assert!((gbps / expected - 1.0).abs() < 0.11, "{kib} KiB: {gbps:.2} for {expected:.2} Gb/s");
-    }
-}
-
-#[test]
-fn rejects_features_missing_in_host() {
-    let lab =
-        |host: &str| format!("version = 1\n[host]\n{host}\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n");
-    let e5 = "profile = \"xeon-e5-2637v3\"\n";
-    let rows = [
-        ("iommu = \"4k\"".to_owned(), (3, 9), "host profile `ideal` has none, expected \"off\""),
-        ("iommu = \"on\"".to_owned(), (3, 9), "unknown variant `on`"),
-        ("memory_socket = 1".to_owned(), (3, 17), "host profile `ideal` has one socket, 0"),
-        ("device_socket = 2".to_owned(), (3, 17), "device_socket of 2, expected 0 to 1"),
-        (format!("{e5}iotlb_shared = true"), (4, 16), "no effect, because iommu is \"off\""),
-        (
-            format!("{e5}iommu_window = [{{ function = \"01:00.0\", address = 0, bytes = 1 }}]"),
-            (4, 17),
-            "no effect, because iommu is \"off\"",
-        ),
-        (
-            format!("{e5}iommu = \"4k\"\niommu_window = [{{ function = \"1\", address = 0, bytes = 1 }}]"),
-            (5, 30),
-            "`1`",
-        ),
-    ];
-    for (host, place, part) in rows {
-        let error = parse(&devices::models(), Path::new("bad.toml"), &lab(&host))
-            .err()
-            .unwrap_or_else(|| panic!("taken: {host}"));
-        let text = error.to_string();
-        assert!(text.contains(part), "{text}");
-        assert!(text.contains(&format!("{}:{}", place.0, place.1)), "{place:?} in {text}");
     }
 }
 

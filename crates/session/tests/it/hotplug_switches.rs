@@ -262,38 +262,3 @@ fn a_tree_of_switches_alone_is_enumerated() {
     assert_eq!(ids, ["00:01.0", "01:00.0", "02:00.0", "02:01.0", "02:02.0", "03:00.0", "04:00.0"]);
     assert_eq!(end(&lab()).1, Stop::Finished);
 }
-
-/// Max_Payload_Size of everything below a root port is 128 B if a switch there has a hot-plug capable slot. A device
-/// that enumeration does not find does not get this value, so it must not need more.
-#[test]
-fn flows_are_limited_to_max_payload_size_of_their_path() {
-    let flow = |size: u32| {
-        format!(
-            "device = \"traffic\"\n[[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\nsize_bytes = {size}\ncount = 9\n"
-        )
-    };
-    let parsed = |text: &str| {
-        let text = format!("version = 1\n{text}");
-        parse(&devices::models(), Path::new("a.toml"), &text).err().map(|e| e.to_string()).unwrap_or_default()
-    };
-    let slot = |keys: &str, size: u32| format!("[[slot]]\nname = \"raw\"\n{keys}{}", flow(size));
-    let other = "[[slot]]\nname = \"hot\"\nparent = \"s\"\nhot_plug = true\ndevice = \"mmio\"\n";
-    let switch = "[[switch]]\nname = \"s\"\n";
-    let rows = [
-        (slot("", 256), true),
-        (slot("hot_plug = true\n", 256), true),
-        (slot("parent = \"s\"\n", 256) + switch, true),
-        (slot("parent = \"s\"\nhot_plug = true\n", 256) + switch, false),
-        (slot("parent = \"s\"\nhot_plug = true\n", 128) + switch, true),
-        (slot("parent = \"s\"\n", 256) + other + switch, false),
-        // Below another root port.
-        (slot("", 256) + other + switch, true),
-        (slot("parent = \"s\"\n", 256) + switch + "link = { mps_bytes = 128 }\n", false),
-    ];
-    for (text, legal) in rows {
-        let error = parsed(&text);
-        assert_eq!(error.is_empty(), legal, "{text}\n{error}");
-        let words = "flow `w`: size_bytes of 256, expected at most 128 in one TLP, the smallest Max_Payload_Size below its root port";
-        assert!(legal || error.contains(words), "{error}");
-    }
-}

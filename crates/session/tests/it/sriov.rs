@@ -144,28 +144,6 @@ fn functions_work_below_a_switch() {
     assert_moved(&session, 5, 8 * 4096);
 }
 
-#[test]
-fn rejects_illegal_settings() {
-    let rows = [
-        ("vfs = 257", "vfs of 257, expected 0 to 256"),
-        ("window = 1025", "window of 1025, expected 0 to 1024"),
-        ("transfers = 0", "transfers of 0, expected 1 to 10000000"),
-        ("size_bytes = 12", "size_bytes of 12, expected multiples of 8, 8 to 16777216"),
-        ("ring_entries = 3", "ring_entries of 3, expected powers of two, 1 to 65536"),
-        (
-            "vfs = 255\nsize_bytes = 1048576",
-            "its rings and buffers need 8594128896 B of host memory, but there are 1342177280",
-        ),
-    ];
-    for (line, message) in rows {
-        let text = "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"dma-engine\"\n[slot.dma-engine]\n";
-        let error = parse(&devices::models(), Path::new("lab.toml"), &format!("{text}{line}\n"))
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains(message), "{error}");
-    }
-}
-
 /// An engine without virtual functions may interrupt by MSI, or by a level, and its driver moves as much.
 #[test]
 fn engine_interrupts_by_msi_or_intx() {

@@ -82,99 +82,10 @@ fn samples_are_in_range_and_repeatable() {
 
 #[test]
 fn errors_name_their_position() {
-    let metrics = "[metrics]\nhops = 'tlp_hops'\n";
-    let rows: &[(&str, &str)] = &[
-        ("", "sweep.toml: it is empty: expected `version = 1`"),
-        ("version = 2\nlab = 'l'\n[over]\na = [1]\n", "sweep.toml:1:11: version of 2, expected 1"),
-        ("version = 1\n[over]\n'link.gen' = [3]\n", "missing field `lab`"),
-        ("version = 1\nlab = 'l'\n", "0 keys in [over] and [[together]]: expected 1 to 64"),
-        ("version = 1\nlab = 'l'\nover = 3\n", "over is not a table"),
-        (
-            "version = 1\nlab = 'l'\n[over]\n'link.gen' = 3\n",
-            "4:1: expected a list, as [3, 4, 5], or a range",
-        ),
-        ("version = 1\nlab = 'l'\n[over]\n'link.gen' = []\n", "4:14: no value: expected at least one"),
-        ("version = 1\nlab = 'l'\n[over]\n'link.gen' = [1979-05-27]\n", "4:15: expected numbers, booleans"),
-        (
-            "version = 1\nlab = 'l'\n[over]\n'link.gen' = { from = 5, to = 3 }\n",
-            "from 5 to 3: expected finite numbers of which the second is greater",
-        ),
-        (
-            "version = 1\nlab = 'l'\n[over]\n'link.gen' = { from = 3, to = 5, points = 1 }\n",
-            "points of 1, expected 2 to 65536",
-        ),
-        (
-            "version = 1\nlab = 'l'\n[over]\n'link.gen' = { from = 3, to = 5, step = 1, points = 2 }\n",
-            "both step and points",
-        ),
-        (
-            "version = 1\nlab = 'l'\n[over]\n'link.gen' = { from = 3, to = 5, stop = 1 }\n",
-            "unknown field `stop`, expected one of `from`, `to`, `step`, `points`, `scale`",
-        ),
-        (
-            "version = 1\nlab = 'l'\n[over]\n'link.gen' = { from = 0, to = 5, points = 2, scale = 'log' }\n",
-            "expected a number above 0",
-        ),
-        (
-            "version = 1\nlab = 'l'\n[over]\n'link.gen' = { from = 3, to = 5 }\n",
-            "`link.gen`: a range without step and points",
-        ),
-        (
-            "version = 1\nlab = 'l'\n[over]\n'link.gen' = [3]\nlink.gen = [4]\n",
-            "5:6: `link.gen` a second time",
-        ),
-        (
-            "version = 1\nlab = 'l'\n[over]\na = { from = 1, to = 50000, step = 1 }\nb = { from = 1, to = 30, step = 1 }\n",
-            "a grid of 50000 * 30 points: expected at most 1000000",
-        ),
-        ("version = 1\nlab = 'l'\n[[together]]\na = [1, 2]\nb = [1]\n", "5:1: `b` has 1 values, `a` has 2"),
-        ("version = 1\nlab = 'l'\n[over]\na = [1]\n[sample]\nmethod = 'sobol'\n", "sample without points"),
-        (
-            "version = 1\nlab = 'l'\n[over]\na = [1]\n[sample]\nmethod = 'all'\n",
-            "unknown variant `all`, expected one of `grid`, `random`, `sobol`",
-        ),
-        (
-            "version = 1\nlab = 'l'\n[over]\na = [1]\n[sample]\npoints = 3\n",
-            "6:10: points: no effect on a grid",
-        ),
-        (
-            "version = 1\nlab = 'l'\n[over]\na = [1]\n[halving]\nbudget = 'b'\nleast = 1\nmost = 9\n",
-            "halving with 0 metrics that have an aim",
-        ),
-        ("version = 1\nlab = 'l'\n[over]\n'link.generation' = [3]\n", "unknown field `generation`"),
-        (
-            "version = 1\nlab = 'l'\n[over]\n'link.gen' = [7, 8]\n",
-            "4:1: generation 7, expected 1, 2, 3, 4, 5",
-        ),
-        (
-            "version = 1\nlab = 'l'\n[over]\n'slot.b.memory.size_bytes' = [16]\n",
-            "no element `b`, expected `a`",
-        ),
-    ];
-    for (file, why) in rows {
-        let error = sweep(&format!("{file}{}", if file.is_empty() { "" } else { metrics })).unwrap_err();
-        assert!(error.contains(why), "{file}: {error}");
-    }
-    let metric = |line: &str| {
-        sweep(&format!("version = 1\nlab = 'l'\n[over]\n'link.gen' = [3]\n[metrics]\n{line}\n")).unwrap_err()
-    };
-    for (line, why) in [
-        ("", "0 [metrics]: expected 1 to 256"),
-        ("'a b' = 'x'", "6:1: metric `a b`: expected 1 to 64 letters"),
-        ("error = 'x'", "metric `error` has the name of a column of the results"),
-        ("a = 3", "metric `a`: expected a path"),
-        ("a = 'x..y'", "path `x..y`: expected names separated by dots"),
-        ("a = { aim = 'maximize' }", "expected either path or expr"),
-        ("a = { path = 'x', aim = 'most' }", "unknown variant `most`, expected `maximize` or `minimize`"),
-        (
-            "a = { expr = 'b + 1' }",
-            "6:14: no earlier metric and no key of [over] is `b`; known names: link.gen",
-        ),
-        ("a = { expr = '1 +' }", "an expression that ends early"),
-        ("a = { path = 'x', at_least = 'y' }", "at_least is string"),
-    ] {
-        let error = metric(line);
-        assert!(error.contains(why), "{line}: {error}");
+    assert!(sweep("").unwrap_err().starts_with("sweep.toml: it is empty: expected `version = 1`"));
+    for case in testkit::cases(include_str!("../cases/errors.txt")) {
+        let error = sweep(&case.input()).unwrap_err();
+        assert!(error.contains(case.expected()[0]), "{}: {error}", case.text);
     }
 }
 

@@ -2,8 +2,8 @@
 //! The position of a TLP's data on its byte lanes, and the sizes of the types.
 
 use riser_tlp::{
-    Access, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, MemoryOp, MemoryRequest, PayloadPool,
-    Repr, Span, Status, Tag, Tlp, crc,
+    Access, Bdf, Body, Completion, ConfigRequest, Data, MemoryOp, MemoryRequest, PayloadPool, Repr, Span,
+    Tag, Tlp, crc,
 };
 
 const ID: Bdf = Bdf::from_bits(0x0100);
@@ -14,27 +14,17 @@ fn write(span: Span) -> Repr {
 
 fn completion(byte_count: u16, lower_address: u8, length_dw: u16) -> Repr {
     Repr::new(Body::Completion(Completion {
-        locked: false,
-        completer: ID,
-        requester: ID,
-        tag: Tag::default(),
-        status: Status::Success,
-        bcm: false,
         byte_count,
         lower_address,
         length_dw: Some(length_dw),
+        ..Completion::new(ID, ID, Tag::default())
     }))
 }
 
 fn config_write(first_be: u8) -> Repr {
     Repr::new(Body::Config(ConfigRequest {
-        op: Access::Write,
-        kind: ConfigKind::Type0,
-        requester: ID,
-        tag: Tag::default(),
-        completer: ID,
-        register_dw: 1,
         first_be,
+        ..ConfigRequest::new(Access::Write, ID, Tag::default(), ID, 1)
     }))
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! DLLPs as bytes. Compares the CRCs with a bit-serial model of the specification's text.
 
+use crate::common::cases;
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
 use riser_tlp::{
     Class, DataLinkFeature, Dllp, DllpError, FlowControl, FlowControlKind, PmDllp, Scale, Vc, crc,
 };
@@ -226,15 +226,6 @@ fn any_dllp() -> impl Strategy<Value = Dllp> {
             ][..]
         ),
     ]
-}
-
-fn cases() -> ProptestConfig {
-    let persistence = FileFailurePersistence::WithSource("regressions");
-    ProptestConfig {
-        cases: 256,
-        failure_persistence: Some(Box::new(persistence)),
-        ..ProptestConfig::default()
-    }
 }
 
 proptest! {

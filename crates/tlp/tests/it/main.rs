@@ -3,6 +3,7 @@
 
 #[path = "../../../../fuzz/checks.rs"]
 mod checks;
+mod common;
 mod corpus;
 mod data;
 mod dllp;

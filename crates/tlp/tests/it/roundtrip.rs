@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Properties: each TLP survives emit and parse unchanged, and any bytes are a TLP or an error.
 
+use crate::common::cases;
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
 use riser_tlp::{
     Access, AddressType, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Completion, ConfigKind,
     ConfigRequest, Data, Hint, IoRequest, MemoryOp, MemoryRequest, Message, MessageRouting, PayloadPool,
@@ -201,15 +201,6 @@ fn tlp(repr: Repr, pool: &PayloadPool, seed: u8) -> Tlp {
         |out: &mut [u8]| out.iter_mut().enumerate().for_each(|(i, b)| *b = seed.wrapping_add(i as u8));
     let data = if len == 0 { Data::NONE } else { Data::Carried(pool.fill(len, bytes)) };
     Tlp::new(repr, data).with_carry(true)
-}
-
-fn cases() -> ProptestConfig {
-    let persistence = FileFailurePersistence::WithSource("regressions");
-    ProptestConfig {
-        cases: 256,
-        failure_persistence: Some(Box::new(persistence)),
-        ..ProptestConfig::default()
-    }
 }
 
 proptest! {

@@ -316,14 +316,7 @@ fn peer_reads_are_bounded() {
 fn announcements_do_not_count_as_refusals() {
     let (mut lab, now) = booted(PLAIN, Timing::On);
     for (code, refused) in [(0x7f, 0), (0x7e, 1)] {
-        let message = Message {
-            routing: MessageRouting::ToRootComplex,
-            requester: Bdf::from_bits(0x1b00),
-            tag: Tag::default(),
-            code,
-            header: [0; 8],
-            length_dw: None,
-        };
+        let message = Message::new(MessageRouting::ToRootComplex, Bdf::from_bits(0x1b00), code);
         let tlp = Tlp::new(Repr::new(Body::Message(message)), Data::NONE);
         give(&mut lab, now, way(0), &tlp, &mut Sent::new()).unwrap();
         let refusals = lab.session().refusals();
@@ -350,15 +343,10 @@ impl Psmem {
             return None;
         }
         let body = Completion {
-            locked: false,
-            completer: Bdf::from_bits(0x100),
-            requester: m.requester,
-            tag: m.tag,
-            status: Status::Success,
-            bcm: false,
             byte_count: len as u16,
             lower_address: (m.span.first_byte() & 0x7f) as u8,
             length_dw: Some(m.span.length_dw() as u16),
+            ..Completion::new(Bdf::from_bits(0x100), m.requester, m.tag)
         };
         Some(Tlp::new(Repr::new(Body::Completion(body)), Data::Carried(pool.copy(&self.bytes[at..at + len]))))
     }

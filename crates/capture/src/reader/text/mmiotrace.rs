@@ -14,7 +14,7 @@ use super::error::LineError;
 use super::words::{is_hex, seconds};
 use super::{Lines, TextTlp};
 use std::collections::VecDeque;
-use tlp::{Bdf, Body, Completion, MemoryOp, MemoryRequest, Repr, Span, Status, Tag};
+use tlp::{Bdf, Body, Completion, MemoryOp, MemoryRequest, Repr, Span, Tag};
 
 const TAKEN_FOR: &str =
     "mmiotrace (the TLPs are made from accesses: requester 00:00.0, counted tags, no completion time)";
@@ -76,15 +76,10 @@ impl Mmiotrace {
         }
         self.tag = (self.tag + 1) % 256;
         let completion = Repr::new(Body::Completion(Completion {
-            locked: false,
-            completer: self.completer(access.address),
-            requester,
-            tag,
-            status: Status::Success,
-            bcm: false,
             byte_count: access.bytes as u16,
             lower_address: (access.address & 0x7f) as u8,
             length_dw: Some(span.length_dw() as u16),
+            ..Completion::new(self.completer(access.address), requester, tag)
         }));
         Ok((request(MemoryOp::Read), Some(completion)))
     }

@@ -22,15 +22,10 @@ pub(crate) fn completion(
     status: Status,
 ) -> Repr {
     Repr::new(Body::Completion(Completion {
-        locked: false,
-        completer: Bdf::default(),
-        requester: Bdf::from_bits(requester),
-        tag: Tag::new(tag).unwrap(),
         status,
-        bcm: false,
         byte_count,
-        lower_address: 0,
         length_dw,
+        ..Completion::new(Bdf::default(), Bdf::from_bits(requester), Tag::new(tag).unwrap())
     }))
 }
 
@@ -231,13 +226,14 @@ impl Links {
 /// A configuration read from the host to a register of function `completer`.
 pub(crate) fn config_read(kind: ConfigKind, completer: u16, register: u16, tag: u16) -> Tlp {
     let request = ConfigRequest {
-        op: Access::Read,
         kind,
-        requester: Bdf::default(),
-        tag: Tag::new(tag).unwrap(),
-        completer: Bdf::from_bits(completer),
-        register_dw: register / 4,
-        first_be: 0xf,
+        ..ConfigRequest::new(
+            Access::Read,
+            Bdf::default(),
+            Tag::new(tag).unwrap(),
+            Bdf::from_bits(completer),
+            register / 4,
+        )
     };
     Tlp::new(Repr::new(Body::Config(request)), Data::NONE)
 }

@@ -115,13 +115,9 @@ fn every_type(story: &mut Story) {
         story.repr(0, DOWN, Repr::new(Body::Io(body)));
         for kind in [ConfigKind::Type0, ConfigKind::Type1] {
             let body = ConfigRequest {
-                op,
                 kind,
-                requester: Bdf::default(),
-                tag: tag(2),
-                completer: requester(),
-                register_dw: 0x3ff,
                 first_be: 0b0110,
+                ..ConfigRequest::new(op, Bdf::default(), tag(2), requester(), 0x3ff)
             };
             story.repr(0, DOWN, Repr::new(Body::Config(body)));
             story.repr(0, UP, completion(0, 2, 4, (op == Access::Read).then_some(1), Status::Success));

@@ -353,28 +353,3 @@ fn removed_virtual_functions_do_not_disturb_the_physical_one() {
         assert_eq!(bench.slot.endpoint.virtual_function_id(0, 0), None);
     }
 }
-
-#[test]
-fn rejects_invalid_settings() {
-    let of = |settings| {
-        let pool = PayloadPool::new();
-        let made = functions(&settings, PcieLayout::default(), 256, &pool, &Shared::default(), None, None);
-        made.err().map(|e| e.to_string()).unwrap_or_default()
-    };
-    assert_eq!(of(Settings { vfs: 257, window: 1, ..Settings::default() }), "vfs of 257, expected 0 to 256");
-    assert_eq!(
-        of(Settings { vfs: 0, window: 1025, ..Settings::default() }),
-        "window of 1025, expected 0 to 1024"
-    );
-    let rows = [
-        (load(0, 8, 1), "transfers of 0, expected 1 to 10000000"),
-        (load(1, 12, 1), "size_bytes of 12, expected multiples of 8, 8 to 16777216"),
-        (load(1, (16 << 20) + 8, 1), "size_bytes of 16777224, expected multiples of 8, 8 to 16777216"),
-        (load(1, 8, 3), "ring_entries of 3, expected powers of two, 1 to 65536"),
-        (load(1, 8, 1 << 17), "ring_entries of 131072, expected powers of two, 1 to 65536"),
-    ];
-    rows.into_iter().for_each(|(settings, text)| assert_eq!(of(settings), text));
-    let intx = |vfs| of(Settings { vfs, interrupts: Interrupts::Intx, ..Settings::default() });
-    let text = "interrupts other than msi-x, expected only without virtual functions (vfs = 0)";
-    assert_eq!((intx(1).as_str(), intx(0).as_str()), (text, ""));
-}

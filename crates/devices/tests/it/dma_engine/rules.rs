@@ -7,7 +7,6 @@ use host::Cpu;
 use host::firmware::FoundFunction;
 use riser_devices::dma_engine::registers::{self as r, ErrorCode as E, LogicKind, descriptor as d, engine};
 use riser_devices::dma_engine::{DESCRIPTOR_BYTES, Settings, Stream};
-use riser_devices::dma_engine::{Directions, Drive};
 use tlp::Duration;
 
 /// An address after all memory.
@@ -241,21 +240,6 @@ fn a_chain_ends_with_its_first_failure() {
         Ok(())
     });
     assert_eq!(ended, Ok(()));
-}
-
-/// Errors about impossible settings name the legal values.
-#[test]
-fn rejects_impossible_settings() {
-    let refused = |settings: Settings, key: &str| {
-        let fault = plug::Model::check(&settings).unwrap_err();
-        assert!(fault.key.iter().any(|part| part == key) && fault.message.contains("expected"), "{fault:?}");
-    };
-    let settings = Settings::default;
-    refused(Settings { weights: vec![1, 0], ..settings() }, "weights");
-    refused(Settings { weights: vec![1; 3], ..settings() }, "weights");
-    refused(Settings { vfs: 0, drive: Drive::Virtual, ..settings() }, "drive");
-    refused(Settings { d2h_engines: 0, directions: Directions::D2h, ..settings() }, "directions");
-    refused(Settings { h2d_engines: 9, d2h_engines: 8, ..settings() }, "h2d_engines");
 }
 
 /// Wrong data are reported with their position in the stream. Later data are checked by their own position.

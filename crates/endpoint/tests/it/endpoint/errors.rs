@@ -120,17 +120,7 @@ fn fetch_add(address: u64) -> Tlp {
 }
 
 fn stray_completion() -> Tlp {
-    let body = Completion {
-        locked: false,
-        completer: HOST,
-        requester: EP,
-        tag: Tag::from_bits(9),
-        status: Status::Success,
-        bcm: false,
-        byte_count: 4,
-        lower_address: 0,
-        length_dw: None,
-    };
+    let body = Completion::new(HOST, EP, Tag::from_bits(9));
     Tlp::new(Repr::new(Body::Completion(body)), Data::NONE)
 }
 

@@ -334,15 +334,10 @@ pub(crate) fn answer_with(pool: &PayloadPool, tlp: &Tlp, mut cut: impl FnMut(u64
     while remaining > 0 {
         let piece = cut(address, remaining);
         let body = Completion {
-            locked: false,
-            completer: HOST,
-            requester: m.requester,
-            tag: m.tag,
-            status: Status::Success,
-            bcm: false,
             byte_count: remaining as u16,
             lower_address: (address & 0x7f) as u8,
             length_dw: Some(((address & 3) as u32 + piece).div_ceil(4) as u16),
+            ..Completion::new(HOST, m.requester, m.tag)
         };
         let payload = pool.fill(piece as usize, |out| {
             (address..).zip(out).for_each(|(a, byte)| *byte = byte_at(a));

@@ -326,15 +326,9 @@ fn device_sends_atomics_and_gets_the_old_value() {
         assert_eq!((a.op, a.address, tlp.repr.data_dw(), a.requester), (what, 0x1_0000_0010, dw, EP));
         assert!(tlp.carry);
         let body = Completion {
-            locked: false,
-            completer: HOST,
-            requester: EP,
-            tag: a.tag,
-            status: Status::Success,
-            bcm: false,
             byte_count: size as u16,
-            lower_address: 0,
             length_dw: Some(size as u16 / 4),
+            ..Completion::new(HOST, EP, a.tag)
         };
         bench.handle(Tlp::new(Repr::new(Body::Completion(body)), carried(&vec![0x5a; size])));
         let (id, result) = bench.probe().done().pop().unwrap();

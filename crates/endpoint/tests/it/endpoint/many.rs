@@ -407,14 +407,7 @@ fn all_functions_capture_the_slot_power_limit() {
     let mut endpoint = endpoint(probes.iter().map(|p| -> Box<dyn Device> { Box::new(p.clone()) }).collect());
     for (value, scale) in [(75u8, 0u8), (250, 1), (1, 3)] {
         let (routing, requester) = (MessageRouting::Local, HOST);
-        let body = Message {
-            routing,
-            requester,
-            tag: Tag::default(),
-            code: 0x50,
-            header: [0; 8],
-            length_dw: Some(1),
-        };
+        let body = Message { length_dw: Some(1), ..Message::new(routing, requester, 0x50) };
         let data = Data::Carried(PayloadPool::new().copy(&[value, scale, 0, 0]));
         endpoint.handle_tlp(Time::ZERO, &Tlp::new(Repr::new(Body::Message(body)), data));
         // Captured Slot Power Limit Value and Scale (`PCIe 5.0 §7.5.3.3`).

@@ -183,15 +183,11 @@ fn body() -> impl Strategy<Value = Body> {
     let completion = (id(), tag(), status, 0u16..4097, 0u8..128, length()).prop_map(
         |(requester, tag, status, byte_count, lower_address, length_dw)| {
             Body::Completion(Completion {
-                locked: false,
-                completer: HOST,
-                requester,
-                tag,
                 status,
-                bcm: false,
                 byte_count,
                 lower_address,
                 length_dw,
+                ..Completion::new(HOST, requester, tag)
             })
         },
     );
@@ -202,13 +198,9 @@ fn body() -> impl Strategy<Value = Body> {
     let config = (access, kind, id(), 0u16..0x140, 0u8..16).prop_map(
         |(op, kind, completer, register_dw, first_be)| {
             Body::Config(ConfigRequest {
-                op,
                 kind,
-                requester: HOST,
-                tag: Tag::default(),
-                completer,
-                register_dw,
                 first_be,
+                ..ConfigRequest::new(op, HOST, Tag::default(), completer, register_dw)
             })
         },
     );

@@ -2,17 +2,19 @@
 //! A raw-TLP device that sends writes or reads at full speed, and fabrics around it.
 pub(crate) mod sources;
 pub(crate) mod system;
+pub(crate) mod tlps;
 pub(crate) mod tree;
 pub(crate) mod trees;
+
+pub(crate) use system::{config, ideal_host};
 
 use endpoint::{CreditReturn, TlpPort};
 use host::memory::HostMemory;
 use link::PortConfig;
-use riser_fabric::{Fabric, FabricConfig, HostConfig, HostProfile, LinkConfig, SlotConfig};
+use riser_fabric::{Fabric, FabricConfig, LinkConfig, SlotConfig};
 use std::collections::VecDeque;
 use tlp::{
-    Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, Mps, PayloadPool, Rate, Repr, Span, Tag, Time,
-    Tlp, Width,
+    Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, Mps, Rate, Repr, Span, Tag, Time, Tlp, Width,
 };
 
 /// Sends `left` requests of `size` bytes, with at most `tags` outstanding reads.
@@ -104,18 +106,7 @@ pub(crate) fn fabric(link: LinkConfig, device: Stream) -> Fabric {
 }
 
 pub(crate) fn fabric_seeded(link: LinkConfig, device: Stream, seed: u64) -> Fabric {
-    Fabric::new(FabricConfig {
-        hosts: vec![HostConfig {
-            profile: HostProfile::ideal(),
-            memory: HostMemory::new(1 << 20, 1 << 24).unwrap(),
-            payloads: PayloadPool::new(),
-            root_ports: Vec::new(),
-            program: None,
-        }],
-        slots: vec![SlotConfig::on_root_port(link, Box::new(device))],
-        switches: Vec::new(),
-        faults: Vec::new(),
-        seed,
-    })
-    .unwrap()
+    let host = ideal_host(HostMemory::new(1 << 20, 1 << 24).unwrap());
+    let slots = vec![SlotConfig::on_root_port(link, Box::new(device))];
+    Fabric::new(FabricConfig { seed, ..config(host, slots, Vec::new()) }).unwrap()
 }

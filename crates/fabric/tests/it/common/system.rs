@@ -3,15 +3,16 @@
 //! into any part.
 // Each user of this module uses a part of it.
 use config::{Bar, Builder, Identity, MsiLayout, PcieLayout};
-use device::{AsyncDevice, Io};
+use device::io::Request;
+use device::{AsyncDevice, DmaError, Io};
 use endpoint::{CreditReturn, Endpoint, EndpointConfig, EndpointLimits, FunctionConfig, RawDevice, TlpPort};
 use host::firmware::{self, FIRST_VECTOR, FoundFunction, HostMap, MpsPolicy, Policy, Window};
 use host::memory::HostMemory;
-use host::{AsyncProgram, Cpu};
+use host::{AsyncProgram, Cpu, HostProgram};
 use link::CreditLimit;
 use riser_fabric::{
     AddressMap, Direction, Fabric, FabricConfig, FaultAction, FaultRule, FrameKind, HostConfig, HostProfile,
-    LinkConfig, LinkId, SlotConfig, Tap, TapRecord,
+    LinkConfig, LinkId, SlotConfig, SwitchSlot, Tap, TapRecord,
 };
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -106,20 +107,14 @@ impl System {
 
     /// The fabric, without a host program.
     pub(crate) fn without_program(self) -> Fabric {
-        Fabric::new(FabricConfig {
-            hosts: vec![HostConfig {
-                profile: self.host,
-                memory: self.memory,
-                payloads: self.payloads,
-                root_ports: Vec::new(),
-                program: None,
-            }],
-            slots: self.slots,
-            switches: Vec::new(),
-            faults: self.faults,
-            seed: self.seed,
-        })
-        .unwrap()
+        Fabric::new(self.config(None)).unwrap()
+    }
+
+    /// The parts of the fabric. Its host has bare root ports.
+    pub(crate) fn config(self, program: Option<Box<dyn HostProgram>>) -> FabricConfig {
+        let System { host: profile, memory, payloads, .. } = self;
+        let host = HostConfig { profile, memory, payloads, root_ports: Vec::new(), program };
+        FabricConfig { faults: self.faults, seed: self.seed, ..config(host, self.slots, Vec::new()) }
     }
 
     /// Returns the fabric, with a host program that enumerates and continues with `program`.
@@ -142,25 +137,23 @@ impl System {
         Fut: Future<Output = Result<(), String>> + 'static,
     {
         let program = AsyncProgram::with_pool(self.payloads.clone(), self.memory.clone(), program);
-        Fabric::new(FabricConfig {
-            hosts: vec![HostConfig {
-                profile: self.host,
-                memory: self.memory,
-                payloads: self.payloads,
-                root_ports: Vec::new(),
-                program: Some(Box::new(program)),
-            }],
-            slots: self.slots,
-            switches: Vec::new(),
-            faults: self.faults,
-            seed: self.seed,
-        })
-        .unwrap()
+        Fabric::new(self.config(Some(Box::new(program)))).unwrap()
     }
 
     fn windows(&self) -> Vec<HostMap> {
         self.slots.iter().enumerate().map(|(n, slot)| window(n, slot.link.root.mps.bytes())).collect()
     }
+}
+
+/// An ideal host with bare root ports, without a program.
+pub(crate) fn ideal_host(memory: HostMemory) -> HostConfig {
+    let (profile, payloads, root_ports) = (HostProfile::ideal(), PayloadPool::new(), Vec::new());
+    HostConfig { profile, memory, payloads, root_ports, program: None }
+}
+
+/// A fabric with one host, without faults.
+pub(crate) fn config(host: HostConfig, slots: Vec<SlotConfig>, switches: Vec<SwitchSlot>) -> FabricConfig {
+    FabricConfig { hosts: vec![host], slots, switches, faults: Vec::new(), seed: 1 }
 }
 
 /// Returns the addresses below root port `n`, a bare one: firmware handles it like a root complex's own bus.
@@ -299,4 +292,20 @@ pub(crate) fn read(address: u64, len: u32) -> Tlp {
     let (op, requester, tag) = (tlp::MemoryOp::Read, tlp::Bdf::from_bits(0x100), tlp::Tag::default());
     let body = tlp::Body::Memory(tlp::MemoryRequest { op, requester, tag, span });
     Tlp::new(tlp::Repr::new(body), tlp::Data::NONE)
+}
+
+/// A device that waits for a write, then reads `len` bytes at 0x4000 and writes them to 0x8000, and tells how the read
+/// ended.
+pub(crate) async fn copy_when_told(
+    io: Io,
+    told: Told<Result<(), DmaError>>,
+    len: u32,
+) -> Result<(), DmaError> {
+    let Some(Request::Write(_)) = io.next_request().await else { return Ok(()) };
+    let read = io.dma_read(0x4000, len).await;
+    told.set(read.as_ref().map(|_| ()).map_err(|e| *e));
+    if let Ok(data) = read {
+        io.dma_write(0x8000, data).await?;
+    }
+    io.interrupt(0).await
 }

@@ -7,14 +7,14 @@
 //!   (bus 1)      (bus 2)    └── device 1 ..              (bus 1)      (bus 2)    └══ switch 2 ── devices ..
 //! ```
 // Each user of this module uses a part of it.
+use super::{config, ideal_host};
 use config::{Builder, ConfigSpace, Identity, PcieLayout, PortType};
 use device::Ready;
 use endpoint::{CreditReturn, TlpPort};
 use host::memory::HostMemory;
 use riser_fabric::switch::{Switch, SwitchConfig, SwitchPortConfig};
 use riser_fabric::{
-    Above, Fabric, FabricConfig, Forwarding, HostConfig, HostId, HostProfile, LinkConfig, PortArbitration,
-    SlotConfig, SwitchSlot, SwitchTiming,
+    Above, Fabric, Forwarding, HostId, LinkConfig, PortArbitration, SlotConfig, SwitchSlot, SwitchTiming,
 };
 use std::collections::VecDeque;
 use tlp::{
@@ -121,20 +121,8 @@ pub(crate) fn tree(up: &LinkConfig, down: &LinkConfig, switches: u8, fan_out: u8
             plan.switch(Above::Switch { switch: 0, port: n + 1 }, bus, fan_out);
         }
     }
-    Fabric::new(FabricConfig {
-        hosts: vec![HostConfig {
-            profile: HostProfile::ideal(),
-            memory: HostMemory::new(1 << 20, 1 << 24).unwrap(),
-            payloads: PayloadPool::new(),
-            root_ports: Vec::new(),
-            program: None,
-        }],
-        slots: plan.slots,
-        switches: plan.switches,
-        faults: Vec::new(),
-        seed: 1,
-    })
-    .unwrap()
+    let host = ideal_host(HostMemory::new(1 << 20, 1 << 24).unwrap());
+    Fabric::new(config(host, plan.slots, plan.switches)).unwrap()
 }
 
 struct Plan {

@@ -9,8 +9,8 @@ use endpoint::{FramePort, FrameSlot, LinkHolds, PhyEvent, TlpPort};
 use host::AsyncProgram;
 use link::{Counters, WireFrame};
 use riser_fabric::{
-    Above, Fabric, FabricConfig, HostConfig, HostId, Limits, LinkChange, LinkEvent, LinkId, PortId, Side,
-    Stop, SwitchEnd, SwitchSlot,
+    Above, Fabric, FabricConfig, HostId, Limits, LinkChange, LinkEvent, LinkId, PortId, Side, Stop,
+    SwitchEnd, SwitchSlot,
 };
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -92,22 +92,8 @@ fn copies(rounds: u64) -> Fabric {
         let found = enumerate(&cpu, &[window(0, 256)]).await?;
         copy(cpu, found, rounds).await
     });
-    let host = HostConfig {
-        profile: system.host,
-        memory: system.memory,
-        payloads: system.payloads,
-        root_ports: Vec::new(),
-        program: Some(Box::new(program)),
-    };
     let switches = vec![SwitchSlot { link, above, switch }];
-    Fabric::new(FabricConfig {
-        hosts: vec![host],
-        slots: system.slots,
-        switches,
-        faults: Vec::new(),
-        seed: 1,
-    })
-    .unwrap()
+    Fabric::new(FabricConfig { switches, ..system.config(Some(Box::new(program))) }).unwrap()
 }
 
 fn counters(fabric: &Fabric, link: u32, side: Side) -> Counters {

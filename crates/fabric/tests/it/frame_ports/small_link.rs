@@ -9,8 +9,8 @@ use crate::common::sources::{Source, Sources};
 use crate::common::system::{System, Told, bar, bytes, credits, text};
 use link::{Counters, FlowControlMode, PortConfig};
 use riser_fabric::{
-    Alteration, Direction, Fabric, FabricConfig, FaultAction, FrameKind, HostConfig, Limits, LinkChange,
-    LinkConfig, LinkEvent, LinkId, Side, Stop, TopologyError, TransactionKind,
+    Alteration, Direction, Fabric, FaultAction, FrameKind, Limits, LinkChange, LinkConfig, LinkEvent, LinkId,
+    Side, Stop, TopologyError, TransactionKind,
 };
 use tlp::{Class, Duration, Rate, TcVcMap, Width};
 
@@ -248,21 +248,7 @@ fn two_runs_are_the_same() {
 #[test]
 fn link_without_flow_control_is_refused() {
     let system = flood(1, 1, |port| port.flow_control = FlowControlMode::None { buffer_tlps: 4 });
-    let host = HostConfig {
-        profile: system.host,
-        memory: system.memory,
-        payloads: system.payloads,
-        root_ports: Vec::new(),
-        program: None,
-    };
-    let config = FabricConfig {
-        hosts: vec![host],
-        slots: system.slots,
-        switches: Vec::new(),
-        faults: Vec::new(),
-        seed: 1,
-    };
-    let error = Fabric::new(config).err().unwrap();
+    let error = Fabric::new(system.config(None)).err().unwrap();
     assert!(matches!(error, TopologyError::FramesWithoutCredits(_)));
     assert_eq!(
         error.to_string(),

@@ -6,6 +6,9 @@
 //!   0           00:01.0    10 .. 1f       9000_0000 .. 9fff_ffff     1000 .. 1fff
 //!   1           00:02.0    20 .. 2f       a000_0000 .. afff_ffff     2000 .. 2fff
 //! ```
+use crate::common::tlps::status_name;
+pub(crate) use crate::common::tlps::{bdf, fetch_add, message, mrd, mwr, poisoned};
+use crate::common::{config, ideal_host};
 use config::ext::{acs, aer};
 use config::{
     AcsLayout, AerLayout, AerRole, Builder, ConfigSpace, DpcLayout, Identity, MsiLayout, PcieLayout,
@@ -27,10 +30,6 @@ use tlp::*;
 pub(crate) const LATENCY: Duration = Duration::from_ns(100);
 /// The vector that each root port's MSI is set to: this and the number of the port.
 pub(crate) const VECTOR: u16 = 0x40;
-
-pub(crate) fn bdf(bus: u8, device: u8, function: u8) -> Bdf {
-    Bdf::new(bus, device, function).unwrap()
-}
 
 /// Returns the device below root port `n`.
 pub(crate) fn below(n: u8) -> Bdf {
@@ -218,20 +217,16 @@ impl Rig {
         let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), program);
         let slot =
             |(end, mps): (&End, u32)| SlotConfig::on_root_port((self.link)(mps), Box::new(end.clone()));
-        let mut fabric = Fabric::new(FabricConfig {
-            hosts: vec![HostConfig {
-                profile: self.host.clone(),
-                memory,
-                payloads,
-                root_ports: (0..2).map(|n| space_with(n, self.end_end_prefixes)).collect(),
-                program: Some(Box::new(program)),
-            }],
-            slots: self.ends.iter().zip(self.mps).map(slot).collect(),
-            switches: Vec::new(),
-            faults: self.faults.clone(),
-            seed: 1,
-        })
-        .unwrap();
+        let host = HostConfig {
+            profile: self.host.clone(),
+            payloads,
+            root_ports: (0..2).map(|n| space_with(n, self.end_end_prefixes)).collect(),
+            program: Some(Box::new(program)),
+            ..ideal_host(memory)
+        };
+        let slots = self.ends.iter().zip(self.mps).map(slot).collect();
+        let faults = self.faults.clone();
+        let mut fabric = Fabric::new(FabricConfig { faults, ..config(host, slots, Vec::new()) }).unwrap();
         fabric.root_mut().set_peer_to_peer(self.mode);
         if self.preset {
             (0..2).for_each(|n| fabric.root_mut().preset(n));
@@ -332,38 +327,6 @@ pub(crate) async fn read(cpu: &Cpu, n: u8, register: u16) -> u32 {
     cpu.config_read(root_port(n), register).await.unwrap()
 }
 
-fn memory(op: MemoryOp, requester: Bdf, address: u64, len: u32) -> Tlp {
-    let span = Span::covering(address, len).unwrap();
-    let body = MemoryRequest { op, requester, tag: Tag::from_bits(7), span };
-    let data = if op.is_read() { Data::NONE } else { Data::Counted(len) };
-    Tlp::new(Repr::new(Body::Memory(body)), data)
-}
-
-pub(crate) fn mwr(requester: Bdf, address: u64, len: u32) -> Tlp {
-    memory(MemoryOp::Write, requester, address, len)
-}
-
-pub(crate) fn mrd(requester: Bdf, address: u64, len: u32) -> Tlp {
-    memory(MemoryOp::Read, requester, address, len)
-}
-
-pub(crate) fn fetch_add(requester: Bdf, address: u64) -> Tlp {
-    let (op, operand) = (AtomicOp::FetchAdd, OperandSize::Bits32);
-    let body = AtomicRequest { op, operand, requester, tag: Tag::from_bits(7), address };
-    Tlp::new(Repr::new(Body::Atomic(body)), Data::Counted(4))
-}
-
-pub(crate) fn poisoned(mut tlp: Tlp) -> Tlp {
-    tlp.repr.ep = true;
-    tlp
-}
-
-pub(crate) fn message(routing: MessageRouting, requester: Bdf, code: u8) -> Tlp {
-    let header = [0; 8];
-    let body = Message { routing, requester, tag: Tag::default(), code, header, length_dw: None };
-    Tlp::new(Repr::new(Body::Message(body)), Data::NONE)
-}
-
 pub(crate) fn error(requester: Bdf, code: u8) -> Tlp {
     message(MessageRouting::ToRootComplex, requester, code)
 }
@@ -372,15 +335,10 @@ pub(crate) fn error(requester: Bdf, code: u8) -> Tlp {
 pub(crate) fn completion(completer: Bdf, requester: Bdf, tag: Tag, status: Status, len: u16) -> Tlp {
     let with_data = status == Status::Success && len > 0;
     let body = Completion {
-        locked: false,
-        completer,
-        requester,
-        tag,
         status,
-        bcm: false,
         byte_count: if len == 0 { 4 } else { len },
-        lower_address: 0,
         length_dw: with_data.then_some(len.div_ceil(4)),
+        ..Completion::new(completer, requester, tag)
     };
     let data = if with_data { Data::Counted(u32::from(len)) } else { Data::NONE };
     Tlp::new(Repr::new(Body::Completion(body)), data)
@@ -419,12 +377,7 @@ pub(crate) fn line(tlp: &Tlp) -> String {
     let (name, tag) = (tlp.repr.name(), tag.bits());
     match tlp.repr.body {
         Body::Completion(c) if c.length_dw.is_none() => {
-            let status = match c.status {
-                Status::Success => "SC",
-                Status::UnsupportedRequest => "UR",
-                Status::ConfigRetry => "CRS",
-                Status::CompleterAbort => "CA",
-            };
+            let status = status_name(c.status);
             format!("{name} {status} of {} to {requester} tag {tag}", c.completer)
         }
         Body::Completion(c) => {

@@ -8,6 +8,8 @@
 //!   2      02:01.0    04 .. 05       2000_0000 .. 2fff_ffff     2000 .. 2fff
 //!   3      02:02.0    06             3000_0000 .. 37ff_ffff     none
 //! ```
+use crate::common::tlps::status_name;
+pub(crate) use crate::common::tlps::{bdf, fetch_add, message, mrd as read, mwr as write};
 use config::{
     AcsLayout, AerLayout, AerRole, Builder, ConfigSpace, DpcLayout, Identity, MsiLayout, PcieLayout,
     PortType, SlotLayout,
@@ -232,19 +234,11 @@ impl Rig {
     }
 }
 
-pub(crate) fn bdf(bus: u8, device: u8, function: u8) -> Bdf {
-    Bdf::new(bus, device, function).unwrap()
-}
-
 pub(crate) fn config_to(completer: Bdf, register_dw: u16, first_be: u8) -> ConfigRequest {
     ConfigRequest {
-        op: Access::Read,
         kind: ConfigKind::Type1,
-        requester: bdf(0, 0, 0),
-        tag: Tag::from_bits(1),
-        completer,
-        register_dw,
         first_be,
+        ..ConfigRequest::new(Access::Read, bdf(0, 0, 0), Tag::from_bits(1), completer, register_dw)
     }
 }
 
@@ -252,57 +246,19 @@ pub(crate) fn config_read(kind: ConfigKind, completer: Bdf) -> Tlp {
     Tlp::new(Repr::new(Body::Config(ConfigRequest { kind, ..config_to(completer, 0, 0xf) })), Data::NONE)
 }
 
-fn memory(op: MemoryOp, requester: Bdf, address: u64, len: u32) -> Tlp {
-    let span = Span::covering(address, len).unwrap();
-    let body = MemoryRequest { op, requester, tag: Tag::from_bits(7), span };
-    let data = if op.is_read() { Data::NONE } else { Data::Counted(len) };
-    Tlp::new(Repr::new(Body::Memory(body)), data)
-}
-
-pub(crate) fn write(requester: Bdf, address: u64, len: u32) -> Tlp {
-    memory(MemoryOp::Write, requester, address, len)
-}
-
-pub(crate) fn read(requester: Bdf, address: u64, len: u32) -> Tlp {
-    memory(MemoryOp::Read, requester, address, len)
-}
-
 pub(crate) fn io_read(requester: Bdf, address: u32) -> Tlp {
     let body = IoRequest { op: Access::Read, requester, tag: Tag::from_bits(7), address, first_be: 0xf };
     Tlp::new(Repr::new(Body::Io(body)), Data::NONE)
 }
 
-pub(crate) fn fetch_add(requester: Bdf, address: u64) -> Tlp {
-    let body = AtomicRequest {
-        op: AtomicOp::FetchAdd,
-        operand: OperandSize::Bits32,
-        requester,
-        tag: Tag::from_bits(7),
-        address,
-    };
-    Tlp::new(Repr::new(Body::Atomic(body)), Data::Counted(4))
-}
-
 /// A completion of `len` bytes, 4 at least.
 pub(crate) fn completion(completer: Bdf, requester: Bdf, len: u16) -> Tlp {
     let body = Completion {
-        locked: false,
-        completer,
-        requester,
-        tag: Tag::from_bits(7),
-        status: Status::Success,
-        bcm: false,
         byte_count: len,
-        lower_address: 0,
         length_dw: Some(len / 4),
+        ..Completion::new(completer, requester, Tag::from_bits(7))
     };
     Tlp::new(Repr::new(Body::Completion(body)), Data::Counted(u32::from(len)))
-}
-
-pub(crate) fn message(routing: MessageRouting, requester: Bdf, code: u8) -> Tlp {
-    let header = [0; 8];
-    let body = Message { routing, requester, tag: Tag::default(), code, header, length_dw: None };
-    Tlp::new(Repr::new(Body::Message(body)), Data::NONE)
 }
 
 /// A Vendor_Defined Type 1 to the function `id`.
@@ -329,12 +285,7 @@ pub(crate) fn status(tlp: &Tlp) -> Option<Status> {
 pub(crate) fn line(port: usize, tlp: &Tlp) -> String {
     match tlp.repr.body {
         Body::Completion(c) if c.length_dw.is_none() => {
-            let status = match c.status {
-                Status::Success => "SC",
-                Status::UnsupportedRequest => "UR",
-                Status::ConfigRetry => "CRS",
-                Status::CompleterAbort => "CA",
-            };
+            let status = status_name(c.status);
             format!("{port}: Cpl {status} of {}", c.completer)
         }
         Body::Message(m) => {

@@ -73,15 +73,10 @@ impl Peer {
 pub(crate) fn completion(request: &MemoryRequest, offset: u32, len: u32) -> Completion {
     let address = request.span.first_byte() + u64::from(offset);
     Completion {
-        locked: false,
-        completer: Bdf::from_bits(0),
-        requester: request.requester,
-        tag: request.tag,
-        status: Status::Success,
-        bcm: false,
         byte_count: (request.span.byte_count() - offset) as u16,
         lower_address: (address & 0x7f) as u8,
         length_dw: Some(((address & 3) as u32 + len).div_ceil(4) as u16),
+        ..Completion::new(Bdf::from_bits(0), request.requester, request.tag)
     }
 }
 

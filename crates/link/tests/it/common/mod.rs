@@ -4,8 +4,8 @@
 use riser_link::{Damage, Frame, Port, PortConfig};
 use std::collections::VecDeque;
 use tlp::{
-    Access, Attributes, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp,
-    MemoryRequest, Message, MessageRouting, Repr, Span, Status, Tag, TcSet, Time, Tlp, TrafficClass,
+    Access, Attributes, Bdf, Body, Class, Completion, ConfigRequest, Data, Duration, MemoryOp, MemoryRequest,
+    Message, MessageRouting, Repr, Span, Tag, TcSet, Time, Tlp, TrafficClass,
 };
 
 /// The effect of the wire on a frame.
@@ -309,15 +309,9 @@ pub(crate) fn random_tlp(rng: &mut Rng, id: u16, mps: u32) -> Tlp {
 
 fn completion(id: u16, completer: u16, dw: u16, attr: Attributes) -> Tlp {
     let body = Completion {
-        locked: false,
-        completer: Bdf::from_bits(completer),
-        requester: Bdf::from_bits(id),
-        tag: Tag::default(),
-        status: Status::Success,
-        bcm: false,
         byte_count: dw * 4,
-        lower_address: 0,
         length_dw: Some(dw),
+        ..Completion::new(Bdf::from_bits(completer), Bdf::from_bits(id), Tag::default())
     };
     tlp(Body::Completion(body), attr, Data::Counted(u32::from(dw) * 4))
 }
@@ -337,15 +331,7 @@ fn message(id: u16, requester: u16, dw: u16, attr: Attributes) -> Tlp {
 
 fn config(rng: &mut Rng, id: u16, requester: u16, attr: Attributes) -> Tlp {
     let op = if rng.below(2) == 0 { Access::Read } else { Access::Write };
-    let body = ConfigRequest {
-        op,
-        kind: ConfigKind::Type0,
-        requester: Bdf::from_bits(requester),
-        tag: Tag::default(),
-        completer: Bdf::from_bits(id),
-        register_dw: 4,
-        first_be: 0xf,
-    };
+    let body = ConfigRequest::new(op, Bdf::from_bits(requester), Tag::default(), Bdf::from_bits(id), 4);
     let data = if op == Access::Write { Data::Counted(4) } else { Data::NONE };
     tlp(Body::Config(body), attr, data)
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use tlp::{Duration, Time};
 
 /// A slot with a benchmark device. Every lab has a steady one, on its own root port.
-pub(crate) const STEADY: &str = "
+const STEADY: &str = "
 [[slot]]
 name = \"steady\"
 device = \"pcie-bench\"

@@ -5,8 +5,7 @@
 use capture::writer::InterfaceId;
 use capture::{Direction, Mark, Origin, Writer};
 use tlp::{
-    Bdf, Body, Completion, Data, Dllp, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Status, Tag, Time,
-    Tlp,
+    Bdf, Body, Completion, Data, Dllp, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Tag, Time, Tlp,
 };
 
 /// Data of a read at [`READ_AT`].
@@ -127,14 +126,9 @@ fn tagged(tag: u16, op: MemoryOp, address: u64, len: u32) -> Body {
 
 fn completion(lower_address: u8, byte_count: u16, length_dw: u16) -> Body {
     Body::Completion(Completion {
-        locked: false,
-        completer: Bdf::default(),
-        requester: DEVICE,
-        tag: Tag::from_bits(7),
-        status: Status::Success,
-        bcm: false,
         byte_count,
         lower_address,
         length_dw: Some(length_dw),
+        ..Completion::new(Bdf::default(), DEVICE, Tag::from_bits(7))
     })
 }

@@ -5,8 +5,7 @@
 use capture::writer::InterfaceId;
 use capture::{Direction, Origin, Writer};
 use tlp::{
-    Bdf, Body, Completion, Data, Dllp, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Status, Tag, Time,
-    Tlp,
+    Bdf, Body, Completion, Data, Dllp, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Tag, Time, Tlp,
 };
 
 /// Latency of one read in picoseconds, far above all others.
@@ -172,14 +171,8 @@ fn write(requester: Bdf, address: u64) -> Body {
 
 fn completion(requester: Bdf, tag: u64, part: u64) -> Body {
     Body::Completion(Completion {
-        locked: false,
-        completer: Bdf::default(),
-        requester,
-        tag: Tag::from_bits(tag as u16),
-        status: Status::Success,
-        bcm: false,
         byte_count: 512 - part as u16 * 256,
-        lower_address: 0,
         length_dw: Some(64),
+        ..Completion::new(Bdf::default(), requester, Tag::from_bits(tag as u16))
     })
 }

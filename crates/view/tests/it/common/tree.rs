@@ -52,13 +52,8 @@ impl Tree {
     /// Adds a configuration read of a function that does not exist.
     fn refused(&mut self, register_dw: u16) {
         let read = ConfigRequest {
-            op: Access::Read,
             kind: ConfigKind::Type1,
-            requester: Bdf::default(),
-            tag: Tag::default(),
-            completer: ABSENT,
-            register_dw,
-            first_be: 0xf,
+            ..ConfigRequest::new(Access::Read, Bdf::default(), Tag::default(), ABSENT, register_dw)
         };
         self.tlp(SWITCH_LINK, false, Body::Config(read));
         self.tlp(SWITCH_LINK, true, completion(Bdf::default(), 0, Status::UnsupportedRequest));
@@ -83,14 +78,9 @@ fn memory(op: MemoryOp, tag: u16) -> Body {
 fn completion(requester: Bdf, tag: u16, status: Status) -> Body {
     let has_data = status == Status::Success;
     Body::Completion(Completion {
-        locked: false,
-        completer: Bdf::default(),
-        requester,
-        tag: Tag::from_bits(tag),
         status,
-        bcm: false,
         byte_count: if has_data { 64 } else { 4 },
-        lower_address: 0,
         length_dw: has_data.then_some(16),
+        ..Completion::new(Bdf::default(), requester, Tag::from_bits(tag))
     })
 }

@@ -322,15 +322,10 @@ impl Node {
         while left > 0 {
             let piece = split::completion_piece(address, left, self.mps, Rcb::new(64).unwrap());
             let body = Completion {
-                locked: false,
-                completer: self.id(),
-                requester: m.requester,
-                tag: m.tag,
-                status: Status::Success,
-                bcm: false,
                 byte_count: left as u16,
                 lower_address: (address & 0x7f) as u8,
                 length_dw: Some(piece.div_ceil(4) as u16),
+                ..Completion::new(self.id(), m.requester, m.tag)
             };
             let repr = Repr { tc: tlp.repr.tc, attr: tlp.repr.attr, ..Repr::new(Body::Completion(body)) };
             let answer = Tlp { account: tlp.account, ..Tlp::new(repr, Data::Counted(piece)) };
