@@ -44,21 +44,24 @@ def run(block, module):
     assert "<failure" not in pathlib.Path(results).read_text()
 
 
+with_option = pytest.mark.parametrize("block", ["us", "us-hold"], ids=["plain", "hold"])
+
+
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block != "us-hold"])
 def test_engine(block):
     run(block, "benches")
 
 
-@pytest.mark.parametrize("block", ["us", "us-hold"])
+@with_option
 def test_functions(block):
     run(block, "functions")
 
 
-@pytest.mark.parametrize("block", ["us", "us-hold"])
+@with_option
 def test_rates(block):
     run(block, "rates")
 
 
-@pytest.mark.parametrize("block", ["us", "us-hold"])
+@with_option
 def test_credits(block):
     run(block, "credits")
