@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Selects each byte of an RQ beat from four sources: two halves of rows that are rotated except for half a row, the same
-// of the previous row, and the data that the request contains. Combinational.
+// Selects the bytes of an RQ beat. Their sources are the current row, the previous row, and the data in the request. The caller has rotated
+// both rows by less than half a row. This module adds the rotation by half a row: it takes a byte from either half. Combinational.
 // Each bit is one LUT. Without keep_hierarchy, Yosys merges it with other logic, which takes more LUTs.
 (* keep_hierarchy *)
 module dma_engine_choice #(

@@ -14,6 +14,7 @@ module dma_engine_core #(
     parameter int CLOCK_MHZ = 250,
     parameter int FIRST_VF = 64,         // the block's number of the first virtual function
     parameter int NUMBER = 4,            // bits of a sequence number on RQ
+    parameter int HOLD_READS = 0,        // 1: send a read only if the block has a credit for it: writes go on without credits for reads
     localparam int LANES = DATA_WIDTH / 32
 ) (
     input logic clk,
@@ -29,6 +30,7 @@ module dma_engine_core #(
     output logic [NUMBER-1:0] rq_number,
     input logic [1:0] rq_back,                  // returned sequence numbers, in order
     input logic [2*NUMBER-1:0] rq_back_numbers,
+    input logic [3:0] rq_read_credits,          // with HOLD_READS: credits for non-posted headers, at most 3 or 15
 
     input logic [DATA_WIDTH-1:0] rc_tdata,
     input logic rc_tlast,
@@ -78,7 +80,7 @@ module dma_engine_core #(
 
     // ---- requests: from the sequencer through a queue to RQ ----
     logic request, first, first_taken, may_send;
-    logic [QUEUE:0] queue_room;
+    logic [QUEUE:0] queue_room, reads_queued;
     logic [1:0] request_kind, request_logic, first_kind, first_logic;
     logic [63:0] request_address, first_address;
     logic [LENGTH-1:0] request_bytes, first_bytes;
@@ -89,20 +91,25 @@ module dma_engine_core #(
     logic [NUMBER-2:0] number;
     logic first_reads;
 
-    dma_engine_fifo #(
+    dma_engine_requests #(
+        .HOLD_READS(HOLD_READS),
         .WIDTH(REQUEST),
         .DEPTH(2 ** QUEUE)
     ) requests (
         .clk,
         .rst,
         .push(request),
+        .push_read(request_kind == 2'd0),
         .din({
             request_kind, request_logic, request_address, request_bytes, request_tag, request_pair, request_given
         }),
         .pop(first_taken),
         .dout({first_kind, first_logic, first_address, first_bytes, first_tag, first_pair, first_given}),
         .valid(first),
-        .room(queue_room)
+        .room(queue_room),
+        .reads(reads_queued),
+        .credits(rq_read_credits),
+        .read_accepted(rq_tvalid && rq_tready && rq_number[NUMBER-1])
     );
 
     // The block's number of the pair's function.
@@ -381,7 +388,8 @@ module dma_engine_core #(
         .FUNCTION(FUNCTION),
         .PAIR(PAIR),
         .QUEUE(QUEUE),
-        .LENGTH(LENGTH)
+        .LENGTH(LENGTH),
+        .HOLD_READS(HOLD_READS)
     ) sequencer (
         .clk,
         .rst,
@@ -402,7 +410,8 @@ module dma_engine_core #(
         .access_done,
         .access_read,
         .queue_room,
-        .sent(first_taken),
+        .reads_queued,
+        .sent(first_taken && (first_reads || HOLD_READS == 0)),
         .request,
         .request_kind,
         .request_logic,

@@ -6,7 +6,8 @@ module dma_engine_pcie3_7x #(
     parameter int LANES = 8,
     parameter int DEVICE_ENTRIES = 8,
     parameter int H2D_ENGINES = 1,
-    parameter int D2H_ENGINES = 1
+    parameter int D2H_ENGINES = 1,
+    parameter int HOLD_READS = 0   // 1: send a read only if the block has a credit for it
 ) (
     output logic [LANES-1:0] pci_exp_txp,
     output logic [LANES-1:0] pci_exp_txn,
@@ -28,6 +29,7 @@ module dma_engine_pcie3_7x #(
     logic seq_num_vld0, seq_num_vld1, np_req;
     logic [2:0] max_payload;
     logic [2:0] max_read_req;
+    logic [1:0] nph_av;
     logic [7:0] function_status;
     logic [11:0] vf_status;
     logic [1:0] msix_enable, msix_mask, flr_in_process, flr_done;
@@ -73,6 +75,7 @@ module dma_engine_pcie3_7x #(
         .s_axis_cc_tvalid(cc_tvalid),
         .pcie_rq_seq_num(seq_num0),
         .pcie_rq_seq_num_vld(seq_num_vld0),
+        .pcie_tfc_nph_av(nph_av),
         .pcie_cq_np_req(np_req),
         .cfg_max_payload(max_payload),
         .cfg_max_read_req(max_read_req),
@@ -111,7 +114,8 @@ module dma_engine_pcie3_7x #(
         .RQ_USER(60),
         .RC_USER(75),
         .CQ_USER(85),
-        .CC_USER(33)
+        .CC_USER(33),
+        .HOLD_READS(HOLD_READS)
     ) user (
         .user_clk,
         .user_reset,
@@ -125,6 +129,7 @@ module dma_engine_pcie3_7x #(
         .pcie_rq_seq_num_vld0(seq_num_vld0),
         .pcie_rq_seq_num1(seq_num1),
         .pcie_rq_seq_num_vld1(seq_num_vld1),
+        .pcie_tfc_nph_av({2'd0, nph_av}),
         .m_axis_rc_tdata(rc_tdata),
         .m_axis_rc_tkeep(rc_tkeep),
         .m_axis_rc_tlast(rc_tlast),

@@ -7,7 +7,8 @@ module dma_engine_pcie4_uscale_plus #(
     parameter int DATA_WIDTH = 256,  // of the streams: 256 or 512
     parameter int DEVICE_ENTRIES = 8,
     parameter int H2D_ENGINES = 1,
-    parameter int D2H_ENGINES = 1
+    parameter int D2H_ENGINES = 1,
+    parameter int HOLD_READS = 0   // 1: send a read only if the block has a credit for it
 ) (
     output logic [LANES-1:0] pci_exp_txp,
     output logic [LANES-1:0] pci_exp_txn,
@@ -33,6 +34,7 @@ module dma_engine_pcie4_uscale_plus #(
     logic seq_num_vld0, seq_num_vld1, np_req;
     logic [1:0] max_payload;
     logic [2:0] max_read_req;
+    logic [3:0] nph_av;
     logic [15:0] function_status;
     logic [503:0] vf_status;
     logic [3:0] msix_enable, msix_mask, flr_in_process, flr_done;
@@ -87,6 +89,7 @@ module dma_engine_pcie4_uscale_plus #(
         .pcie_rq_seq_num_vld0(seq_num_vld0),
         .pcie_rq_seq_num1(seq_num1),
         .pcie_rq_seq_num_vld1(seq_num_vld1),
+        .pcie_tfc_nph_av(nph_av),
         .pcie_cq_np_req({1'b0, np_req}),
         .cfg_max_payload(max_payload),
         .cfg_max_read_req(max_read_req),
@@ -126,7 +129,8 @@ module dma_engine_pcie4_uscale_plus #(
         .RQ_USER(RQ_USER),
         .RC_USER(RC_USER),
         .CQ_USER(CQ_USER),
-        .CC_USER(CC_USER)
+        .CC_USER(CC_USER),
+        .HOLD_READS(HOLD_READS)
     ) user (
         .user_clk,
         .user_reset,
@@ -140,6 +144,7 @@ module dma_engine_pcie4_uscale_plus #(
         .pcie_rq_seq_num_vld0(seq_num_vld0),
         .pcie_rq_seq_num1(seq_num1),
         .pcie_rq_seq_num_vld1(seq_num_vld1),
+        .pcie_tfc_nph_av(nph_av),
         .m_axis_rc_tdata(rc_tdata),
         .m_axis_rc_tkeep(rc_tkeep),
         .m_axis_rc_tlast(rc_tlast),

@@ -22,6 +22,7 @@ module dma_engine_sequencer #(
     parameter int PAIR = 1,      // bits of a loop-back number
     parameter int LENGTH = 10,   // bits of the size of a request, in bytes
     parameter int QUEUE = 4,     // bits of the length of the request queue
+    parameter int HOLD_READS = 0,  // reads have their own queue
     localparam int BYTE = $clog2(DATA_WIDTH / 8),
     localparam int TAG = $clog2(TAGS),
     localparam int ROW = $clog2(ROWS),
@@ -56,7 +57,8 @@ module dma_engine_sequencer #(
 
     // ---- requests ----
     input logic [QUEUE:0] queue_room,
-    input logic sent,  // a queued request was sent
+    input logic [QUEUE:0] reads_queued,  // with HOLD_READS
+    input logic sent,  // a queued request was sent; with HOLD_READS: a read
     output logic request,
     output logic [1:0] request_kind,
     output logic [1:0] request_logic,
@@ -305,7 +307,9 @@ module dma_engine_sequencer #(
     logic is_flr, is_initial, first_dropped, unsettled;
     logic [7:0] ticket;
     logic resetting;
-    logic [QUEUE:0] unsent;  // queued requests from before the reset
+    logic [QUEUE:0] unsent;  // queued requests from before the reset; with HOLD_READS: reads, as writes are counted by `passed`
+    logic [QUEUE:0] queued;
+    assign queued = HOLD_READS != 0 ? reads_queued : (QUEUE + 1)'(2 ** QUEUE) - queue_room;
     logic [FUNCTION-1:0] reset_of;
     logic direction;     // direction of the next visit: 0 H2D, 1 D2H
     logic [10:0] share, share_h2d, share_d2h;  // bytes left in the turn
@@ -371,7 +375,7 @@ module dma_engine_sequencer #(
     // ---- the next piece ----
     logic [12:0] piece_bytes;
     logic [MOST-1:0] piece_most;
-    logic piece_last, piece_fits, loop_fits;
+    logic piece_last, piece_fits, loop_fits, few_reads;
     logic [63:0] piece_address;
     logic [40:0] piece_left;
     logic [66:0] piece_position;
@@ -393,7 +397,9 @@ module dma_engine_sequencer #(
     assign loop_used = piece_position[POSITION-1:0] - (d2h ? put : took);
     assign loop_fits = logic_of != 4'(LOGIC_KIND_LOOP_BACK) ||
                        (d2h ? loop_used[POSITION-1] || loop_used == '0 : loop_used <= POSITION'(LOOP_BYTES));
-    assign piece_fits = d2h ? loop_fits : window_room && rows_free >= piece_rows && loop_fits;
+    // With HOLD_READS, few reads of data wait for a credit, so that a fetch of descriptors does not wait for long.
+    assign few_reads = HOLD_READS == 0 || reads_queued[QUEUE:2] == '0;
+    assign piece_fits = d2h ? loop_fits : window_room && rows_free >= piece_rows && loop_fits && few_reads;
 
     // ---- the next descriptor ----
     logic [3:0] fault;

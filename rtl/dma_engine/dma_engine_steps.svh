@@ -465,7 +465,7 @@
             end
             RESET_END: begin
                 ticket <= asked;
-                unsent <= (QUEUE + 1)'(2 ** QUEUE) - queue_room - (QUEUE + 1)'(sent);
+                unsent <= queued - (QUEUE + 1)'(sent);
                 if (is_flr) begin
                     resetting <= 1'b1;
                     initial_reset <= (initial_reset | (was_there & ~there)) & ~(FUNCTIONS'(1) << reset_of);
@@ -484,7 +484,8 @@
                 {seen_posted, seen_entries} <= words_read;
                 if (aborting) state <= ABORTED;
                 else if (enabled && !stands_still && words_read[63:32] != fetched &&
-                         (in_host ? !fetching && ready_count <= 4'd4 && window_room && rows_free >= (ROW + 1)'(4) : ready_count == 4'(current_valid)))
+                         (in_host ? !fetching && ready_count <= 4'd4 && window_room && rows_free >= (ROW + 1)'(4) && !reads_queued[QUEUE] :
+                                    ready_count == 4'(current_valid)))
                     state <= FETCH_CHECK;
                 else state <= VISIT_NEXT;
             end

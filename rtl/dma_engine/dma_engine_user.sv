@@ -18,6 +18,7 @@ module dma_engine_user #(
     parameter int PFS = 4,       // physical functions of the block's ports; only the first is used
     parameter int VFS = 8,       // virtual functions of the block's ports
     parameter int NUMBER = 4,    // bits of a sequence number
+    parameter int HOLD_READS = 0,
     parameter int RQ_USER = 60,
     parameter int RC_USER = 75,
     parameter int CQ_USER = 85,
@@ -37,6 +38,7 @@ module dma_engine_user #(
     input logic pcie_rq_seq_num_vld0,
     input logic [NUMBER-1:0] pcie_rq_seq_num1,
     input logic pcie_rq_seq_num_vld1,
+    input logic [3:0] pcie_tfc_nph_av,  // two bits, on UltraScale+ four
 
     input logic [DATA_WIDTH-1:0] m_axis_rc_tdata,
     input logic [LANES-1:0] m_axis_rc_tkeep,
@@ -166,7 +168,8 @@ module dma_engine_user #(
         .LOOP_BYTES(LOOP_BYTES),
         .CLOCK_MHZ(CLOCK_MHZ),
         .FIRST_VF(FIRST_VF),
-        .NUMBER(NUMBER)
+        .NUMBER(NUMBER),
+        .HOLD_READS(HOLD_READS)
     ) core (
         .clk(user_clk),
         .rst(user_reset),
@@ -180,6 +183,7 @@ module dma_engine_user #(
         .rq_number,
         .rq_back({pcie_rq_seq_num_vld1, pcie_rq_seq_num_vld0}),
         .rq_back_numbers({pcie_rq_seq_num1, pcie_rq_seq_num0}),
+        .rq_read_credits(pcie_tfc_nph_av),
         .rc_tdata(m_axis_rc_tdata),
         .rc_tlast(m_axis_rc_tlast),
         .rc_tvalid(m_axis_rc_tvalid),

@@ -45,6 +45,7 @@ check() {
 
 check dma_engine_fifo "dma_engine_ram.sv dma_engine_fifo.sv" "-set WIDTH 2 -set DEPTH 16" -DBOUNDED 20 dma_engine_fifo.sv "s/push && room != '0/push/"
 check dma_engine_order dma_engine_order.sv "-set NUMBER 4" "" 20 dma_engine_order.sv 's/2 \*\* NUMBER - 2/2 ** NUMBER - 1/'
+check dma_engine_requests "dma_engine_ram.sv dma_engine_fifo.sv dma_engine_requests.sv" "-set HOLD_READS 1 -set WIDTH 2 -set DEPTH 4" "" 12 dma_engine_requests.sv 's/accepted\[1\])/accepted[0])/'
 check dma_engine_window "dma_engine_ram.sv dma_engine_window.sv" "-set TAGS 4 -set ROWS 8 -set NOTE 1" "" 10 dma_engine_window.sv 's/head <= head + (TAG + 1).(free)/head <= head + (TAG + 1)'"'"'(step)/'
 check dma_engine_target "dma_engine_choose.sv dma_engine_target.sv" "-set FUNCTIONS 2" "" 10 dma_engine_target.sv 's/(may_go || (ticket_taken/((ticket_taken/'
 check dma_engine_transmit "dma_engine_rotate.sv dma_engine_choice.sv dma_engine_transmit.sv" "-set LOOP_ROW 2" no 5 dma_engine_transmit.sv 's/advance = !rq_tvalid || rq_tready/advance = 1/'

@@ -12,7 +12,7 @@ mkdir -p "$OUT"
 printf '| %s | %s | %s |\n|---|---|---|\n' method LUT FF
 for options in "" -abc9 -nowidelut "-abc9 -nowidelut"; do
     OPTIONS=$options OUT="$OUT/methods" synth/report.sh 2 2>"$OUT/methods.log" |
-        awk -F '|' -v method="synth_xilinx $options" '$2 ~ /PF/ { printf "| `%s` |%s|%s|\n", method, $5, $6 }'
+        awk -F '|' -v method="synth_xilinx${options:+ $options}" '$2 ~ /PF/ { printf "| `%s` |%s|%s|\n", method, $5, $6 }'
 done
 xilinx="synth_xilinx -family xc7 -flatten -nowidelut -top dma_engine_core"
 yosys -q -p "read_verilog -sv -I. dma_engine_*.sv; $xilinx -run begin:map_luts;

@@ -6,6 +6,7 @@ descriptors are built here, as in PG156.
 
 import os
 import random
+from collections import deque
 
 import cocotb
 from cocotb.clock import Clock
@@ -13,14 +14,17 @@ from cocotb.triggers import RisingEdge, Timer
 from cocotbext.axi import AxiStreamBus
 from cocotbext.pcie.xilinx.us.interface import CcSink, CqSource, RcSource, RqSink
 from cocotbext.pcie.xilinx.us.interface import UsPcieFrame
-from host import INTEGERS, INTERRUPT, OK, R, integers
+from host import HOLD_READS, INTEGERS, INTERRUPT, OK, R, integers, request_type
 
 FIRST_VF = 64
 VFS = 8
+LAG = 2  # of pcie_tfc_nph_av after a request, in cycles (PG156)
 
 
 class Host:
     """Memory, and a root complex that answers reads in random order."""
+
+    read_credits = 4  # of a block whose counter the design obeys; None: enough
 
     def __init__(self, dut, rng):
         self.dut, self.rng = dut, rng
@@ -30,6 +34,8 @@ class Host:
         self.rc, self.cq = RcSource(bus("m_axis_rc"), clock, reset), CqSource(bus("m_axis_cq"), clock, reset)
         self.memory, self.interrupts, self.open, self.waiting = {}, [], set(), []
         self.withheld, self.most_open, self.writers = set(), 0, set()
+        # Without HOLD_READS the design ignores this input.
+        dut.pcie_tfc_nph_av.setimmediatevalue(3 if HOLD_READS else 0)
         self.busy = dict.fromkeys(("cfg_vf_status", "cfg_interrupt_msix_enable", "cfg_interrupt_msix_mask", "cfg_interrupt_msix_vf_enable",
                                    "cfg_interrupt_msix_vf_mask", "cfg_flr_in_process", "cfg_vf_flr_in_process", "pcie_rq_seq_num0", "pcie_rq_seq_num1",
                                    "pcie_rq_seq_num_vld0", "pcie_rq_seq_num_vld1"), 0)
@@ -46,10 +52,27 @@ class Host:
         self.dut.user_reset.value = 0
         cocotb.start_soon(self._requests())
         cocotb.start_soon(self._answers())
+        if HOLD_READS and self.read_credits is not None:
+            cocotb.start_soon(self._credits())
         await Timer(2, "us")
         self.dut.cfg_vf_status.value = (1 << 2 * VFS) - 1
         self.dut.cfg_interrupt_msix_enable.value = 1
         self.dut.cfg_interrupt_msix_vf_enable.value = (1 << VFS) - 1
+
+    async def _credits(self):
+        """Returns credits for reads at random times, and checks that no read comes without one. The counter lags."""
+        dut, left, begins = self.dut, self.read_credits, True
+        shown = deque([left] * (LAG + 1), maxlen=LAG + 1)
+        while True:
+            await RisingEdge(dut.user_clk)
+            if int(dut.s_axis_rq_tvalid.value) and int(dut.s_axis_rq_tready.value):
+                if begins and request_type(dut.s_axis_rq_tdata) == 0:
+                    left -= 1
+                    assert left >= 0, "a read without credit"
+                begins = int(dut.s_axis_rq_tlast.value)
+            left += left < self.read_credits and self.rng.random() < 0.05
+            shown.append(left)
+            dut.pcie_tfc_nph_av.value = min(3, shown[0])
 
     def read(self, at, count):
         return bytes(self.memory.get(at + n, 0) for n in range(count))

@@ -5,8 +5,10 @@ The model has no virtual functions, does not report an engine's MSI-X enable, an
 reads in order. The bench drives what the model lacks.
 """
 
+import os
 import pathlib
 import re
+from collections import deque
 
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
@@ -22,6 +24,7 @@ OK, SIZE, RANGE, FLAGS, READ, WRITE, DATA, ABORTED, FETCH, RING = range(1, 11)
 INTEGERS, PLAIN, LOOP_BACK = range(3)
 INTERRUPT, MORE = 1, 2
 DEVICE_ENTRIES, FUNCTIONS = 16, 2  # as built
+HOLD_READS = int(os.environ.get("HOLD_READS", "0"))
 
 
 def integers(seed: int, offset: int, count: int) -> bytes:
@@ -31,9 +34,15 @@ def integers(seed: int, offset: int, count: int) -> bytes:
     return words[offset - 8 * first :][:count]
 
 
+def request_type(tdata):
+    """Returns the Request Type of the descriptor in the first beat of a packet: 0 is a memory read. Other lanes may be undefined."""
+    return int(str(tdata.value)[-79:-75], 2)
+
+
 class Bench:
-    def __init__(self, dut, plus=False):
-        self.dut = dut
+    def __init__(self, dut, plus=False, read_credits=None):
+        """`read_credits`: credits of the root port for non-posted headers, if not the model's 64."""
+        self.dut, self.most_shown = dut, 15 if plus else 3
         wide = len(dut.s_axis_rq_tdata) == 512
         self.rc = RootComplex()
         bus = lambda name: AxiStreamBus.from_prefix(dut, name)
@@ -60,7 +69,13 @@ class Bench:
         # From the first edge.
         dut.user_reset.setimmediatevalue(1)
         self.device.functions[0].configure_bar(0, R["R_BAR_BYTES"], ext=True, prefetch=True)
-        self.rc.make_port().connect(self.device)
+        port = self.rc.make_port()
+        if read_credits is not None:
+            headers = port.downstream_port.fc_state[0].nph
+            headers.rx_initial_allocation = headers.rx_credits_allocated = read_credits
+        port.connect(self.device)
+        dut.pcie_tfc_nph_av.setimmediatevalue(0)
+        cocotb.start_soon(self._credits())
 
     async def start(self, payload=256):
         await FallingEdge(self.dut.user_reset)
@@ -88,6 +103,20 @@ class Bench:
             self.dut.cfg_max_payload.value = self.device.functions[0].pcie_cap.max_payload_size
             self.dut.cfg_interrupt_msix_enable.value = int(cap.msix_enable)
             self.dut.cfg_interrupt_msix_mask.value = int(cap.msix_function_mask)
+
+    async def _credits(self):
+        """Drives pcie_tfc_nph_av, which the model leaves at its maximum: the port's credits, less the accepted reads, two cycles late."""
+        dut, accepted, begins, shown = self.dut, 0, True, deque([0] * 3, maxlen=3)
+        while True:
+            await RisingEdge(dut.user_clk)
+            headers = self.device.upstream_port.fc_state[0].nph
+            if dut.s_axis_rq_tvalid.value == 1 and dut.s_axis_rq_tready.value == 1:
+                accepted += begins and request_type(dut.s_axis_rq_tdata) == 0
+                begins = dut.s_axis_rq_tlast.value == 1
+            left = headers.tx_credit_limit - accepted & headers.tx_field_mask
+            # Without the option, the block accepts reads for which there is no credit.
+            shown.append(left if left < headers.tx_field_range // 2 else 0)
+            dut.pcie_tfc_nph_av.value = min(self.most_shown, shown[0])
 
     async def r32(self, at):
         return await self.bar.read_dword(at)

@@ -17,6 +17,8 @@ CLOCK_NS = 4
 
 
 class SwiftHost(Host):
+    read_credits = None
+
     async def _answers(self):
         while True:
             await Timer(CLOCK_NS, "ns")

@@ -11,7 +11,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 RTL = HERE.parent
 BLOCKS = {
     "us": {"DEVICE_ENTRIES": 16},
+    "us-hold": {"DEVICE_ENTRIES": 16, "HOLD_READS": 1},
     "usp": {"DEVICE_ENTRIES": 16, "RQ_USER": 62, "CQ_USER": 88, "NUMBER": 6, "VFS": 252, "FIRST_VF": 4},
+    "usp-hold": {"DEVICE_ENTRIES": 16, "HOLD_READS": 1, "RQ_USER": 62, "CQ_USER": 88, "NUMBER": 6, "VFS": 252, "FIRST_VF": 4},
     "usp-512": {"DEVICE_ENTRIES": 16, "DATA_WIDTH": 512, "RQ_USER": 137, "RC_USER": 161, "CQ_USER": 183, "CC_USER": 81, "NUMBER": 6, "VFS": 252, "FIRST_VF": 4},
 }
 
@@ -37,19 +39,29 @@ def run(block, module):
     )
     kind = "usp" if block.startswith("usp") else "us"
     # Lanes outside a packet are undefined, and must not matter.
-    environment = {"BLOCK": kind, "COCOTB_RESOLVE_X": "RANDOM"}
+    environment = {"BLOCK": kind, "HOLD_READS": str(BLOCKS[block].get("HOLD_READS", 0)), "COCOTB_RESOLVE_X": "RANDOM"}
     results = runner.test(hdl_toplevel="dma_engine_user", test_module=module, build_dir=build, test_dir=build, extra_env=environment)
     assert "<failure" not in pathlib.Path(results).read_text()
 
 
-@pytest.mark.parametrize("block", BLOCKS)
+with_option = pytest.mark.parametrize("block", ["us", "us-hold"], ids=["plain", "hold"])
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block != "us-hold"])
 def test_engine(block):
     run(block, "benches")
 
 
-def test_functions():
-    run("us", "functions")
+@with_option
+def test_functions(block):
+    run(block, "functions")
 
 
-def test_rates():
-    run("us", "rates")
+@with_option
+def test_rates(block):
+    run(block, "rates")
+
+
+@with_option
+def test_credits(block):
+    run(block, "credits")

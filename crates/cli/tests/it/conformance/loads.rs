@@ -2,7 +2,7 @@
 //! The RTL engine with as many functions as its blocks have, and with 512 bits. The model's driver keeps all functions busy at the same time,
 //! checks every byte, and prints the speed compared with the model.
 
-use crate::common::has_verilator;
+use crate::common::{has_verilator, riser};
 use crate::conformance::engine_file;
 use devices::dma_engine::{Directions, EngineReport, RingOf, Settings, driver};
 use fabric::{Limits, Stop};
@@ -214,4 +214,51 @@ fn ultrascale_plus_keeps_65_functions_busy() {
 #[ignore = "of .ci/long rtl"]
 fn engine_with_512_bits_keeps_two_functions_busy() {
     all_functions_are_busy(&Variant { block: "pcie4_uscale_plus", vfs: 1, tags: 256, bits: 512 }, &SIZES);
+}
+
+/// Time in which the engine writes while its reads wait.
+const WRITES_US: u64 = 500;
+
+/// Gb/s of data that the engine writes, while it also reads through a root port with one credit for non-posted headers, above a link of 1 us.
+fn gbps_of_writes(design: &str, folder: &Path) -> f64 {
+    let lab = folder.join("lab.toml");
+    let text = format!(
+        "version = 1\nlimit_us = {WRITES_US}\nlink.propagation_ps = 1_000_000\n[[slot]]\nname = 'x'\ndevice = 'rtl'\ndriver = 'dma-engine'\ntags = 256\n\
+         link.root_credits.non_posted_header = 1\nrtl.design = '{design}'\n[slot.dma-engine]\nvfs = 0\nring = 'device'\nring_entries = 8\ntransfers = 2\n\
+         size_bytes = 4_194_304\n"
+    );
+    fs::write(&lab, text).unwrap();
+    let run = riser(&["run", &lab.display().to_string(), "--allow-native", "--json"]);
+    let report: serde_json::Value =
+        serde_json::from_str(&run.stdout).unwrap_or_else(|e| panic!("{e}: {}", run.stderr));
+    assert_eq!(report["outcome"], "time-limit");
+    let counters = &report["devices"][0]["counters"];
+    let [reads, writes] = ["dma_reads", "dma_writes"].map(|name| counters[name].as_u64().unwrap());
+    // Each read takes the credit for a round trip of 2 us.
+    assert!((100..WRITES_US / 2).contains(&reads), "{reads} reads");
+    (writes * 8 * 256) as f64 / (WRITES_US * 1000) as f64
+}
+
+/// Without HOLD_READS, writes wait in RQ after the reads that the block cannot send. With it, the engine sends no more reads than the block has
+/// room for.
+#[test]
+#[ignore = "of .ci/long rtl"]
+fn writes_go_on_while_reads_lack_credits() {
+    if !has_verilator() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let plain = Variant { block: "pcie4_uscale_plus", vfs: 1, tags: 256, bits: 256 }.built(folder.path());
+    let holding = folder.path().join("holding.toml");
+    let text = fs::read_to_string(&plain).unwrap();
+    fs::write(
+        &holding,
+        text.replace("parameters.FUNCTIONS", "parameters.HOLD_READS = \"1\"\nparameters.FUNCTIONS"),
+    )
+    .unwrap();
+    rtl::build(&holding, &rtl::Options::default(), &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
+    let [before, after] =
+        [plain, holding.display().to_string()].map(|design| gbps_of_writes(&design, folder.path()));
+    eprintln!("writes while reads lack credits: {before:.1} Gb/s, with HOLD_READS {after:.1} Gb/s");
+    assert!(before < 2.0 && after > 30.0, "{before} {after}");
 }
