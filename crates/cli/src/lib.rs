@@ -83,8 +83,8 @@ fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// The command with everything below it.
-fn command() -> clap::Command {
+/// Returns the parser of `riser` with all commands below it.
+pub fn command() -> clap::Command {
     help::arrange(with_negative_numbers(Cli::command()))
 }
 

@@ -24,3 +24,9 @@ pub(crate) fn spinner(template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template);
     ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
 }
+
+/// Sets the finished and the total amount of work.
+pub(crate) fn set(bar: &ProgressBar, done: usize, of: usize) {
+    bar.set_length(of as u64);
+    bar.set_position(done as u64);
+}

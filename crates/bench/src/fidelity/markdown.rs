@@ -22,7 +22,7 @@ pub fn insert(page: &str, name: &str, text: &str) -> Result<String, BenchError> 
 
 /// Returns tables of scores: for each group one with a row for each family and a column for each of `columns`, then for each of
 /// `columns` one with a row for each server and a column for each family.
-pub fn scores(columns: &[(&str, &[GroupScore])]) -> String {
+pub(super) fn scores(columns: &[(&str, &[GroupScore])]) -> String {
     let groups: BTreeSet<&str> = columns.iter().flat_map(|(_, s)| s.iter().map(|g| g.group)).collect();
     let mut out = String::new();
     for group in groups {
@@ -64,7 +64,7 @@ fn by_server(out: &mut String, name: &str, groups: &[GroupScore]) {
 
 /// Returns tables of the effect of each mechanism, one for each group of scores: the growth of each family's error without the
 /// mechanism, in percentage points. Mechanisms without an effect are left out.
-pub fn ablation(all: &[GroupScore], ablations: &[Ablation]) -> String {
+pub(super) fn ablation(all: &[GroupScore], ablations: &[Ablation]) -> String {
     all.iter().map(|base| ablation_of(base, ablations)).collect()
 }
 

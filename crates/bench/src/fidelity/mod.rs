@@ -6,8 +6,11 @@
 //! folder.
 
 mod markdown;
+mod study;
 
-pub use markdown::{ablation, insert, scores};
+pub use markdown::insert;
+use markdown::{ablation, scores};
+pub use study::{FidelityReport, LeftOut, Part};
 
 use crate::BenchError;
 use crate::configurations::{CONFIGURATIONS, Configuration};

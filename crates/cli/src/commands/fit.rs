@@ -158,8 +158,7 @@ fn paths(of: &[PathBuf]) -> String {
 fn residuals(args: &Args, inputs: &[Input], rule: &Rule, profile: &Path) -> Result<Comparison, Failure> {
     let bar = progress::bar("residuals: {pos}/{len} rows, {eta} left {wide_bar}");
     let compared = fit::residuals(inputs, rule, profile, args.jobs, &mut |done, of| {
-        bar.set_length(of as u64);
-        bar.set_position(done as u64);
+        progress::set(&bar, done, of);
         Ok(())
     });
     bar.finish_and_clear();

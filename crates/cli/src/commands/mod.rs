@@ -19,7 +19,6 @@ mod outside;
 mod paper;
 mod profiles;
 mod reading;
-mod refused;
 mod rtl;
 mod rules;
 mod run;

@@ -169,9 +169,7 @@ fn claim(args: &Args, path: &Path, sweep: &Sweep) -> Result<Files, Failure> {
         Some(folder) => folder.clone(),
         None => PathBuf::from(path.file_stem().unwrap_or_else(|| "sweep".as_ref())),
     };
-    if folder == Path::new("-") {
-        return Err(Failure::usage("-o -: expected a folder; --json prints the results"));
-    }
+    output::refuse_standard(&folder, "--json prints the results")?;
     if folder.exists() && !folder.is_dir() {
         return Err(Failure::usage(format!("-o {}: not a folder", folder.display())));
     }

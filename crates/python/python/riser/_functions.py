@@ -62,7 +62,7 @@ class BenchResult:
     @property
     def warnings(self) -> list[str]:
         """Warnings about profile figures that are extrapolated on the link."""
-        return list(self.report["warnings"])
+        return list(self.report.get("warnings", []))
 
     def save(self, folder: _Path) -> None:
         """Write results.csv and results.json to a folder, as `riser bench -o` does; `compare` and `fit` can read it.

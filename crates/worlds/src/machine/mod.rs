@@ -45,7 +45,7 @@ pub use error::{VmCommandError, VmError};
 pub use event::{Supervisor, VmEvent};
 pub use guests::{Guest, Guests};
 pub use links::LinkSocket;
-pub use names::{AssignError, MachineNames};
+pub use names::{AssignError, MachineNames, PerMachineError};
 pub use open::{AssignedMachine, host_names};
 pub use qemu::VmOptions;
 pub use report::{MachineFigures, VmReport};

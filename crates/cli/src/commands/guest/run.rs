@@ -10,14 +10,13 @@ use files::ClaimedOutput;
 use lab::LabFile;
 use nettlp::net::Clock as WallClock;
 use plug::Models;
-use session::RunOutcome;
 use session::external::Clock;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use vm::Options;
 use vm::machine::{End, Input, Log};
-use worlds::machine::torture::Listener;
+use worlds::machine::torture::Program;
 use worlds::machine::{
     Ended, Guest, GuestSockets, GuestSupervisor, Guests, LinkSocket, MachineNames, VmHost, VmReport, hexdump,
     machines, socket_folder,
@@ -91,18 +90,6 @@ pub(crate) struct Args {
     program: Option<Program>,
 }
 
-/// A program of riser for the guest.
-pub(super) struct Program {
-    /// Name of the file to run.
-    pub(super) name: &'static str,
-    /// Names and texts of its files.
-    pub(super) files: Vec<(String, String)>,
-    /// Names and values of its environment variables.
-    pub(super) environment: Vec<(String, String)>,
-    /// Reader of its standard output.
-    pub(super) listener: Listener,
-}
-
 /// Machines of a run, and sockets for their commands to the lab's links.
 struct Started<'a> {
     hosts: Vec<VmHost>,
@@ -115,7 +102,10 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let mut lab = args.opening.read(&args.lab, models)?.with_outside();
     let (places, names) = (lab::Hierarchy::hosts(&lab.file), args.vm.names(&lab.file)?);
     let all = names.all();
-    let commands = args.commands(&all)?;
+    let commands = names.commands(&args.guest, &args.command).map_err(Failure::usage)?;
+    if all.len() > 1 {
+        args.machine.check_several()?;
+    }
     let hexdump_to = lab.outputs.claim_if("--write-hexdump", args.hexdump.as_deref())?;
     all.iter().try_for_each(|name| args.machine.claim(&mut lab.outputs, (all.len() > 1).then_some(name)))?;
     let hexdump_to = hexdump_to.map(ClaimedOutput::prepare).transpose()?;
@@ -157,11 +147,8 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     watch.end(&opened.driver);
     if args.json {
         let spent = session::cpu_seconds() - before;
-        let mut report = VmReport::new(&opened.driver, &opened.name, &hosts, guests.all(), spent);
-        if interrupt::has_come() {
-            report.lab.outcome = RunOutcome::Interrupted;
-        }
-        output::json(&report)?;
+        let report = VmReport::new(&opened.driver, &opened.name, &hosts, guests.all(), spent);
+        output::json(&report.interrupted(interrupt::has_come()))?;
     }
     served.map_err(|e| Failure::Run(format!("serving: {e}")))?;
     if let Some(why) = opened.driver.failure() {
@@ -207,34 +194,6 @@ impl Args {
     /// Reads the lab with its settings.
     pub(super) fn lab(&self, models: &Models) -> Result<LabFile, Failure> {
         Ok(self.opening.read(&self.lab, models)?.file)
-    }
-
-    /// Returns the command of each guest.
-    fn commands(&self, hosts: &[String]) -> Result<Vec<Vec<String>>, Failure> {
-        let names = hosts.join(", ");
-        let mut own: Vec<(&str, &str)> = Vec::new();
-        for given in &self.guest {
-            let known = given.split_once('=').filter(|(host, _)| hosts.iter().any(|known| known == host));
-            let (host, line) = known.ok_or_else(|| {
-                Failure::Usage(format!("--guest `{given}`, expected NAME=COMMAND, NAME one of {names}"))
-            })?;
-            if own.iter().any(|(known, _)| *known == host) {
-                return Err(Failure::Usage(format!("--guest: `{host}` is named twice")));
-            }
-            own.push((host, line));
-        }
-        if hosts.len() > 1 {
-            self.machine.check_several()?;
-        }
-        let shell = |line: &str| ["sh", "-c", line].map(str::to_owned).to_vec();
-        let command = |host: &String| match own.iter().find(|(name, _)| name == host) {
-            Some((_, line)) => Ok(shell(line)),
-            None if hosts.len() > 1 && self.command.is_empty() => Err(Failure::Usage(format!(
-                "guest `{host}`: no command; each of several guests needs one: after --, or with --guest {host}=COMMAND"
-            ))),
-            None => Ok(self.command.clone()),
-        };
-        hosts.iter().map(command).collect()
     }
 
     /// Starts the guests. Sockets are in `folder`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser model bw`: prints payload bandwidth by transfer size.
 
-use super::link::LinkArgs;
+use super::LinkArgs;
 use crate::commands::sizes::Sizes;
 use crate::failure::Failure;
 use crate::output;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser model nic`: prints the throughput that a link allows NICs and their drivers, by packet size.
 
-use super::link::LinkArgs;
+use super::LinkArgs;
 use crate::commands::sizes::Sizes;
 use crate::commands::words::{Word, one_of};
 use crate::failure::Failure;

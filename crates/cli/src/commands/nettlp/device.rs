@@ -2,11 +2,10 @@
 //! `riser nettlp device`: runs any device model of labs as device software of an adapter, from `riser-nettlp`. This
 //! module does not refer to models by name.
 
-use super::bytes::mps;
 use super::target::TargetArgs;
 use super::{report_attachment, report_lost_adapter};
 use crate::commands::labs::{self, Native};
-use crate::commands::sizes::seed;
+use crate::commands::sizes::{mps, seed};
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use nettlp::tools::{

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp psmem`: serves an adapter's BAR4 from memory, with the completer of `riser-nettlp`.
 
-use super::bytes::{mps, number, within_addresses};
+use super::bytes::{number, within_addresses};
 use super::target::TargetArgs;
+use crate::commands::sizes::mps;
 use crate::failure::Failure;
 use crate::{interrupt, output, progress};
 use nettlp::client::control::ControlError;

@@ -97,10 +97,15 @@ impl Listening<'_> {
                 self.prefix
             )),
         }
+        self.warn();
+    }
+
+    /// Warns on standard error if other machines can claim to be a served peer.
+    pub(super) fn warn(&self) {
         if !self.address.is_loopback() && self.key.is_none() {
-            output::note(format_args!(
-                "anyone who can send from these addresses has this access: UDP does not authenticate the sender"
-            ));
+            output::note(
+                "anyone who can send from these addresses has this access: UDP does not authenticate the sender",
+            );
         }
     }
 }
