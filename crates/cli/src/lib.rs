@@ -16,6 +16,7 @@ mod output;
 mod progress;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
+use failure::Failure;
 use files::{input, interrupt};
 use plug::Models;
 use std::ffi::OsString;

@@ -2,7 +2,7 @@
 //! Prints tables and JSON on standard output, or on standard error if a file goes to standard output. Every write can fail, so that a
 //! closed pipe ends a command without an error message. `println!` and `eprintln!` would panic, and are never used.
 
-use crate::failure::Failure;
+use crate::Failure;
 use files::{Outputs, is_diverted};
 use serde::Serialize;
 use session::report::RefusalReport;

@@ -5,9 +5,7 @@ mod suite;
 
 use super::sizes::{Sizes, seed};
 use super::words::{MEMORIES, Word, one_of};
-use crate::failure::Failure;
-use crate::output;
-use crate::{interrupt, progress};
+use crate::{Failure, interrupt, output, progress};
 use bench::Plan;
 use bench::ask::{self, Ask, Ended, MAX_TRANSFERS, RootCredits};
 use bench::configurations::Iommu;

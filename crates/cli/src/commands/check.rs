@@ -2,8 +2,7 @@
 //! `riser check`: reports errors of a lab, or draws the lab, from `riser-lab`.
 
 use super::labs::{self, Set};
-use crate::failure::Failure;
-use crate::{input, output};
+use crate::{Failure, input, output};
 use lab::{BuildOptions, Sketch};
 use plug::Models;
 use plug::site::NativeCode;

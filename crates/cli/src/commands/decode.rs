@@ -3,8 +3,7 @@
 //! decodes a byte itself.
 
 use super::reading::{self, Reading};
-use crate::failure::Failure;
-use crate::{input, output};
+use crate::{Failure, input, output};
 use capture::views::{Explanations, View};
 use capture::{Names, Reader};
 use plug::Models;

@@ -2,8 +2,7 @@
 //! `riser fidelity`: compares the shipped profiles with measurements. `riser-bench` computes the scores.
 
 use super::words::{Word, one_of};
-use crate::failure::Failure;
-use crate::{output, progress};
+use crate::{Failure, output, progress};
 use bench::configurations::Configuration;
 use bench::fidelity::{Fidelity, FidelityReport, LeftOut, Part, insert};
 use bench::results::ResultSet;

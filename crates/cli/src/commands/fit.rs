@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser fit`: fits a host profile to measurements, with `riser-bench`.
 
-use crate::failure::Failure;
-use crate::output;
-use crate::progress;
+use crate::{Failure, output, progress};
 use bench::compare::Comparison;
 use bench::fit::task::{self, FitReport, Prepared, Task, provenance};
 use bench::fit::{self, Input};

@@ -2,8 +2,7 @@
 //! `riser lspci`: prints the functions that enumeration finds in a lab, from `session::lspci` and `config::lspci`.
 
 use super::labs::{self, LabOptions};
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use config::lspci::{Selection, hexdump};
 use plug::site::NativeCode;
 use plug::{Models, RunContext};

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser man`: prints the help of each command as a manual page, with `clap_mangen`.
 
-use crate::failure::Failure;
-use crate::{Cli, output};
+use crate::{Cli, Failure, output};
 use clap::CommandFactory;
 use clap_mangen::Man;
 use files::ClaimedOutput;

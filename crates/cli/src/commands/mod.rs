@@ -29,7 +29,7 @@ mod tap;
 mod trace;
 mod words;
 
-use crate::failure::Failure;
+use crate::Failure;
 use clap::Subcommand;
 use plug::Models;
 use std::ffi::OsString;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser new`: creates a crate for a device of your own, from `lab::template`. Never changes existing files.
 
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use lab::template::{self, Riser};
 use plug::Models;
 use serde::Serialize;

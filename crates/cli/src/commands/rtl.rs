@@ -2,8 +2,7 @@
 //! `riser rtl`: FPGA designs in slots, from `riser-rtl` and `riser-worlds`.
 
 use super::labs::{self, LabOptions};
-use crate::failure::Failure;
-use crate::{output, progress};
+use crate::{Failure, output, progress};
 use clap::Subcommand;
 use plug::Models;
 use rtl::{Divergence, Options, Step};

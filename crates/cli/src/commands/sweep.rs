@@ -2,8 +2,7 @@
 //! `riser sweep`: runs a lab over ranges of its settings, with `riser-sweep`. Parses arguments, shows progress, and handles Ctrl-C.
 
 use super::labs::Native;
-use crate::failure::Failure;
-use crate::{interrupt, output, progress};
+use crate::{Failure, interrupt, output, progress};
 use clap::builder::RangedU64ValueParser;
 use files::ClaimedOutput;
 use nix::sys::resource::{UsageWho, getrusage};

@@ -43,7 +43,7 @@ pub use cable::{CableLink, CableLinkError, Transport, cable_links};
 pub use counters::VmCounters;
 pub use error::{VmCommandError, VmError};
 pub use event::{Supervisor, VmEvent};
-pub use guests::{Guest, Guests};
+pub use guests::{Guest, GuestPlan, Guests};
 pub use links::LinkSocket;
 pub use names::{AssignError, MachineNames, PerMachineError};
 pub use open::{AssignedMachine, host_names};

@@ -93,9 +93,16 @@ struct settings {
 	struct riser_bench_run run;
 };
 
+/* Ends the program with the line of the help that has the option's legal values. */
 static void wrong(const char *option, const char *value)
 {
-	fprintf(stderr, "riser-pcie-bench: --%s %s is not legal; --help lists the options\n", option, value);
+	char start[32];
+
+	snprintf(start, sizeof(start), "  --%s ", option);
+	const char *line = strstr(help, start);
+
+	fprintf(stderr, "riser-pcie-bench: --%s %s is not legal: %.*s\n", option, value,
+		(int)strcspn(line, "\n") - 2, line + 2);
 	exit(2);
 }
 

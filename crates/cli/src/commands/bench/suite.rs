@@ -3,8 +3,7 @@
 //! handles Ctrl-C.
 
 use super::Args;
-use crate::failure::Failure;
-use crate::{interrupt, output, progress};
+use crate::{Failure, interrupt, output, progress};
 use bench::configurations::Configuration;
 use bench::suite::{Extra, Rule, Suite, SuiteError, Summary, select};
 use clap::ValueEnum;

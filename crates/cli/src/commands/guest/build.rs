@@ -2,8 +2,7 @@
 //! `riser guest build`: builds the user's modules for a kernel that `riser guest run` boots, with `riser-vm`.
 
 use super::sources::SourceArgs;
-use crate::failure::Failure;
-use crate::{interrupt, output};
+use crate::{Failure, interrupt, output};
 use serde::Serialize;
 use std::path::PathBuf;
 

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest serve`: serves a lab's hierarchy to virtual machines that the user starts, from `riser-worlds` and `riser-guest`.
 
-use super::vm_args::{VmArgs, links};
+use super::vm_args::VmArgs;
 use crate::commands::outside::Opening;
-use crate::failure::Failure;
-use crate::{interrupt, output};
+use crate::{Failure, interrupt, output};
 use nettlp::net::Clock as WallClock;
 use plug::Models;
 use session::external::Clock;
 use std::path::PathBuf;
 use vm::processors;
-use worlds::machine::{Pace, VmReport, WatchUntil, machines};
+use worlds::machine::{LinkSocket, Pace, VmReport, WatchUntil, machines};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -60,7 +59,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let names = args.vm.names(&opened.file)?;
     let paths = names.paths(&args.socket).map_err(|why| Failure::Usage(format!("--socket: {why}")))?;
     let mut hosts = args.vm.open_hosts(&mut opened, &names, |name| paths[name].clone())?;
-    let links = args.links.as_deref().map(|path| links(&opened, path)).transpose()?;
+    let links = args.links.as_deref().map(|path| LinkSocket::bind(&opened.driver, path)).transpose()?;
     let mut links: Vec<_> = links.into_iter().collect();
     let mut transports = args.vm.transports(&opened)?;
     // Each machine has at least one virtual CPU. riser does not know the real number.

@@ -2,8 +2,7 @@
 //! `riser guest torture`: runs a driver's workload under faults, in one machine after another.
 
 use super::run::Args as RunArgs;
-use crate::failure::Failure;
-use crate::{output, progress};
+use crate::{Failure, output, progress};
 use indicatif::ProgressBar;
 use plug::Models;
 use std::time::Instant;

@@ -8,7 +8,7 @@ mod nic;
 
 use super::sizes::Sizes;
 use super::words::{ADDRESSINGS, Word, one_of};
-use crate::failure::Failure;
+use crate::Failure;
 use ::model::{Addressing, Form, Params};
 use clap::Subcommand;
 

@@ -4,8 +4,7 @@
 use super::LinkArgs;
 use crate::commands::sizes::Sizes;
 use crate::commands::words::{Word, one_of};
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use bench::NicCurves;
 use bench::packet_devices::{devices, names};
 use clap::ValueEnum;

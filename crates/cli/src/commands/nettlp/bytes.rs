@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parses addresses, lengths and bytes of arguments.
 
-use crate::failure::Failure;
+use crate::Failure;
 use nettlp::allow::parse_scaled;
 use std::net::IpAddr;
 

@@ -3,8 +3,7 @@
 
 use super::bytes::{address, number};
 use crate::commands::words::{Word, one_of};
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use clap::Subcommand;
 use config::lspci;
 use nettlp::client::control::{Config, ConfigPort, ConfigRegister, Messaging};

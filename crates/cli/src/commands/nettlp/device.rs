@@ -6,8 +6,7 @@ use super::target::TargetArgs;
 use super::{report_attachment, report_lost_adapter};
 use crate::commands::labs::{self, Native};
 use crate::commands::sizes::{mps, seed};
-use crate::failure::Failure;
-use crate::{interrupt, output};
+use crate::{Failure, interrupt, output};
 use nettlp::tools::{
     DeviceSoftware, ModelDevice, ModelFunction, ModelSettings, SoftwareError, SoftwareRun, run as run_device,
 };

@@ -3,8 +3,7 @@
 
 use super::bytes::number;
 use super::peer::{PeerArgs, failure, interrupted};
-use crate::failure::Failure;
-use crate::{output, progress};
+use crate::{Failure, output, progress};
 use indicatif::ProgressBar;
 use introspect::{Btf, Code, CodeRun, Error, Gap, Kernel, KernelReport, Progress, Search, Task, task_table};
 use nettlp::allow::Window;

@@ -15,8 +15,7 @@ mod snic;
 mod target;
 mod write;
 
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use clap::Subcommand;
 use nettlp::carrier::Carrier;
 use nettlp::tools::{Attachment, Target};

@@ -4,8 +4,7 @@
 use super::target::TargetArgs;
 use crate::commands::sizes::{mps, mrrs};
 use crate::commands::words::{Word, one_of};
-use crate::failure::Failure;
-use crate::{interrupt, output};
+use crate::{Failure, interrupt, output};
 use nettlp::client::{Client, ClientError, Waiting};
 use nettlp::net::{AnyCarrier, MAX_TLP_BYTES, SocketCounters};
 use nettlp::requester::{Fault, Rest};

@@ -4,8 +4,7 @@
 use super::bytes::{number, within_addresses};
 use super::peer::{PeerArgs, failure, malformed_datagrams, requester};
 use crate::commands::words::{Word, one_of};
-use crate::failure::Failure;
-use crate::{interrupt, output, progress};
+use crate::{Failure, interrupt, output, progress};
 use clap::ArgAction;
 use nettlp::tools::perf::{self, Measured, Measurement, Pattern, PerfError, Tally, Workload};
 use std::time::Duration;

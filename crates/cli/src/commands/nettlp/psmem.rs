@@ -4,8 +4,7 @@
 use super::bytes::{number, within_addresses};
 use super::target::TargetArgs;
 use crate::commands::sizes::mps;
-use crate::failure::Failure;
-use crate::{interrupt, output, progress};
+use crate::{Failure, interrupt, output, progress};
 use nettlp::client::control::ControlError;
 use nettlp::completer::Image;
 use nettlp::net::AnyCarrier;

@@ -3,8 +3,7 @@
 
 use super::bytes::{number, within_addresses};
 use super::peer::{PeerArgs, failure, interrupted};
-use crate::failure::Failure;
-use crate::{output, progress};
+use crate::{Failure, output, progress};
 use files::{ClaimedOutput, Output};
 use std::io::Write;
 use std::path::PathBuf;

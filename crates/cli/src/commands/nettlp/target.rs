@@ -3,8 +3,7 @@
 
 use super::bytes::address;
 use crate::commands::words::{Word, one_of};
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use nettlp::auth::Key;
 use nettlp::tools::{Scheme, Target};
 use std::net::IpAddr;

@@ -3,8 +3,7 @@
 
 use super::bytes::{hex, number, within_addresses};
 use super::peer::{PeerArgs, failure, interrupted};
-use crate::failure::Failure;
-use crate::{input, output};
+use crate::{Failure, input, output};
 use nettlp::client::{ClientError, WriteError, WriteStep};
 use std::path::PathBuf;
 use worlds::tools::WriteReport;

@@ -2,8 +2,7 @@
 //! Runs the session, flushes the outputs, checks for Ctrl-C, and shows the progress of a long run. Never reads packets.
 
 use super::taps::Taps;
-use crate::failure::Failure;
-use crate::progress;
+use crate::{Failure, progress};
 use fabric::Stop;
 use indicatif::ProgressBar;
 use session::{Progress, Session, Slices};

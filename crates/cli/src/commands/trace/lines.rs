@@ -2,8 +2,7 @@
 //! Prints a capture as lines, in one of the views of `capture::views`. This module does not store records.
 
 use super::{Args, for_each_record, shown};
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use capture::Names;
 use capture::names::OfRequests;
 use capture::views::{Credits, Findings, Lines, Records, Transactions, View};

@@ -10,8 +10,8 @@ mod stats;
 mod to_file;
 
 use super::reading::{self, Reading};
-use crate::failure::Failure;
-use crate::{input, interrupt, output};
+use super::words::one_of;
+use crate::{Failure, input, interrupt, output};
 use capture::credits::Ledgers;
 use capture::reader::BadRecords;
 use capture::{Filter, Reader, Record, Sieve};
@@ -22,6 +22,7 @@ use plug::Models;
 use std::borrow::Cow;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use to_file::{LINK_TYPES, LinkType};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -136,8 +137,8 @@ pub(crate) struct Args {
     write: Option<PathBuf>,
 
     /// Link type of the --write file
-    #[arg(long, value_name = "TYPE", value_enum, requires = "write", default_value = "125")]
-    linktype: to_file::LinkType,
+    #[arg(long, value_name = "TYPE", value_parser = one_of(&LINK_TYPES), requires = "write", default_value = "125")]
+    linktype: LinkType,
 
     /// Write the TLPs to this file as hexadecimal text, one per line
     #[arg(long, value_name = "OUT.txt", conflicts_with = "json")]

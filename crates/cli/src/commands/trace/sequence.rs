@@ -2,8 +2,7 @@
 //! `--sequence`: prints the first transactions that match the filter as a sequence diagram, or draws it.
 
 use super::{Args, for_each_record, shown};
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use capture::diagram::{Arranged, Diagram};
 use std::path::Path;
 use view::sequence::Sequence;

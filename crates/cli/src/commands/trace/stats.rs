@@ -2,8 +2,7 @@
 //! `--stats`: prints statistics of captures, with `--interval` over time, as tables, JSON or CSV. Never counts itself.
 
 use super::{Args, Format, Interval, for_each_record, need_time};
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use capture::Stats;
 use capture::series::{Series, SeriesReport};
 use capture::stats::StatsReport;

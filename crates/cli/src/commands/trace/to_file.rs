@@ -2,28 +2,26 @@
 //! `--html`, `--perfetto`, `--write`, `--write-hex`: write a capture to another file. Overwrite a file only with `--force`.
 
 use super::{Args, for_each_record, need_time, shown};
-use crate::failure::Failure;
-use crate::output;
+use crate::commands::words::Word;
+use crate::{Failure, output};
 use capture::perfetto;
 use capture::reader::{HEX_HEADING, UNTIMED};
 use capture::render::counted;
 use capture::{Record, Writer, hex_text};
-use clap::ValueEnum;
 use files::ClaimedOutput;
 use plug::Models;
-use std::io::{BufWriter, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use view::TracePage;
 
-/// Link type of a pcapng file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(super) enum LinkType {
-    /// TLPs without encapsulation: LINKTYPE_PCI_EXP of docs/linktype-125.md
-    #[value(name = "125")]
-    PciExpress,
-    /// Ethernet, IPv4, UDP and the header of NetTLP
-    Nettlp,
-}
+/// Link types of a pcapng file, each with the function that begins it.
+pub(super) const LINK_TYPES: [Word<LinkType>; 2] = [
+    ("125", "TLPs without encapsulation: LINKTYPE_PCI_EXP of docs/linktype-125.md", Writer::of_tlps),
+    ("nettlp", "Ethernet, IPv4, UDP and the header of NetTLP", Writer::new),
+];
+
+pub(super) type LinkType = fn(File) -> io::Result<Writer<File>>;
 
 /// Writes the file of the first of these options that is given. Returns false if none is.
 pub(super) fn run(args: &Args, models: &Models) -> Result<bool, Failure> {
@@ -72,11 +70,7 @@ fn perfetto(args: &Args, _: &Models, file: &Path, place: ClaimedOutput, _: &Path
 fn pcapng(args: &Args, _: &Models, file: &Path, place: ClaimedOutput, out: &Path) -> Result<(), Failure> {
     let output = place.open()?;
     let failed = |error| output.failed(&error);
-    let writer = output.writer().and_then(|file| match args.linktype {
-        LinkType::PciExpress => Writer::of_tlps(file),
-        LinkType::Nettlp => Writer::new(file),
-    });
-    let mut writer = writer.map_err(failed)?;
+    let mut writer = output.writer().and_then(args.linktype).map_err(failed)?;
     let (mut sieve, mut left_out, mut untimed) = (args.sieve()?, 0, 0);
     for_each_record(args, file, |record| {
         match record.interface.filter(|_| sieve.keeps(record)) {
