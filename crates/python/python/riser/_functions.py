@@ -40,8 +40,8 @@ class BenchResult:
     """Results of `bench`: a row for each test, size and combination of list arguments."""
 
     def __init__(self, report: dict[str, Any], csv: str) -> None:
-        self.report = report
-        """The object of `riser bench --json`."""
+        self.report = {"warnings": [], "interrupted": None, "basis": None} | report
+        """The object of `riser bench --json`, with empty fields."""
         self._csv = csv
 
     @property
@@ -62,7 +62,7 @@ class BenchResult:
     @property
     def warnings(self) -> list[str]:
         """Warnings about profile figures that are extrapolated on the link."""
-        return list(self.report.get("warnings", []))
+        return list(self.report["warnings"])
 
     def save(self, folder: _Path) -> None:
         """Write results.csv and results.json to a folder, as `riser bench -o` does; `compare` and `fit` can read it.
