@@ -2,6 +2,12 @@
 //! Progress bars and spinners on standard error, drawn only if it is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
+use std::time::Duration;
+
+/// Work that takes longer than this shows progress. A bar is drawn when it is first updated.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+/// Interval between two updates of the progress.
+pub(crate) const EVERY: Duration = Duration::from_millis(500);
 
 /// Returns a bar with a `template` of indicatif. The caller sets its length.
 pub(crate) fn bar(template: &str) -> ProgressBar {

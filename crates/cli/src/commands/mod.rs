@@ -38,7 +38,7 @@ use std::ffi::OsString;
 pub(crate) enum Command {
     Run(run::Args),
     Check(check::Args),
-    // By far the largest variant.
+    // `Bench` and `Trace` are by far the largest variants.
     Bench(Box<bench::Args>),
     Compare(compare::Args),
     Completions(completions::Args),
@@ -57,7 +57,7 @@ pub(crate) enum Command {
     Rules(rules::Args),
     Schema(schema::Args),
     Sweep(sweep::Args),
-    Trace(trace::Args),
+    Trace(Box<trace::Args>),
 }
 
 impl Command {
@@ -84,7 +84,7 @@ impl Command {
             Command::Rtl(args) => rtl::run(&args, models),
             Command::Schema(args) => schema::run(&args, models),
             Command::Sweep(args) => sweep::run(args, models, itself),
-            Command::Trace(args) => trace::run(args, models),
+            Command::Trace(args) => trace::run(*args, models),
         }
     }
 }

@@ -129,7 +129,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let bar = progress::bar("{bar:30} {pos}/{len} s");
     bar.set_length(args.duration as u64);
     let measured = measurement.run(&stop, Duration::from_secs_f64(args.duration), |elapsed| {
-        if elapsed > Duration::from_secs(2) {
+        if elapsed > progress::PATIENCE {
             bar.set_position(elapsed.as_secs());
         }
     });

@@ -7,7 +7,6 @@ use crate::{Failure, output, progress};
 use files::{ClaimedOutput, Output};
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 use worlds::tools::ReadReport;
 
 /// Bytes per read and per write to the file.
@@ -63,7 +62,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let mut file = output.map(ClaimedOutput::open).transpose()?;
     let mut shown = Vec::new();
     let mut chunk = vec![0; args.length.min(CHUNK_BYTES) as usize];
-    let (bar, begun) = (progress::bar("{bar:30} {bytes}/{total_bytes}, {eta} left"), Instant::now());
+    let bar = progress::bar("{bar:30} {bytes}/{total_bytes}, {eta} left");
     bar.set_length(args.length);
     let (mut done, mut whole) = (0, true);
     while done < args.length && whole {
@@ -76,7 +75,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             Some(file) => file.write_all(&part[..read]).map_err(|e| file.failed(&e))?,
             None => shown.extend_from_slice(&part[..read]),
         }
-        if begun.elapsed() > Duration::from_secs(2) {
+        if bar.elapsed() > progress::PATIENCE {
             bar.set_position(done);
         }
     }
