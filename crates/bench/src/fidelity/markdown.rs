@@ -22,7 +22,7 @@ pub fn insert(page: &str, name: &str, text: &str) -> Result<String, BenchError> 
 
 /// Returns tables of scores: for each group one with a row for each family and a column for each of `columns`, then for each of
 /// `columns` one with a row for each server and a column for each family.
-pub(super) fn scores(columns: &[(&str, &[GroupScore])]) -> String {
+pub fn scores(columns: &[(&str, &[GroupScore])]) -> String {
     let groups: BTreeSet<&str> = columns.iter().flat_map(|(_, s)| s.iter().map(|g| g.group)).collect();
     let mut out = String::new();
     for group in groups {

@@ -8,8 +8,8 @@
 mod markdown;
 mod study;
 
-pub use markdown::insert;
-use markdown::{ablation, scores};
+use markdown::ablation;
+pub use markdown::{insert, scores};
 pub use study::{FidelityReport, LeftOut, Part};
 
 use crate::BenchError;
