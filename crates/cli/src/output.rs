@@ -26,7 +26,7 @@ pub(crate) fn files(force: bool) -> Outputs {
     Outputs::new(force, |line| note(line))
 }
 
-/// Refuses `-` as a folder; `instead` tells what prints the output.
+/// Refuses `-` as a folder. The message ends with `instead`, another way to print the output.
 pub(crate) fn refuse_standard(folder: &Path, instead: &str) -> Result<(), Failure> {
     match files::input::is_standard(folder) {
         true => Err(Failure::usage(format!("-o -: expected a folder; {instead}"))),

@@ -122,7 +122,7 @@ pub fn check(name: &str, models: &Models) -> Result<(), NameError> {
     }
 }
 
-/// Returns the files of the crate `name`, each with its path. Its labs have the schema of `models` and of its own model.
+/// Returns the files of the crate `name`, each with its path. The schema of its labs has `models` and the crate's own model.
 ///
 /// # Errors
 /// The schema of the template's settings is invalid.

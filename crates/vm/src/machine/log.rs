@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a kernel's log goes; its end, and its first error.
+//! The destination of a kernel's log, the log's last lines, and its first error.
 
 use crate::error::{Context, Result};
 use std::fs::{self, File};

@@ -42,7 +42,7 @@ pub enum PerMachineError {
     /// Two machines have the same path.
     #[error("`{0}` is also the path of `{1}`, expected a different one for each machine")]
     Shared(String, String),
-    /// A machine is named twice.
+    /// Two paths are for the same machine.
     #[error("`{0}` is named twice")]
     Twice(String),
     /// A machine has no path.
