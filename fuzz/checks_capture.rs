@@ -56,7 +56,7 @@ pub(crate) fn capture(bytes: &[u8]) -> Option<(u64, u64)> {
     assert!(requests <= counts.requests + counts.posted, "{requests} of {counts:?}");
     assert!(requests + counts.repeats + counts.untracked >= counts.requests + counts.posted, "{counts:?}");
     assert!(!summary.report(&tracker).to_string().is_empty());
-    series.report(None).append_csv(&mut text);
+    text += &series.report(None).csv();
     let trace = trace.finish().expect("memory");
     assert!(trace.ends_with(b"]}\n"));
     assert!(!report.to_string().is_empty());

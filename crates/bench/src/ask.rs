@@ -109,6 +109,14 @@ pub enum Ended {
     Failed(String),
 }
 
+impl Ended {
+    /// Returns the text.
+    pub fn why(&self) -> &str {
+        let (Ended::Interrupted(why) | Ended::Failed(why)) = self;
+        why
+    }
+}
+
 /// Credits that the root port advertises for requests; `None`: the default of the link.
 #[derive(Clone, Copy, Debug)]
 pub struct RootCredits(Option<Credits>);

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Numbers with the name of the things that they count.
 
-use std::fmt;
-
-/// A number of things with their name in the singular, printed as `1 TLP`, `2 TLPs`.
-#[derive(Clone, Copy, Debug)]
-pub struct Count(pub u64, pub &'static str);
-
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
+/// Formats a count with its noun: `1 row`, `2 rows`.
+pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
+    match count.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
     }
 }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sequence diagrams: the TLPs of a few transactions as arrows between the components that they pass. [`Steps`] keeps the TLPs of
-//! each transaction until it ends; [`Diagram`] arranges those of the wanted ones, and writes them as text.
+//! Sequence diagrams: the TLPs of a few transactions as arrows between the components that they pass. [`Diagram`] keeps the TLPs of
+//! each transaction until it ends, and arranges those of the wanted ones.
 //!
 //! A capture names the component at the lower end of each link: a slot or a switch. The component at the upper end is known if a
 //! transaction passed from one link to another; otherwise it is taken for the root complex.
 
 use crate::decode::{Kind, Record};
+use crate::filter::Filter;
 use crate::matcher::{Requester, Target, Transaction, answered_bytes, named_bytes};
 use crate::reader::{Direction, End, Interface};
 use crate::render::{append_when, status_name};
 use crate::time::{Timestamp, append_decimal};
-use crate::transactions::{Outcome, append_line, append_target};
+use crate::transactions::{Outcome, Tracker, append_line, append_target};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ struct Step {
 
 /// TLPs of transactions that have not ended, and the links that were seen to follow each other.
 #[derive(Clone, Debug, Default)]
-pub struct Steps {
+struct Steps {
     /// By number of the request's record on the link of the TLP.
     kept: BTreeMap<u64, Vec<Step>>,
     /// By link: the link above the component at its upper end.
@@ -52,13 +53,8 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Creates an empty collection.
-    pub fn new() -> Steps {
-        Steps::default()
-    }
-
-    /// Keeps a record if it is a TLP that its receiver took: `outcome` comes from [`Tracker::see`](crate::Tracker::see).
-    pub fn see(&mut self, record: &Record<'_>, outcome: &Outcome) {
+    /// Keeps a record if it is a TLP that its receiver took: `outcome` comes from [`Tracker::see`].
+    fn see(&mut self, record: &Record<'_>, outcome: &Outcome) {
         let Kind::Tlp(tlp) = &record.kind else { return };
         if !outcome.taken {
             return;
@@ -129,48 +125,58 @@ pub struct Arrow {
     pub transaction: usize,
 }
 
-/// A sequence diagram of a few transactions.
-#[derive(Clone, Debug, Default)]
+/// A sequence diagram of the first transactions of a capture that a filter selects.
+#[derive(Debug, Default)]
 pub struct Diagram {
+    filter: Option<Filter>,
+    tracker: Tracker,
+    kept: Steps,
     transactions: Vec<Transaction>,
     steps: Vec<(usize, Step)>,
-    /// Number of wanted transactions, those without room included.
+    /// Number of selected transactions, those without room included.
     wanted: usize,
 }
 
 impl Diagram {
-    /// Creates an empty diagram.
-    pub fn new() -> Diagram {
-        Diagram::default()
+    /// Creates an empty diagram; `None` selects all transactions.
+    pub fn new(filter: Option<Filter>) -> Diagram {
+        Diagram { filter, ..Diagram::default() }
     }
 
-    /// Takes the TLPs of a transaction that has ended out of `steps`. Adds them if it `is_wanted` and there is room.
-    pub fn add(&mut self, steps: &mut Steps, transaction: &Transaction, is_wanted: bool) {
-        let taken = steps.take(transaction);
-        if !is_wanted {
-            return;
+    /// Processes the next record.
+    pub fn see(&mut self, record: &Record<'_>) {
+        let terms = self.filter.as_ref().map_or(0, |filter| filter.terms(record));
+        let outcome = self.tracker.see(record, terms);
+        self.kept.see(record, &outcome);
+        self.take_ended();
+    }
+
+    /// Returns the arranged diagram, and the number of selected transactions without room. `None` if no transaction is selected.
+    pub fn finish(mut self) -> Option<(Arranged, usize)> {
+        self.tracker.finish();
+        self.take_ended();
+        let left_out = self.wanted - self.transactions.len();
+        (self.wanted > 0).then(|| (self.arrange(), left_out))
+    }
+
+    fn take_ended(&mut self) {
+        while let Some(transaction) = self.tracker.next_ended() {
+            let taken = self.kept.take(&transaction);
+            if self.filter.as_ref().is_some_and(|filter| !filter.holds_for(&transaction)) {
+                continue;
+            }
+            self.wanted += 1;
+            let has_room = self.steps.len() + taken.len() <= MAX_ARROWS;
+            if self.transactions.len() < MAX_TRANSACTIONS && has_room {
+                let n = self.transactions.len();
+                self.steps.extend(taken.into_iter().map(|step| (n, step)));
+                self.transactions.push(transaction);
+            }
         }
-        self.wanted += 1;
-        let has_room = self.steps.len() + taken.len() <= MAX_ARROWS;
-        if self.transactions.len() < MAX_TRANSACTIONS && has_room {
-            let n = self.transactions.len();
-            self.steps.extend(taken.into_iter().map(|step| (n, step)));
-            self.transactions.push(transaction.clone());
-        }
     }
 
-    /// Returns the number of transactions without room.
-    pub fn left_out(&self) -> usize {
-        self.wanted - self.transactions.len()
-    }
-
-    /// Returns true if no transaction was added.
-    pub fn is_empty(&self) -> bool {
-        self.transactions.is_empty()
-    }
-
-    /// Arranges the diagram.
-    pub fn arrange(mut self, steps: &Steps) -> Arranged {
+    fn arrange(mut self) -> Arranged {
+        let steps = self.kept;
         self.steps.sort_by_key(|(_, step)| step.number);
         let start = self.steps.first().and_then(|(_, step)| step.time);
         let mut components: Vec<(Component, String)> = Vec::new();

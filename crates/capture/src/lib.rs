@@ -19,6 +19,7 @@
 //! - [`names`]: names the registers and interrupts that TLPs access.
 //! - [`render`]: prints a record as a line or as JSON.
 //! - [`perfetto`]: exports a capture to the Perfetto viewer.
+//! - [`views`]: prints a capture as lines: records, credits, transactions, or broken rules.
 //!
 //! `riser trace` without its command line:
 //!
@@ -66,6 +67,7 @@ pub mod superpacket;
 mod table;
 pub mod time;
 pub mod transactions;
+pub mod views;
 pub mod writer;
 
 pub use check::{Checker, Finding};

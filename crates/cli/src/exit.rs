@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The end of a command: a line on standard error and an exit status. Prints to standard output only for help and version.
 
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 

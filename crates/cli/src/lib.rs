@@ -16,6 +16,7 @@ mod output;
 mod progress;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
+use failure::Failure;
 use files::{input, interrupt};
 use plug::Models;
 use std::ffi::OsString;
@@ -83,8 +84,8 @@ fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// The command with everything below it.
-fn command() -> clap::Command {
+/// Returns the parser of `riser` with all commands below it.
+pub fn command() -> clap::Command {
     help::arrange(with_negative_numbers(Cli::command()))
 }
 

@@ -2,13 +2,15 @@
 //! Prints tables and JSON on standard output, or on standard error if a file goes to standard output. Every write can fail, so that a
 //! closed pipe ends a command without an error message. `println!` and `eprintln!` would panic, and are never used.
 
-use crate::failure::Failure;
+use crate::Failure;
 use files::{Outputs, is_diverted};
 use serde::Serialize;
+use session::report::RefusalReport;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::path::Path;
 use worlds::machine::Watch;
 
 /// Stream that reports go to.
@@ -22,6 +24,14 @@ pub(crate) fn stream() -> Box<dyn Write> {
 /// Starts to claim the files that a command writes. With `force`, existing files may be overwritten.
 pub(crate) fn files(force: bool) -> Outputs {
     Outputs::new(force, |line| note(line))
+}
+
+/// Refuses `-` as a folder. The message ends with `instead`, another way to print the output.
+pub(crate) fn refuse_standard(folder: &Path, instead: &str) -> Result<(), Failure> {
+    match files::input::is_standard(folder) {
+        true => Err(Failure::usage(format!("-o -: expected a folder; {instead}"))),
+        false => Ok(()),
+    }
 }
 
 /// Starts to report events of machines, or with `quiet` their errors, on standard error.
@@ -69,6 +79,11 @@ where
     R: IntoIterator<Item = Vec<String>>,
 {
     text(&session::table::numbers(header, rows))
+}
+
+/// Prints refused TLPs at the end of a command on standard error.
+pub(crate) fn refusals(refusals: &[RefusalReport]) {
+    RefusalReport::lines(refusals).for_each(note);
 }
 
 /// Prints one line per warning on standard error.

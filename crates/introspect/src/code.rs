@@ -7,10 +7,13 @@ use crate::pages::{Levels, Missing, Tables};
 use crate::tasks::Task;
 use crate::{Error, PhysicalMemory};
 use serde::Serialize;
+use std::io::{self, Write};
 use std::ops::Range;
 
 /// Maximum size of a code area in bytes. A larger area is an error.
 const MAX_BYTES: u64 = 4 << 30;
+/// Bytes per read and per write of [`Code::write_to`].
+const CHUNK_BYTES: u64 = 1 << 20;
 
 /// Code in memory, contiguous in virtual and physical addresses.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -124,6 +127,31 @@ impl Code {
             kernel.read(run.physical + (from - run.address), part)?;
         }
         Ok(())
+    }
+
+    /// Writes the whole area to `out`, with zeros for bytes that are not in memory. Calls `progress` with each address that is read next.
+    /// Returns an error of `out`.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn write_to<M: PhysicalMemory>(
+        &self,
+        kernel: &mut Kernel<'_, M>,
+        out: &mut impl Write,
+        mut progress: impl FnMut(u64),
+    ) -> Result<io::Result<()>, Error<M::Error>> {
+        let mut chunk = vec![0; CHUNK_BYTES as usize];
+        let mut at = self.area.start;
+        while at < self.area.end {
+            progress(at);
+            let part = &mut chunk[..(self.area.end - at).min(CHUNK_BYTES) as usize];
+            self.read(kernel, at, part)?;
+            if let Err(error) = out.write_all(part) {
+                return Ok(Err(error));
+            }
+            at += part.len() as u64;
+        }
+        Ok(Ok(()))
     }
 
     /// Returns the number of bytes that are not in memory.

@@ -5,6 +5,7 @@
 //! - [`profile`]: latencies of hosts and devices, each figure with its source.
 //! - [`build()`]: joins fabric, endpoints, devices and drivers; [`Hierarchy`]: the functions below an external host.
 //! - [`OneSlot`]: a lab in code, for a device of your own.
+//! - [`template`]: a new crate with a model of the user's own.
 //! - [`reference`](mod@reference): the pages of `docs/reference`, from the types of [`schema`] and [`profile`].
 //!
 //! This crate never runs the fabric that it has built, and contains no timing and no protocol. Models and outside
@@ -16,6 +17,7 @@ pub mod links;
 pub mod profile;
 pub mod reference;
 pub mod schema;
+pub mod template;
 
 mod boot;
 mod bridges;

@@ -5,6 +5,7 @@
 use crate::bandwidth::{DirectionLoad, Flow, Flows};
 use crate::wire::{self, Counted, Load, Packets};
 use crate::{Bandwidth, Form, ModelError, Params, TlpCount, Transfer, split};
+use std::str::FromStr;
 
 /// Counted DLLPs per transfer (for alternating reads and writes: per pair).
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -24,6 +25,36 @@ pub struct Dllps {
     pub read: Option<Measured>,
     /// For alternating reads and writes.
     pub read_write: Option<Measured>,
+}
+
+/// Measured DLLPs of one kind of traffic. Parsed from `KIND=UP,DOWN` with the KIND `write`, `read` or `read_write`.
+#[derive(Clone, Copy, Debug)]
+pub struct KindDllps(fn(&mut Dllps) -> &mut Option<Measured>, Measured);
+
+impl FromStr for KindDllps {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<KindDllps, &'static str> {
+        let legal = "expected KIND=UP,DOWN with KIND write, read or read_write, and two numbers";
+        let (kind, counts) = text.split_once('=').ok_or(legal)?;
+        let (up, down) = counts.split_once(',').ok_or(legal)?;
+        let number = |n: &str| n.parse::<f64>().map_err(|_| legal);
+        let place: fn(&mut Dllps) -> &mut Option<Measured> = match kind {
+            "write" => |dllps| &mut dllps.write,
+            "read" => |dllps| &mut dllps.read,
+            "read_write" => |dllps| &mut dllps.read_write,
+            _ => return Err(legal),
+        };
+        Ok(KindDllps(place, Measured { up: number(up)?, down: number(down)? }))
+    }
+}
+
+impl FromIterator<KindDllps> for Dllps {
+    fn from_iter<I: IntoIterator<Item = KindDllps>>(all: I) -> Dllps {
+        let mut dllps = Dllps::default();
+        all.into_iter().for_each(|KindDllps(place, measured)| *place(&mut dllps) = Some(measured));
+        dllps
+    }
 }
 
 impl Measured {

@@ -47,7 +47,7 @@ pub use device::{
 };
 pub use encapsulation::encapsulated_gbps;
 pub use ethernet::{FCS_BYTES, ethernet_gbps, packet_ns};
-pub use exact::{Dllps, Measured, exact, exact_writing};
+pub use exact::{Dllps, KindDllps, Measured, exact, exact_writing};
 pub use inflight::{IOMMU_MISS_NS, InFlight, QUOTED, Quoted, in_flight};
 pub use params::{Addressing, FRAME_BYTES, ModelError, Params, Transfer};
 pub use published::published;

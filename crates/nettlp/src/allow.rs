@@ -369,22 +369,28 @@ mod tests {
     fn parses_sizes_with_units() {
         for (text, bytes) in [
             ("1", Some(1)),
-            ("0x10", Some(16)),
+            ("0x1F", Some(31)),
             ("4K", Some(4096)),
+            ("256M", Some(256 << 20)),
+            ("0x10k", Some(0x4000)),
             ("2t", Some(2 << 40)),
             ("16777215T", Some(0xff_ffff << 40)),
             ("16777216T", None),
+            ("0xffffffffffffffff", Some(u64::MAX)),
+            ("18446744073709551616", None),
             ("0", None),
             ("", None),
             ("K", None),
             ("-1", None),
             ("+1", None),
+            ("0x+1", None),
             ("1.5G", None),
             ("4KiB", None),
             ("4µ", None),
         ] {
             assert_eq!(parse_size(text).ok(), bytes, "{text}");
         }
+        assert_eq!(parse_scaled("0"), Some(0));
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub mod site;
 pub mod transfers;
 pub mod values;
 
+pub use capture::render::counted;
 pub use context::RunContext;
 pub use host::os::driver::{Driver, DriverFuture, FunctionsDriver, HostTask, Task};
 pub use model::{
@@ -37,7 +38,7 @@ pub use model::{
 pub use place::Attachment;
 pub use plugged::{End, Plugged, RawEnd};
 pub use registers::{FunctionRegisters, named};
-pub use report::{Report, Shown, counted, gbps, nearest_rank, ns};
+pub use report::{Report, Shown, gbps, nearest_rank, ns};
 pub use shared::Shared;
 pub use site::Site;
 pub use values::{FunctionId, MemoryKind};

@@ -99,14 +99,6 @@ pub fn nearest_rank<T: Copy>(sorted: &[T], per_mille: u32) -> Option<T> {
     Some(sorted[(rank as usize).saturating_sub(1).min(last)])
 }
 
-/// Formats a count with its noun: `1 row`, `2 rows`.
-pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
-    match count.try_into().unwrap_or(u64::MAX) {
-        1 => format!("1 {noun}"),
-        count => format!("{count} {noun}s"),
-    }
-}
-
 /// Converts the duration to nanoseconds.
 pub fn ns(duration: Duration) -> f64 {
     duration.as_ps() as f64 / 1_000.0

@@ -77,9 +77,9 @@ pub enum DivergenceError<E> {
 /// Reason why the registers that differ are unknown.
 #[derive(Debug, Error)]
 enum NoRegisters {
-    /// The library was built without waves.
-    #[error("run `riser rtl build --waves` to find registers too")]
-    NoWaves,
+    /// The library of this design was built without waves.
+    #[error("run `riser rtl build {} --waves` to find registers too", .0.display())]
+    NoWaves(PathBuf),
     /// The netlist cannot be read.
     #[error("no netlist: {0}")]
     Netlist(io::Error),
@@ -217,7 +217,7 @@ fn look_closely<E>(
     let source = Source::of(&path)?;
     let names = source.ports(&a.get(), [&kept[0], &kept[1]], cycle, &mut divergence.ports);
     let registers = match has_waves {
-        false => Err(NoRegisters::NoWaves),
+        false => Err(NoRegisters::NoWaves(path)),
         true => source.registers(&folder, &names, [&waves[0], &waves[1]], time),
     };
     waves.iter().for_each(|waves| _ = std::fs::remove_file(waves));

@@ -219,7 +219,7 @@ pub enum RunError {
 }
 
 /// Reason why waves cannot be written to a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub(crate) enum WavesError {
     /// The file has other contents.
     #[error(
@@ -229,9 +229,9 @@ pub(crate) enum WavesError {
     /// The name is not a C string.
     #[error("the file name contains a zero byte")]
     ZeroByte,
-    /// The library was built without waves.
-    #[error("the library has no waves; run `riser rtl build --waves`")]
-    NoWaves,
+    /// The library was built without waves. Has the command that builds it.
+    #[error("the library has no waves; run `{0}`")]
+    NoWaves(String),
     /// The file cannot be written.
     #[error("the file cannot be written")]
     Unwritable,
@@ -390,11 +390,16 @@ impl Instance {
         unsafe { (self.library.ops.show)(self.model.as_ptr(), words.as_ptr()) }
     }
 
-    /// Writes all signals to a file from `from` until `to`.
+    /// Writes all signals to a file from `from` until `to`. `command` builds the library with waves.
     ///
     /// # Errors
     /// If the file cannot be created, a file of another kind exists, or the library was built without waves.
-    pub(crate) fn waves(&mut self, path: &Path, [from, to]: [Time; 2]) -> Result<(), WavesError> {
+    pub(crate) fn waves(
+        &mut self,
+        path: &Path,
+        [from, to]: [Time; 2],
+        command: &str,
+    ) -> Result<(), WavesError> {
         check_waves(path)?;
         let path = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| WavesError::ZeroByte)?;
         // SAFETY: the model is alive, and the name ends with a zero byte.
@@ -402,7 +407,7 @@ impl Instance {
             unsafe { (self.library.ops.waves)(self.model.as_ptr(), path.as_ptr(), from.as_ps(), to.as_ps()) };
         match opened {
             0 => Ok(()),
-            2 => Err(WavesError::NoWaves),
+            2 => Err(WavesError::NoWaves(command.to_owned())),
             _ => Err(WavesError::Unwritable),
         }
     }

@@ -323,7 +323,7 @@ impl Settings {
         let mut instance = create(&loaded, design, path, seed)?;
         if let Some((waves, window)) = waves {
             instance
-                .waves(&waves, window)
+                .waves(&waves, window, &library.command)
                 .map_err(|e| Fault::at("waves", format!("{}: {e}", waves.display())))?;
         }
         let folder = design.working_folder(path.parent().unwrap_or(Path::new("")));

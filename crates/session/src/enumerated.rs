@@ -3,6 +3,7 @@
 //! ends. All results come from configuration requests, except the names of the lab.
 
 use crate::Session;
+use config::lspci::Selection;
 use fabric::{Limits, Stop};
 use host::cpu::AsyncProgram;
 use host::firmware::{Function, HostMap, Path, System, enumerate_host};
@@ -48,6 +49,30 @@ pub struct Enumerated {
     pub took: Duration,
     /// Configuration requests of the enumeration.
     pub config_requests: u64,
+}
+
+/// No function is selected.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("no function {0}: {1}")]
+pub struct NoFunction(Selection, String);
+
+impl Enumerated {
+    /// Returns the functions of a selection; `None` selects all.
+    ///
+    /// # Errors
+    /// The selection has no function.
+    pub fn select(&self, selection: Option<Selection>) -> Result<Vec<&EnumeratedFunction>, NoFunction> {
+        let Some(selection) = selection else { return Ok(self.functions.iter().collect()) };
+        let chosen: Vec<_> = self.functions.iter().filter(|f| selection.takes(f.bdf)).collect();
+        let there = match (self.functions.first(), self.functions.last()) {
+            _ if !chosen.is_empty() => return Ok(chosen),
+            (Some(first), Some(last)) => {
+                format!("there are {} functions, {} to {}", self.functions.len(), first.bdf, last.bdf)
+            }
+            _ => "the lab has no functions".to_owned(),
+        };
+        Err(NoFunction(selection, there))
+    }
 }
 
 /// A function with its configuration space.

@@ -7,6 +7,7 @@ use crate::canvas::{
 };
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use session::SessionReport;
 
 /// Margin around the picture, in pixels.
 const MARGIN: i32 = 24;
@@ -20,6 +21,9 @@ const LEGEND: i32 = 22;
 const WIDTH: i32 = 620;
 /// Number of intervals of the axis.
 const TICKS: i32 = 5;
+
+/// Rows of a report that are drawn.
+const DRAWN: [&str; 2] = ["mean", "p99"];
 
 /// A bar.
 #[derive(Clone, PartialEq, Debug)]
@@ -43,6 +47,29 @@ pub struct StackedBars {
     pub parts: Vec<String>,
     /// The bars, from top to bottom.
     pub bars: Vec<Bar>,
+}
+
+impl StackedBars {
+    /// Returns the parts of the latencies in a report: of each kind of transaction the mean and the 99th percentile. `None` if no
+    /// transaction finished.
+    pub fn of_latencies(report: &SessionReport) -> Option<StackedBars> {
+        let first = report.links.iter().find_map(|link| link.transactions.first())?;
+        let all = report.links.iter().flat_map(|link| link.transactions.iter().map(|t| (&link.slot, t)));
+        let bars = all.flat_map(|(slot, t)| {
+            let rows = t.rows().into_iter().filter(|(which, ..)| DRAWN.contains(which));
+            rows.map(move |(which, _, parts)| Bar {
+                name: format!("{slot} {} {which}", t.kind),
+                parts: parts.columns().map(|(_, ns)| ns).to_vec(),
+            })
+        });
+        Some(StackedBars {
+            title: format!("{}: parts of the latency", report.lab),
+            subtitle: format!("mean and 99th percentile; basis: {}", report.basis.name()),
+            label: "ns".to_owned(),
+            parts: first.mean.columns().map(|(name, _)| name.to_owned()).to_vec(),
+            bars: bars.collect(),
+        })
+    }
 }
 
 /// Positions of a chart, in pixels.

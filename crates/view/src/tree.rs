@@ -4,6 +4,7 @@
 
 use crate::canvas::FigureError;
 use crate::canvas::{self, Area, HEAD, INK, SERIES, drawing, font, text_width};
+use lab::{Sketch, SketchedEnd, SketchedHost, SketchedLink};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -21,55 +22,78 @@ const PADDING: i32 = 10;
 const PORT: i32 = 4;
 
 /// The kind of a box, which selects its colour.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
-    /// A host.
+#[derive(Clone, Copy)]
+enum Part {
     Host,
-    /// A switch.
     Switch,
-    /// A device in a slot.
     Device,
 }
 
 /// A box: a component with the links below it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Node {
-    /// What it is.
-    pub part: Part,
+struct Node {
+    part: Part,
     /// Its lines of text, the name first.
-    pub lines: Vec<String>,
+    lines: Vec<String>,
     /// Its links, from the first port on.
-    pub links: Vec<Link>,
+    links: Vec<Link>,
 }
 
-/// A link of a box to one on its right.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Link {
-    /// Text above the line: the port, rate and width.
-    pub above: String,
-    /// Lines of text below the line.
-    pub below: Vec<String>,
-    /// The box at the end of the link.
-    pub end: Node,
+/// A link of a box to one on its right, with the texts above and below its line.
+struct Link {
+    above: String,
+    below: Vec<String>,
+    end: Node,
 }
 
-/// A topology.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// A picture of a topology.
 pub struct Topology {
-    /// Title.
-    pub title: String,
-    /// Text below the title.
-    pub subtitle: String,
+    title: String,
+    subtitle: String,
     /// The hosts, from top to bottom.
-    pub hosts: Vec<Node>,
+    hosts: Vec<Node>,
     /// Lines of text below the picture.
-    pub notes: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl From<&SketchedHost> for Node {
+    fn from(host: &SketchedHost) -> Node {
+        let lines = std::iter::once(format!("host {}", host.name)).chain(host.facts.clone());
+        Node { part: Part::Host, lines: lines.collect(), links: host.links.iter().map(Link::from).collect() }
+    }
+}
+
+impl From<&SketchedLink> for Link {
+    fn from(link: &SketchedLink) -> Link {
+        let (part, lines) = match &link.end {
+            SketchedEnd::Slot { name, device, bus } => {
+                (Part::Device, vec![name.clone(), device.clone(), format!("bus {bus:02x}")])
+            }
+            SketchedEnd::Switch { name, facts } => {
+                (Part::Switch, std::iter::once(format!("switch {name}")).chain(facts.clone()).collect())
+            }
+        };
+        Link {
+            above: format!("{}: {}", link.port, link.speed),
+            below: std::iter::once(&link.mps).chain(&link.details).cloned().collect(),
+            end: Node { part, lines, links: link.below.iter().map(Link::from).collect() },
+        }
+    }
 }
 
 /// Left and right edges of the boxes of a column, in pixels.
 type Column = (i32, i32);
 
 impl Node {
+    /// Returns the numbers of slots and of switches on the right of the box.
+    fn count(&self) -> [usize; 2] {
+        let count = |link: &Link| {
+            let [slots, switches] = link.end.count();
+            let is_switch = matches!(link.end.part, Part::Switch);
+            [slots + usize::from(!is_switch), switches + usize::from(is_switch)]
+        };
+        self.links.iter().map(count).fold([0; 2], |sum, of| [sum[0] + of[0], sum[1] + of[1]])
+    }
+
     /// Height of the box, and of all boxes on its right, in pixels.
     fn height(&self) -> i32 {
         self.own_height().max(stack(self.links.iter().map(Link::height)))
@@ -117,6 +141,15 @@ fn stack(heights: impl Iterator<Item = i32>) -> i32 {
 }
 
 impl Topology {
+    /// Returns the picture of a lab.
+    pub fn of(name: &str, sketch: &Sketch) -> Topology {
+        let hosts: Vec<Node> = sketch.hosts.iter().map(Node::from).collect();
+        let counts = hosts.iter().map(Node::count).fold([0; 2], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
+        let [slots, switches] = counts;
+        let subtitle = format!("slots: {slots}, switches: {switches}");
+        Topology { title: name.to_owned(), subtitle, hosts, notes: sketch.events.clone() }
+    }
+
     /// Returns the picture as one SVG document. Equal topologies give equal bytes.
     ///
     /// # Errors

@@ -64,7 +64,7 @@ fn by_server(out: &mut String, name: &str, groups: &[GroupScore]) {
 
 /// Returns tables of the effect of each mechanism, one for each group of scores: the growth of each family's error without the
 /// mechanism, in percentage points. Mechanisms without an effect are left out.
-pub fn ablation(all: &[GroupScore], ablations: &[Ablation]) -> String {
+pub(super) fn ablation(all: &[GroupScore], ablations: &[Ablation]) -> String {
     all.iter().map(|base| ablation_of(base, ablations)).collect()
 }
 

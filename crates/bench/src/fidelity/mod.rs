@@ -6,8 +6,11 @@
 //! folder.
 
 mod markdown;
+mod study;
 
-pub use markdown::{ablation, insert, scores};
+use markdown::ablation;
+pub use markdown::{insert, scores};
+pub use study::{FidelityReport, LeftOut, Part};
 
 use crate::BenchError;
 use crate::configurations::{CONFIGURATIONS, Configuration};

@@ -15,11 +15,11 @@
 
 use super::line::{Line, Measurable, ResultsError, each_line, lacking};
 use super::{BandwidthFigures, Figures, LatencyFigures, ResultRow, Spread, Tables};
-use crate::BenchError;
 use crate::configurations::{Configuration, SheetLink};
 use crate::experiments::{Cache, Key, Pattern, Test};
 use crate::row::Row;
 use crate::settings::MeasurementSettings;
+use crate::{BenchError, Plan};
 use lab::profile::Basis;
 use serde::Serialize;
 use serde_json::Value;
@@ -135,6 +135,29 @@ fn field(entry: &Value, column: &str) -> String {
             format!("{:.digits$}", figure.as_f64().unwrap_or_default())
         }
         other => other.to_string(),
+    }
+}
+
+/// What `riser bench --json` prints.
+#[derive(Serialize)]
+pub struct Results<'a> {
+    /// Profile figures that are extrapolated to the link.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+    /// Reason and extent if some rows were not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupted: Option<&'a str>,
+    /// The weakest basis of the profile figures behind the rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    basis: Option<Basis>,
+    tests: &'a [Entry],
+}
+
+impl<'a> Results<'a> {
+    /// Returns the results of `plans`. `interrupted` tells why some rows were not measured.
+    pub fn new(plans: &[Plan], tests: &'a [Entry], interrupted: Option<&'a str>) -> Results<'a> {
+        let warnings = plans.first().map(Plan::warnings).unwrap_or_default();
+        Results { warnings, interrupted, basis: tests.iter().map(|entry| entry.basis).max(), tests }
     }
 }
 

@@ -2,7 +2,7 @@
 //! The summary of a check: counts, settings with their origin, and the number of TLPs that were not checked.
 
 use super::limits::{Applied, Origin};
-use crate::count::Count;
+use crate::count::counted;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -124,7 +124,7 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}", Count(self.tlps, "TLP"), Count(self.violations, "violation"))?;
+        write!(f, "{}, {}", counted(self.tlps, "TLP"), counted(self.violations, "violation"))?;
         for OfRule { rule, count } in &self.by_rule {
             write!(f, "\n  {count:>8} {rule}")?;
         }
@@ -132,7 +132,7 @@ impl fmt::Display for Summary {
         for InForce { applied, functions } in &self.settings {
             write!(f, "\n  {applied}")?;
             match (applied.origin, *functions) {
-                (Origin::Capture, functions) => write!(f, ", of {}", Count(functions as u64, "function"))?,
+                (Origin::Capture, functions) => write!(f, ", of {}", counted(functions as u64, "function"))?,
                 (Origin::Inferred, _) => {
                     f.write_str(": not checked; the smallest value that fits the trace")?
                 }

@@ -2,7 +2,7 @@
 //! Counts the records of a file that could not be read.
 
 use crate::decode::{Kind, Record};
-use crate::render::{self, Count};
+use crate::render::{self, counted};
 
 /// Records that could not be read.
 #[derive(Default)]
@@ -25,7 +25,7 @@ impl BadRecords {
 
     /// Returns a line about these records, if there are any.
     pub fn line(&self) -> Option<String> {
-        let (records, first) = (Count(self.count, "record"), self.first.trim());
+        let (records, first) = (counted(self.count, "record"), self.first.trim());
         (self.count > 0).then(|| format!("{records} could not be read; first: {first}"))
     }
 }

@@ -23,7 +23,7 @@ pub(crate) mod pcapng;
 mod source;
 mod text;
 
-use crate::count::Count;
+use crate::count::counted;
 use crate::superpacket::{Part, Parts};
 use crate::time::Timestamp;
 use format::Understood;
@@ -383,7 +383,7 @@ impl Format {
 fn unknown(window: &[u8], asked: Option<FileFormat>) -> String {
     let start = match window {
         [a, b, c, d, ..] => format!("it starts with {a:02x} {b:02x} {c:02x} {d:02x}"),
-        short => format!("it holds {}", Count(short.len() as u64, "byte")),
+        short => format!("it holds {}", counted(short.len() as u64, "byte")),
     };
     let hint = text::hint(window).map(|hint| format!("; {hint}")).unwrap_or_default();
     match asked {

@@ -5,7 +5,7 @@ mod hex;
 mod json;
 pub(crate) mod object;
 
-pub use crate::count::Count;
+pub use crate::count::counted;
 pub use crate::table::numbers;
 pub use hex::append_hex_dump;
 pub use json::{JsonRecord, json};

@@ -179,13 +179,12 @@ impl SeriesReport {
         self.slots.get(&link).cloned().unwrap_or_else(|| link.to_string())
     }
 
-    /// Appends the report as CSV with a header line.
-    pub fn append_csv(&self, out: &mut String) {
-        out.push_str(CSV_HEADER);
-        for row in &self.rows {
-            // Writing to a string cannot fail.
-            let _ = self.append_csv_row(row, out);
-        }
+    /// Returns the report as CSV with a header line.
+    pub fn csv(&self) -> String {
+        let mut csv = CSV_HEADER.to_owned();
+        // Writing to a string cannot fail.
+        self.rows.iter().for_each(|row| _ = self.append_csv_row(row, &mut csv));
+        csv
     }
 
     fn append_csv_row(&self, row: &Row, out: &mut String) -> fmt::Result {

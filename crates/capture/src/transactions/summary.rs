@@ -3,7 +3,7 @@
 //! kind. Quantiles are exact up to this number, and within 1 in 1024 above it.
 
 use super::Tracker;
-use crate::count::Count;
+use crate::count::counted;
 use crate::matcher::{Ack, Transaction};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -208,7 +208,7 @@ pub struct TypeSummary {
 
 impl fmt::Display for TransactionsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {} with errors", Count(self.transactions, "transaction"), self.with_errors)?;
+        write!(f, "{}, {} with errors", counted(self.transactions, "transaction"), self.with_errors)?;
         if self.probes > 0 {
             write!(f, ", {} bus probes", self.probes)?;
         }

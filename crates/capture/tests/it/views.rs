@@ -147,8 +147,7 @@ fn series_counts_traffic_per_interval() {
     link.dllp(false, fc(FlowControlKind::InitFc1, Class::Posted, 0, 9, 99), SOUND).tlp(true, &read, SOUND);
     link.wait_ps(10_000).tlp(false, &answer, SOUND).tlp(true, &write(0, 64), SOUND).ack(false, 0);
     let report = series(&link.finish(), Some(10_000), None);
-    let mut csv = String::new();
-    report.append_csv(&mut csv);
+    let csv = report.csv();
     let rows: Vec<&str> =
         csv.lines().filter(|row| !row.ends_with(",0") && !row.ends_with("0.000000")).collect();
     assert_eq!(

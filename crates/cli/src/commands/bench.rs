@@ -5,21 +5,17 @@ mod suite;
 
 use super::sizes::{Sizes, seed};
 use super::words::{MEMORIES, Word, one_of};
-use crate::failure::Failure;
-use crate::output;
-use crate::{interrupt, progress};
+use crate::{Failure, interrupt, output, progress};
 use bench::Plan;
 use bench::ask::{self, Ask, Ended, MAX_TRANSFERS, RootCredits};
 use bench::configurations::Iommu;
 use bench::results;
-use bench::results::sheet::{self, Entry};
+use bench::results::sheet::{self, Entry, Results};
 use clap::builder::RangedU64ValueParser;
 use files::{ClaimedOutput, Outputs};
-use lab::profile::Basis;
 use lab::schema::BufferPages;
 use plug::transfers::{CacheState, Pattern};
 use plug::{MemoryKind, Models};
-use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
@@ -205,21 +201,6 @@ const CACHES: [Word<CacheState>; 4] = [
     ("device-thrash", "The device has written random lines in 64 MiB", CacheState::DeviceThrash),
 ];
 
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Results<'a> {
-    /// Profile figures that are extrapolated to the link.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<String>,
-    /// Reason and extent if some rows were not measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interrupted: Option<String>,
-    /// The weakest basis of the profile figures behind the rows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    basis: Option<Basis>,
-    tests: &'a [Entry],
-}
-
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     if args.public.wanted() {
         return suite::run(&args);
@@ -230,17 +211,12 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     }
     let plans = args.ask().plans(models)?;
     let files = files(&args)?;
-    let warnings = plans.first().map(Plan::warnings).unwrap_or_default();
-    output::warn(&warnings);
+    output::warn(&plans.first().map(Plan::warnings).unwrap_or_default());
     let (entries, ended) = measure(&plans)?;
-    let why = match &ended {
-        Some(Failure::Interrupted(why) | Failure::Run(why)) => Some(why.clone()),
-        _ => None,
-    };
-    let basis = entries.iter().map(|entry| entry.basis).max();
-    let results = Results { warnings, interrupted: why, basis, tests: &entries };
+    let why = ended.as_ref().map(Ended::why);
+    let results = Results::new(&plans, &entries, why);
     // Without rows, keep the files of an earlier run.
-    let saved = files.filter(|_| !entries.is_empty()).map_or(Ok(()), |files| save(files, &results));
+    let saved = files.filter(|_| !entries.is_empty()).map_or(Ok(()), |files| save(files, &results, &entries));
     if args.json {
         output::json(&results)?
     } else {
@@ -248,7 +224,11 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     }
     // Print the report even if the files could not be written.
     saved?;
-    ended.map_or(Ok(()), Err)
+    match ended {
+        Some(Ended::Interrupted(why)) => Err(Failure::Interrupted(why)),
+        Some(Ended::Failed(why)) => Err(Failure::Run(why)),
+        None => Ok(()),
+    }
 }
 
 impl Args {
@@ -290,30 +270,22 @@ fn refuse(given: &[(&str, bool)], why: impl Fn(&str) -> String) -> Result<(), Fa
     given.iter().find(|(_, given)| *given).map_or(Ok(()), |(flag, _)| Err(Failure::usage(why(flag))))
 }
 
-/// Measures all rows. After Ctrl-C or a failed row, returns the finished rows and the failure.
-fn measure(plans: &[Plan]) -> Result<(Vec<Entry>, Option<Failure>), Failure> {
+/// Measures all rows. After Ctrl-C or a failed row, returns the finished rows and the reason.
+fn measure(plans: &[Plan]) -> Result<(Vec<Entry>, Option<Ended>), Failure> {
     let cancel = interrupt::flag()?;
     let bar = progress::bar("{bar:30} {pos}/{len} {msg}");
     let measured = ask::measure(plans, &cancel, |done, all, test, size| {
-        bar.set_length(all as u64);
-        bar.set_position(done as u64);
+        progress::set(&bar, done, all);
         bar.set_message(format!("{} {size} B", test.name()));
     });
     bar.finish_and_clear();
-    let (entries, ended) = measured?;
-    let ended = ended.map(|ended| match ended {
-        Ended::Interrupted(why) => Failure::Interrupted(why),
-        Ended::Failed(why) => Failure::Run(why),
-    });
-    Ok((entries, ended))
+    Ok(measured?)
 }
 
 /// Claims the result files: JSON, then CSV.
 fn files(args: &Args) -> Result<Option<[ClaimedOutput; 2]>, Failure> {
     let Some(folder) = &args.output else { return Ok(None) };
-    if folder == Path::new("-") {
-        return Err(Failure::usage("-o -: expected a folder; --json prints the results"));
-    }
+    output::refuse_standard(folder, "--json prints the results")?;
     let mut outputs = output::files(args.force);
     reads_profiles(args, &mut outputs);
     let mut claim = |name: &str| outputs.claim("-o", &folder.join(name));
@@ -327,8 +299,8 @@ fn reads_profiles(args: &Args, outputs: &mut Outputs) {
     files.filter(|path| path.is_file()).for_each(|path| outputs.reads(path));
 }
 
-fn save([json_file, csv_file]: [ClaimedOutput; 2], results: &Results<'_>) -> Result<(), Failure> {
+fn save([json, csv]: [ClaimedOutput; 2], results: &Results<'_>, rows: &[Entry]) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(results).map_err(Failure::run)?;
-    json_file.write(&format!("{text}\n"))?;
-    Ok(csv_file.write(&sheet::write(results.tests)?)?)
+    json.write(&format!("{text}\n"))?;
+    Ok(csv.write(&sheet::write(rows)?)?)
 }

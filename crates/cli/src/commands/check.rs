@@ -2,14 +2,13 @@
 //! `riser check`: reports errors of a lab, or draws the lab, from `riser-lab`.
 
 use super::labs::{self, Set};
-use crate::failure::Failure;
-use crate::{input, output};
-use lab::{BuildOptions, Sketch, SketchedEnd, SketchedHost, SketchedLink};
+use crate::{Failure, input, output};
+use lab::{BuildOptions, Sketch};
 use plug::Models;
 use plug::site::NativeCode;
 use session::Session;
 use std::path::PathBuf;
-use view::tree::{Link, Node, Part, Topology};
+use view::tree::Topology;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -57,50 +56,9 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         output::warn(session.warnings());
         output::text(&format!("{name}\n{}", lab::draw(&file.lab)))?;
         if let Some(place) = svg.take() {
-            let picture = topology(&name, &Sketch::of(&file.lab));
-            place.write(&picture.svg().map_err(|e| Failure::Run(e.to_string()))?)?;
+            let picture = Topology::of(&name, &Sketch::of(&file.lab));
+            place.write(&picture.svg().map_err(Failure::run)?)?;
         }
     }
     Ok(())
-}
-
-fn topology(name: &str, sketch: &Sketch) -> Topology {
-    let links = sketch.hosts.iter().flat_map(|host| &host.links);
-    let [slots, switches] = links.map(count_ends).fold([0; 2], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
-    Topology {
-        title: name.to_owned(),
-        subtitle: format!("slots: {slots}, switches: {switches}"),
-        hosts: sketch.hosts.iter().map(host).collect(),
-        notes: sketch.events.clone(),
-    }
-}
-
-/// Returns the numbers of slots and of switches at the end of a link and below.
-fn count_ends(link: &SketchedLink) -> [usize; 2] {
-    let own = match link.end {
-        SketchedEnd::Slot { .. } => [1, 0],
-        SketchedEnd::Switch { .. } => [0, 1],
-    };
-    link.below.iter().map(count_ends).fold(own, |sum, of| [sum[0] + of[0], sum[1] + of[1]])
-}
-
-fn host(host: &SketchedHost) -> Node {
-    let lines = std::iter::once(format!("host {}", host.name)).chain(host.facts.clone());
-    Node { part: Part::Host, lines: lines.collect(), links: host.links.iter().map(link).collect() }
-}
-
-fn link(link: &SketchedLink) -> Link {
-    let (part, lines) = match &link.end {
-        SketchedEnd::Slot { name, device, bus } => {
-            (Part::Device, vec![name.clone(), device.clone(), format!("bus {bus:02x}")])
-        }
-        SketchedEnd::Switch { name, facts } => {
-            (Part::Switch, std::iter::once(format!("switch {name}")).chain(facts.clone()).collect())
-        }
-    };
-    Link {
-        above: format!("{}: {}", link.port, link.speed),
-        below: std::iter::once(&link.mps).chain(&link.details).cloned().collect(),
-        end: Node { part, lines, links: link.below.iter().map(self::link).collect() },
-    }
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser compare`: compares two sets of results. `riser-bench` computes the errors.
 
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use bench::compare::{compare_folders, page};
 use files::ClaimedOutput;
 use std::path::PathBuf;

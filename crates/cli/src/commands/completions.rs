@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser completions`: prints shell completion scripts, with `clap_complete`. Does not install them.
 
-use crate::failure::Failure;
-use crate::{Cli, output};
+use crate::{Cli, Failure, output};
 use clap::CommandFactory;
 use clap_complete::Shell;
 

@@ -3,13 +3,11 @@
 //! decodes a byte itself.
 
 use super::reading::{self, Reading};
-use crate::failure::Failure;
-use crate::{input, output};
-use capture::decode::Other;
-use capture::{Explanation, Kind, Names, Reader, Record, render};
+use crate::{Failure, input, output};
+use capture::views::{Explanations, View};
+use capture::{Names, Reader};
 use plug::Models;
-use std::fmt::Write as _;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
@@ -67,9 +65,8 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
             return Err(Failure::Run(format!("argument {} `{word}`: expected 8 hexadecimal digits", at + 1)));
         }
         if let Some(word) = files.iter().find(|word| is_nothing(word)) {
-            return Err(Failure::Run(format!(
-                "{word}: expected 8 hexadecimal digits of a TLP, or a file that exists"
-            )));
+            let legal = "expected 8 hexadecimal digits of a TLP, or a file that exists";
+            return Err(Failure::Run(format!("{word}: {legal}")));
         }
         for file in files.iter().map(PathBuf::from) {
             let reader = args.reading.open(&file)?;
@@ -116,52 +113,13 @@ fn explain_all<R: Read>(
     name: &str,
     out: &mut impl Write,
 ) -> Result<u64, Failure> {
-    let mut names = Names::new(models.registers());
-    let (mut unread, mut text) = (0, String::new());
+    let mut view = Explanations::new(args.json, Names::new(models.registers()));
     let failed = |error| Failure::Run(format!("{name}: {error}"));
     while let Some(record) = reader.next_record().map_err(failed)? {
-        let meaning = names.see(&record);
-        text.clear();
-        match Explanation::of(&record, meaning.as_ref()) {
-            Some(explanation) => {
-                unread += u64::from(!explanation.is_read());
-                if args.json {
-                    explanation.append_json(&record, &mut text).map_err(io::Error::from)?;
-                } else {
-                    explanation.append_text(&record, &mut text);
-                }
-            }
-            None if matches!(record.kind, Kind::Bad(_)) => {
-                unread += 1;
-                append_unread(args, &record, &mut text);
-            }
-            None if matches!(record.kind, Kind::Other(Other::LoggedError)) => {
-                append_logged_error(args, &record, &mut text);
-            }
-            None => continue,
-        }
-        out.write_all(text.as_bytes())?;
+        view.see(&record, out)?;
     }
     if name != "arguments" || reader.has_guessed_byte_order() {
         reading::tell(&reader, name);
     }
-    Ok(unread)
-}
-
-fn append_unread(args: &Args, record: &Record<'_>, text: &mut String) {
-    if args.json {
-        render::json(record, text);
-    } else {
-        render::line(record, text);
-    }
-    text.push('\n');
-}
-
-/// Appends a logged error without a header to explain.
-fn append_logged_error(args: &Args, record: &Record<'_>, text: &mut String) {
-    append_unread(args, record, text);
-    if let (false, Some(line)) = (args.json, record.text) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "  {:<16} {}\n", "logged with", line.note);
-    }
+    Ok(view.unread)
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser fit`: fits a host profile to measurements, with `riser-bench`.
 
-use crate::failure::Failure;
-use crate::output;
-use crate::progress;
+use crate::{Failure, output, progress};
 use bench::compare::Comparison;
 use bench::fit::task::{self, FitReport, Prepared, Task, provenance};
 use bench::fit::{self, Input};
@@ -158,8 +156,7 @@ fn paths(of: &[PathBuf]) -> String {
 fn residuals(args: &Args, inputs: &[Input], rule: &Rule, profile: &Path) -> Result<Comparison, Failure> {
     let bar = progress::bar("residuals: {pos}/{len} rows, {eta} left {wide_bar}");
     let compared = fit::residuals(inputs, rule, profile, args.jobs, &mut |done, of| {
-        bar.set_length(of as u64);
-        bar.set_position(done as u64);
+        progress::set(&bar, done, of);
         Ok(())
     });
     bar.finish_and_clear();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads the lab files that commands take, also from standard input. The checks are in `riser-lab`.
 
-use crate::failure::Failure;
-use crate::input;
+use crate::{Failure, input};
 use lab::{FileErrors, Folder, LabFile, Overrides};
 use plug::Models;
 use plug::site::NativeCode;

@@ -2,13 +2,11 @@
 //! `riser lspci`: prints the functions that enumeration finds in a lab, from `session::lspci` and `config::lspci`.
 
 use super::labs::{self, LabOptions};
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use config::lspci::{Selection, hexdump};
 use plug::site::NativeCode;
 use plug::{Models, RunContext};
 use session::lspci::{Listing, line, listing, tree};
-use session::{Enumerated, EnumeratedFunction};
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
@@ -76,7 +74,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     if args.tree {
         return output::text(tree(&found, args.verbose > 0).trim_end());
     }
-    let chosen = chosen(&found, args.select)?;
+    let chosen = found.select(args.select).map_err(Failure::run)?;
     if args.json {
         output::json(&Listing::of(&path, &found, &chosen, &models.registers()))
     } else if args.hexdump {
@@ -84,20 +82,4 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     } else {
         output::text(listing(&found, &chosen, args.verbose, &models.registers()).trim_end())
     }
-}
-
-fn chosen(found: &Enumerated, selection: Option<Selection>) -> Result<Vec<&EnumeratedFunction>, Failure> {
-    let Some(selection) = selection else { return Ok(found.functions.iter().collect()) };
-    let chosen: Vec<_> = found.functions.iter().filter(|f| selection.takes(f.bdf)).collect();
-    if chosen.is_empty() {
-        let (first, last) = (found.functions.first(), found.functions.last());
-        let there = match (first, last) {
-            (Some(first), Some(last)) => {
-                format!("there are {} functions, {} to {}", found.functions.len(), first.bdf, last.bdf)
-            }
-            _ => "the lab has no functions".to_owned(),
-        };
-        return Err(Failure::Run(format!("no function {selection}: {there}")));
-    }
-    Ok(chosen)
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser man`: prints the help of each command as a manual page, with `clap_mangen`.
 
-use crate::failure::Failure;
-use crate::{Cli, output};
+use crate::{Cli, Failure, output};
 use clap::CommandFactory;
 use clap_mangen::Man;
 use files::ClaimedOutput;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,9 +39,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let Some(folder) = args.output else {
         return output::text(page(find(&riser, &args.command)?)?.trim_end());
     };
-    if folder == Path::new("-") {
-        return Err(Failure::usage("-o -: expected a folder; without -o, one page goes to standard output"));
-    }
+    output::refuse_standard(&folder, "without -o, one page goes to standard output")?;
     let mut outputs = output::files(args.force);
     let mut places: Vec<(ClaimedOutput, &clap::Command)> = Vec::new();
     for command in all(&riser) {

@@ -19,7 +19,6 @@ mod outside;
 mod paper;
 mod profiles;
 mod reading;
-mod refused;
 mod rtl;
 mod rules;
 mod run;
@@ -30,7 +29,7 @@ mod tap;
 mod trace;
 mod words;
 
-use crate::failure::Failure;
+use crate::Failure;
 use clap::Subcommand;
 use plug::Models;
 use std::ffi::OsString;
@@ -39,7 +38,7 @@ use std::ffi::OsString;
 pub(crate) enum Command {
     Run(run::Args),
     Check(check::Args),
-    // By far the largest variant.
+    // `Bench` and `Trace` are by far the largest variants.
     Bench(Box<bench::Args>),
     Compare(compare::Args),
     Completions(completions::Args),
@@ -58,7 +57,7 @@ pub(crate) enum Command {
     Rules(rules::Args),
     Schema(schema::Args),
     Sweep(sweep::Args),
-    Trace(trace::Args),
+    Trace(Box<trace::Args>),
 }
 
 impl Command {
@@ -85,7 +84,7 @@ impl Command {
             Command::Rtl(args) => rtl::run(&args, models),
             Command::Schema(args) => schema::run(&args, models),
             Command::Sweep(args) => sweep::run(args, models, itself),
-            Command::Trace(args) => trace::run(args, models),
+            Command::Trace(args) => trace::run(*args, models),
         }
     }
 }

@@ -3,8 +3,7 @@
 
 use super::labs::{self, LabOptions};
 use super::sizes::seed;
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use plug::Models;
 use std::path::{Path, PathBuf};
 use worlds::opening::UnopenedLab;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser paper`: runs experiments of published papers, with `riser-bench`.
 
-use crate::failure::Failure;
-use crate::{output, progress};
+use crate::{Failure, output, progress};
 use bench::paper::{
     EXPERIMENTS, Effort, ExperimentReport, by_paper, experiment, html_of_all, run_all, summary,
 };

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser profiles`: lists and prints the shipped profiles, from `riser-lab`.
 
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use clap::Subcommand;
 use devices::pcie_bench::CARDS;
 use lab::profile::{HOSTS, Shelf, Shipped};

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Options for the format of captures and of text with TLPs. The reader is `capture::Reader`.
 
-use crate::failure::Failure;
-use crate::{input, output};
-use capture::{ByteOrder, Columns, FileFormat, OpenError, ReadOptions, Reader};
-use clap::ValueEnum;
+use super::words::{Word, one_of};
+use crate::{Failure, input, output};
+use capture::{ByteOrder, Columns, FileFormat, ReadOptions, Reader};
 use std::io::Read;
 use std::path::Path;
 
@@ -16,8 +15,8 @@ pub(super) struct Reading {
     read_as: Option<FileFormat>,
 
     /// Byte order of hexadecimal dwords [default: the order that gives more valid headers]
-    #[arg(long, value_name = "ORDER", value_enum)]
-    byte_order: Option<Order>,
+    #[arg(long, value_name = "ORDER", value_parser = one_of(&ORDERS))]
+    byte_order: Option<ByteOrder>,
 
     /// Read hexadecimal TLPs with flit mode headers
     #[arg(long)]
@@ -34,13 +33,10 @@ pub(super) struct Reading {
     dlt: Vec<u16>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Order {
-    /// Fmt and Type are the first two digits of a TLP
-    Big,
-    /// The bytes of each dword are reversed
-    Little,
-}
+const ORDERS: [Word<ByteOrder>; 2] = [
+    ("big", "Fmt and Type are the first two digits of a TLP", ByteOrder::Big),
+    ("little", "The bytes of each dword are reversed", ByteOrder::Little),
+];
 
 fn format(name: &str) -> Result<FileFormat, String> {
     let names = || FileFormat::all().map(FileFormat::name).collect::<Vec<_>>().join(", ");
@@ -58,10 +54,7 @@ impl Reading {
     fn options(&self) -> ReadOptions {
         ReadOptions {
             format: self.read_as,
-            byte_order: self.byte_order.map(|order| match order {
-                Order::Big => ByteOrder::Big,
-                Order::Little => ByteOrder::Little,
-            }),
+            byte_order: self.byte_order,
             flit: self.flit,
             columns: self.columns.clone(),
             user_tlps: self.dlt.iter().fold(0, |all, bit| all | bit),
@@ -71,21 +64,20 @@ impl Reading {
     /// Opens a file, or standard input for `-`.
     pub(super) fn open(&self, file: &Path) -> Result<Reader<Box<dyn Read>>, Failure> {
         let name = input::name(file).display().to_string();
-        Reader::with_options(input::open(file)?, &name, &self.options()).map_err(failed)
+        Reader::with_options(input::open(file)?, &name, &self.options()).map_err(Failure::run)
     }
 
     /// Reads hexadecimal text from arguments. Refuses options of other formats.
     pub(super) fn hex<'a>(&self, text: &'a [u8]) -> Result<Reader<&'a [u8]>, Failure> {
         if let Some(format) = self.read_as.filter(|format| *format != FileFormat::Hex) {
-            return Err(Failure::usage(format!(
-                "--read-as {format}: dwords of the arguments are read as hex"
-            )));
+            let why = format!("--read-as {format}: dwords of the arguments are read as hex");
+            return Err(Failure::usage(why));
         }
         if !self.dlt.is_empty() {
             return Err(Failure::usage("--dlt: only for pcap and pcapng; the arguments are read as hex"));
         }
         let options = ReadOptions { format: Some(FileFormat::Hex), ..self.options() };
-        Reader::with_options(text, "arguments", &options).map_err(failed)
+        Reader::with_options(text, "arguments", &options).map_err(Failure::run)
     }
 }
 
@@ -94,8 +86,4 @@ pub(super) fn tell<R: Read>(reader: &Reader<R>, name: &str) {
     if reader.format().is_text() {
         output::note(format_args!("{name}: read as {}", reader.taken_for()));
     }
-}
-
-fn failed(error: OpenError) -> Failure {
-    Failure::Run(error.to_string())
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser rules`: prints the table of rules that TLPs must follow, from `riser-tlp`, with examples that `riser-capture` decodes and judges.
 
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use capture::explain::explanation;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};

@@ -2,19 +2,18 @@
 //! `riser run`: runs a lab to its end and prints the report of `riser-session`.
 
 mod drive;
-mod latencies;
 mod taps;
 
 use super::labs::{self, LabOptions};
 use super::sizes::seed;
 use super::words::{Word, one_of};
-use crate::failure::Failure;
-use crate::{interrupt, output};
+use crate::{Failure, interrupt, output};
 use fabric::{Side, Stop};
 use plug::Models;
 use session::{RunOutcome, Session};
 use std::path::PathBuf;
 use taps::Taps;
+use view::bars::StackedBars;
 use worlds::designs;
 
 const EXAMPLE: &str = "\
@@ -137,14 +136,14 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     if stop == Stop::Paused {
         report.outcome = RunOutcome::Interrupted;
     }
-    if args.json {
-        output::json(&report)?
-    } else {
-        output::text(&report.to_string())?
-    }
+    output::report(args.json, &report)?;
     // Print the report even if a file could not be written.
     written?;
-    picture.map_or(Ok(()), |place| latencies::draw(place, &report))?;
+    match (picture, StackedBars::of_latencies(&report)) {
+        (Some(place), Some(chart)) => place.write(&chart.svg().map_err(Failure::run)?)?,
+        (Some(_), None) => output::note("--latency-svg: no transaction finished, so no picture is written"),
+        (None, _) => {}
+    }
     match stop {
         Stop::Paused => Err(Failure::interrupted_at(report.simulated_ns)),
         Stop::Failed(_) | Stop::NoProgress(_) => Err(Failure::Run(stop.to_string())),

@@ -2,8 +2,7 @@
 //! `riser schema`: prints the JSON Schema of a kind of file. The types that read the files generate it.
 
 use super::words::{Word, one_of};
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use devices::pcie_bench::DeviceFile;
 use lab::profile::HostFile;
 use plug::Models;
@@ -28,36 +27,22 @@ docs/guides/editors.md shows how to set up VS Code, Neovim and Helix. The schema
 pub(crate) struct Args {
     /// Kind of file
     #[arg(value_parser = one_of(&KINDS))]
-    kind: Kind,
+    kind: MakeSchema,
 }
 
-#[derive(Clone, Copy)]
-enum Kind {
-    Lab,
-    Profile,
-    Design,
-    Sweep,
-}
+/// Makes the schema of a kind of file.
+type MakeSchema = fn(&Models) -> Value;
 
-const KINDS: [Word<Kind>; 4] = [
-    ("lab", "A lab, with the settings of all models", Kind::Lab),
-    ("profile", "The profile of a host or a device", Kind::Profile),
-    ("design", "A design in Verilog, for riser rtl build", Kind::Design),
-    ("sweep", "A sweep, for riser sweep", Kind::Sweep),
+const KINDS: [Word<MakeSchema>; 4] = [
+    ("lab", "A lab, with the settings of all models", |models| lab::json_schema(models, [])),
+    ("profile", "The profile of a host or a device", |_| {
+        let kinds = [("host", Schema::of::<HostFile>()), ("device", Schema::of::<DeviceFile>())];
+        Schema::json_of_kinds("riser profile", "kind", kinds)
+    }),
+    ("design", "A design in Verilog, for riser rtl build", |_| Schema::of::<Design>().json("riser design")),
+    ("sweep", "A sweep, for riser sweep", |_| sweep::schema::json_schema()),
 ];
 
 pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
-    output::json(&schema(args.kind, models))
-}
-
-fn schema(kind: Kind, models: &Models) -> Value {
-    match kind {
-        Kind::Lab => lab::json_schema(models, []),
-        Kind::Profile => {
-            let kinds = [("host", Schema::of::<HostFile>()), ("device", Schema::of::<DeviceFile>())];
-            Schema::json_of_kinds("riser profile", "kind", kinds)
-        }
-        Kind::Design => Schema::of::<Design>().json("riser design"),
-        Kind::Sweep => sweep::schema::json_schema(),
-    }
+    output::json(&(args.kind)(models))
 }

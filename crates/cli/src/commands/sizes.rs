@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parses lists of transfer sizes, and seeds. Commands check the range of sizes themselves.
+//! Parses sizes that a link has, lists of transfer sizes, and seeds. Commands check the range of transfer sizes themselves.
 
+use std::fmt::Display;
 use std::str::FromStr;
+use tlp::{Mps, Mrrs, Rcb};
 
 /// Sizes from `first` to `last`, doubled each time or increased by `step`.
 #[derive(Clone, Copy)]
@@ -47,4 +49,24 @@ impl FromStr for Sizes {
             Ok(Sizes { first, last, step })
         }
     }
+}
+
+/// Max_Payload_Size.
+pub(super) fn mps(text: &str) -> Result<Mps, String> {
+    size(text, Mps::new, "128, 256, 512, 1024, 2048, 4096")
+}
+
+/// Max_Read_Request_Size.
+pub(super) fn mrrs(text: &str) -> Result<Mrrs, String> {
+    size(text, Mrrs::new, "128, 256, 512, 1024, 2048, 4096")
+}
+
+/// Read Completion Boundary.
+pub(super) fn rcb(text: &str) -> Result<Rcb, String> {
+    size(text, Rcb::new, "64 or 128")
+}
+
+fn size<T, E: Display>(text: &str, new: fn(u32) -> Result<T, E>, legal: &str) -> Result<T, String> {
+    let bytes = text.parse().map_err(|_| format!("expected {legal}"))?;
+    new(bytes).map_err(|e| e.to_string())
 }

@@ -2,8 +2,7 @@
 //! `riser sweep`: runs a lab over ranges of its settings, with `riser-sweep`. Parses arguments, shows progress, and handles Ctrl-C.
 
 use super::labs::Native;
-use crate::failure::Failure;
-use crate::{interrupt, output, progress};
+use crate::{Failure, interrupt, output, progress};
 use clap::builder::RangedU64ValueParser;
 use files::ClaimedOutput;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -169,9 +168,7 @@ fn claim(args: &Args, path: &Path, sweep: &Sweep) -> Result<Files, Failure> {
         Some(folder) => folder.clone(),
         None => PathBuf::from(path.file_stem().unwrap_or_else(|| "sweep".as_ref())),
     };
-    if folder == Path::new("-") {
-        return Err(Failure::usage("-o -: expected a folder; --json prints the results"));
-    }
+    output::refuse_standard(&folder, "--json prints the results")?;
     if folder.exists() && !folder.is_dir() {
         return Err(Failure::usage(format!("-o {}: not a folder", folder.display())));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tap interfaces of this machine as network interfaces of NICs.
 
-use crate::failure::Failure;
+use crate::Failure;
 use devices::ethernet::NetInterface;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -94,7 +94,7 @@ fn assert_refusals(guest: &Guest) {
         "error 24: --transfers",
         "cannot allocate the buffer: Invalid argument",
         "--window 8388608; expected at most the buffer",
-        "--path x is not legal; expected one of dma, command",
+        "--path x is not legal: --path NAME",
         "the test did not end in time",
     ];
     for (part, pair) in parts.iter().zip(refused.chunks(2)) {

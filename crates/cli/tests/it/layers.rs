@@ -28,7 +28,7 @@ const LEVELS: [(&str, u32); 29] = [
     ("riser-guest", 6),
     ("riser-lab", 7),
     ("riser-rtl", 7),
-    ("riser-view", 7),
+    ("riser-view", 9),
     ("riser-session", 8),
     ("riser-worlds", 9),
     ("riser-bench", 10),

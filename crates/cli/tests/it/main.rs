@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Integration tests of `riser-cli`, one module per subject.
 
+mod arguments;
 #[cfg(target_os = "linux")]
 mod bench_device;
 #[cfg(target_os = "linux")]
@@ -35,6 +36,7 @@ mod guest_ends;
 mod guest_mmio;
 #[cfg(target_os = "linux")]
 mod guest_nettlp;
+mod help;
 mod layers;
 mod live;
 #[cfg(unix)]

@@ -27,6 +27,9 @@ const OWN_PEERS: usize = 4;
 /// How long a thread may take to publish its counters. A thread that serves publishes them within 50 ms.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Interval at which a waiting server looks for an end.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// Memory, and the adapter in front of it.
 #[derive(Clone)]
 pub struct ServedMemory {
@@ -127,9 +130,12 @@ impl MemoryServer {
         Ok(MemoryServer { shared, threads })
     }
 
-    /// Returns true if all threads still serve.
-    pub fn is_running(&self) -> bool {
-        self.threads.iter().all(|thread| !thread.is_finished())
+    /// Serves until `end` is set or a thread has failed. Calls `each` every 20 ms.
+    pub fn wait(&self, end: &AtomicBool, mut each: impl FnMut(&MemoryServer)) {
+        while !end.load(Ordering::Relaxed) && self.threads.iter().all(|thread| !thread.is_finished()) {
+            std::thread::sleep(LOOK);
+            each(self);
+        }
     }
 
     /// Returns how often a thread has refused a TLP for a new reason.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An adapter on the network, and how TLPs reach it.
 
+use crate::allow::AllowList;
 use crate::auth::Key;
 use crate::client::control::{ControlError, Messaging};
 use crate::device_host::DeviceLocation;
 use crate::net::{
-    AnyCarrier, ConnectOptions, OpenError, SessionCarrier, SessionConnectOptions, TaggedCarrier,
-    TaggedOptions, connect,
+    AdapterOptions, AnyCarrier, ConnectOptions, Network, OpenError, SessionCarrier, SessionConnectOptions,
+    TaggedCarrier, TaggedOptions, connect,
 };
 use crate::requester::Rest;
 use capture::encap::PortScheme;
@@ -35,6 +36,27 @@ impl Scheme {
     /// Returns the port scheme that is used if there is no session.
     pub fn ports(self) -> PortScheme {
         if self == Scheme::Paper { PortScheme::Paper } else { PortScheme::Tagged }
+    }
+
+    /// Returns the options of an adapter at `address` that serves the peers of `allow` in this way. With a key it serves only sessions and
+    /// messaging.
+    pub fn options(self, address: IpAddr, allow: &AllowList, key: Option<Key>) -> AdapterOptions {
+        let (all, is_open) = (AdapterOptions::new(address), key.is_none());
+        let tags = match self {
+            Scheme::Auto | Scheme::Tagged => all.tags.clone(),
+            Scheme::Paper => Some(0..=0xf),
+            Scheme::Session => None,
+        };
+        AdapterOptions {
+            peers: allow.addresses().map(Network::from).collect(),
+            tags: tags.filter(|_| is_open),
+            host: is_open && matches!(self, Scheme::Auto | Scheme::Tagged),
+            configuration: is_open,
+            registers: is_open,
+            sessions: matches!(self, Scheme::Auto | Scheme::Session),
+            key,
+            ..all
+        }
     }
 }
 

@@ -40,8 +40,8 @@ class BenchResult:
     """Results of `bench`: a row for each test, size and combination of list arguments."""
 
     def __init__(self, report: dict[str, Any], csv: str) -> None:
-        self.report = report
-        """The object of `riser bench --json`."""
+        self.report = {"warnings": [], "interrupted": None, "basis": None} | report
+        """The object of `riser bench --json`, with empty fields."""
         self._csv = csv
 
     @property

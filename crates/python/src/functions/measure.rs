@@ -11,26 +11,15 @@ use ::bench::compare::compare_folders;
 use ::bench::configurations::Iommu;
 use ::bench::fit::task::{self, FitReport, Prepared, Task, provenance};
 use ::bench::fit::{self, Fitted};
-use ::bench::results::sheet::{self, Entry};
+use ::bench::results::sheet::{self, Results};
 use ::bench::suite::Rule;
 use lab::schema::BufferPages;
 use plug::MemoryKind;
-use plug::profile::Basis;
 use plug::transfers::{CacheState, Pattern};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// The output of `riser bench --json`.
-#[derive(Serialize)]
-struct Results<'a> {
-    warnings: Vec<String>,
-    interrupted: Option<&'a str>,
-    basis: Option<Basis>,
-    tests: &'a [Entry],
-}
 
 /// How work ended: `done`, or `failed` with the reason, or the exception that interrupted it.
 type End = (&'static str, String, Option<Py<PyAny>>);
@@ -51,7 +40,6 @@ pub(crate) fn bench_of(
     let ask = of_arguments(&Arguments(arguments))?;
     py.detach(|| {
         let plans = ask.plans(&worlds::models()).map_err(refused)?;
-        let warnings = plans.first().map(::bench::Plan::warnings).unwrap_or_default();
         let (measured, raised) = apart(progress.as_ref(), |cancel, far| {
             ask::measure(&plans, cancel, |done, all, test, size| {
                 far.tell(
@@ -66,8 +54,7 @@ pub(crate) fn bench_of(
             Some(Ended::Interrupted(why)) => ("interrupted", Some(why)),
             Some(Ended::Failed(why)) => ("failed", Some(why)),
         };
-        let basis = entries.iter().map(|entry| entry.basis).max();
-        let text = json(&Results { warnings, interrupted: why.as_deref(), basis, tests: &entries })?;
+        let text = json(&Results::new(&plans, &entries, why.as_deref()))?;
         let csv = sheet::write(&entries).map_err(error::internal)?;
         Ok((text, csv, end(how, why, raised)))
     })

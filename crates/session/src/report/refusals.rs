@@ -81,7 +81,6 @@ impl RefusalReport {
     }
 }
 
-/// ``slot `nic`: 4 completions refused: Lower Address 0x0, expected 0x40 ...``
 /// The kinds of refused TLPs that were seen so far.
 #[derive(Default)]
 pub struct SeenRefusals {
@@ -108,6 +107,7 @@ impl SeenRefusals {
     }
 }
 
+/// ``slot `nic`: 4 completions refused: Lower Address 0x0, expected 0x40 ...``
 impl Display for RefusalReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.refusal)?;

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The end of a kernel's log, and its first error.
+//! The destination of a kernel's log, the log's last lines, and its first error.
+
+use crate::error::{Context, Result};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 /// Maximum number of lines of an extract.
 const SHOWN_LINES: usize = 20;
@@ -24,6 +29,41 @@ impl Log {
         let complains = |line: &&str| COMPLAINTS.iter().any(|complaint| line.contains(complaint));
         let Some(first) = lines.iter().position(complains) else { return String::new() };
         lines.into_iter().skip(first.saturating_sub(2)).take(SHOWN_LINES).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Destination of the logs of one or several machines: a file, or `-` for standard error.
+#[derive(Clone, Debug)]
+pub struct LogTarget(pub PathBuf);
+
+impl LogTarget {
+    /// Returns the file of the log of a machine. `name`, given if there are several machines, is appended to its name. `None` for standard
+    /// error.
+    pub fn file(&self, name: Option<&str>) -> Option<PathBuf> {
+        let mut path = self.0.clone().into_os_string();
+        if let Some(name) = name {
+            path.push(format!(".{name}"));
+        }
+        (self.0 != Path::new("-")).then(|| path.into())
+    }
+
+    /// Appends `n` to the name of the file if this is not the first of several machines in a row.
+    pub fn number(&mut self, n: u32) {
+        let first = if n > 2 { self.0.with_extension("") } else { self.0.clone() };
+        if let Some(numbered) = LogTarget(first).file(Some(&n.to_string())).filter(|_| n > 1) {
+            self.0 = numbered;
+        }
+    }
+
+    /// Opens the log of a machine. Creates missing folders of its file.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn open(&self, name: Option<&str>) -> Result<Box<dyn Write + Send>> {
+        let Some(path) = self.file(name) else { return Ok(Box::new(io::stderr())) };
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let file = fs::create_dir_all(folder).and_then(|()| File::create(&path));
+        Ok(Box::new(file.context(|| path.display().to_string())?))
     }
 }
 

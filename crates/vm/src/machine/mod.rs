@@ -23,7 +23,7 @@ mod supervisor;
 mod terminal;
 
 pub use arguments::{Accelerator, Gdb, Icount};
-pub use log::Log;
+pub use log::{Log, LogTarget};
 pub use prefix::Prefixed;
 
 use crate::error::{Context, Error, Result};

@@ -10,9 +10,13 @@ use super::qemu::merge;
 use super::{GUEST_ARCHITECTURE, KERNELS, Parts, WATCHED_KERNEL, guest};
 use crate::error::{Context, Error, Result, bad_file};
 use std::fs;
+use std::os::fd::AsFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 /// Programs that Kbuild needs in addition to the compiler, and `sparse` for `make C=1`.
 pub(super) const TOOLS: [&str; 15] = [
@@ -34,8 +38,10 @@ pub(super) const TOOLS: [&str; 15] = [
 ];
 /// Folders that are links into `/usr` in Debian. Packages of some releases contain them as folders.
 const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
+/// Interval between two checks whether make has ended.
+const LOOK: Duration = Duration::from_millis(50);
 /// Path of the user's folder in the root.
-pub const SOURCE: &str = "/src";
+const SOURCE: &str = "/src";
 
 /// Files that list the modules of a folder.
 const KBUILD: [&str; 2] = ["Kbuild", "Makefile"];
@@ -212,11 +218,35 @@ impl Parts<'_> {
 }
 
 impl Builder {
-    /// Returns the `make` command for the modules of a folder, which is mounted at [`SOURCE`]. It ends with the thread that started it.
+    /// Builds the modules of a folder with `make`, whose output goes to standard error. Returns their paths.
     ///
     /// # Errors
-    /// If the folder has no `Kbuild` or `Makefile`.
-    pub fn make(&self, folder: &Path, arguments: &[String]) -> Result<Command> {
+    /// If the folder has no `Kbuild` or `Makefile`, or make fails; [`Error::Stopped`] if `stop` is set first.
+    pub fn build(&self, folder: &Path, arguments: &[String], stop: &AtomicBool) -> Result<Vec<PathBuf>> {
+        let mut make = self.make(folder, arguments)?;
+        let what = || "make".to_owned();
+        let stderr = std::io::stderr().as_fd().try_clone_to_owned().context(what)?;
+        let mut child = make.stdin(Stdio::null()).stdout(stderr).spawn().context(what)?;
+        let status = loop {
+            match child.try_wait().context(what)? {
+                Some(status) => break status,
+                None if stop.load(Ordering::Relaxed) => {
+                    // An error means that make has ended.
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    return Err(Error::Stopped);
+                }
+                None => thread::sleep(LOOK),
+            }
+        };
+        match status.success() {
+            true => Ok(modules(folder)),
+            false => Err(Error::Build(format!("{}: make failed ({status})", folder.display()))),
+        }
+    }
+
+    /// Returns the `make` command for a folder, which is mounted at [`SOURCE`]. It ends with the thread that started it.
+    fn make(&self, folder: &Path, arguments: &[String]) -> Result<Command> {
         if !KBUILD.iter().any(|name| folder.join(name).is_file()) {
             return Err(bad_file(folder, "expected a folder with the Kbuild or Makefile of a module"));
         }
@@ -229,6 +259,14 @@ impl Builder {
         command.args(["make", "-C", &tree, &format!("M={SOURCE}")]).args(arguments);
         Ok(command)
     }
+}
+
+/// Returns the modules that make has listed. Each line is an object or a module, with the path of the folder inside the namespace.
+fn modules(folder: &Path) -> Vec<PathBuf> {
+    let listed = fs::read_to_string(folder.join("modules.order")).unwrap_or_default();
+    let inside = |line: &str| Path::new(line).strip_prefix(SOURCE).map(Path::to_owned);
+    let paths = listed.lines().map(|line| inside(line).unwrap_or_else(|_| line.into()));
+    paths.map(|path| folder.join(path.with_extension("ko"))).filter(|path| path.is_file()).collect()
 }
 
 fn listed(files: &[&String]) -> String {

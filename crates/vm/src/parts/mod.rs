@@ -12,7 +12,7 @@ mod names;
 mod qemu;
 mod watched;
 
-pub use builder::{Builder, SOURCE};
+pub use builder::Builder;
 pub use cache::Cache;
 pub(crate) use cache::Use;
 pub use entries::Entry;

@@ -3,11 +3,62 @@
 //! when another guest requests it. These guests may be killed and started again. All guests end with the lab.
 
 use super::error::VmCommandError;
-use vm::machine::{End, MachineOutcome};
+use super::links::LinkSocket;
+use super::names::MachineNames;
+use super::qemu::VmOptions;
+use super::torture::Program;
+use super::vm_host::{VmHost, machines};
+use session::external::Driver;
+use std::path::Path;
+use vm::machine::{End, Input, MachineOutcome};
 use vm::{Machine, Options};
 
 /// Starts the machine of the guest with this name.
 type Start<'a> = Box<dyn Fn(&str, Options) -> vm::Result<Machine> + 'a>;
+
+/// The guests of a lab before they start.
+pub struct GuestPlan<'a> {
+    /// Names of their machines.
+    pub names: &'a MachineNames,
+    /// How the machines get the lab's hierarchy.
+    pub vm: VmOptions,
+    /// Options of each machine.
+    pub options: &'a Options,
+    /// Command of each machine.
+    pub commands: Vec<Vec<String>>,
+    /// Program that takes the place of the commands.
+    pub program: Option<&'a Program>,
+    /// Folder for the sockets of commands to the lab's links.
+    pub folder: &'a Path,
+}
+
+impl GuestPlan<'_> {
+    /// Returns the guests of `hosts`, each with the socket for its commands to the lab's links.
+    ///
+    /// # Errors
+    /// A socket cannot be created.
+    pub fn guests(self, driver: &Driver, hosts: &[VmHost]) -> files::Result<(Vec<Guest>, Vec<LinkSocket>)> {
+        let (are_several, waits) = (self.commands.len() > 1, self.options.icount.is_some());
+        let guest = |(n, ((host, machine), command)): (usize, ((&VmHost, Option<&str>), _))| {
+            let socket = self.folder.join(format!("links{n}"));
+            let mut options = self.options.clone();
+            self.vm.add_devices(&mut options, host, machine, waits, &socket);
+            if let Some(program) = self.program {
+                options.scripts.extend(program.files.iter().cloned());
+                options.environment.extend(program.environment.iter().cloned());
+            }
+            options.command = command;
+            if are_several {
+                options.input = Input::Nothing;
+            }
+            let assigned = self.names.assigned.iter().find(|assigned| Some(&*assigned.name) == machine);
+            let functions = assigned.map(|assigned| assigned.functions.clone()).unwrap_or_default();
+            let guest = Guest::new(machine.unwrap_or(&host.name).to_owned(), functions, options);
+            Ok((guest, LinkSocket::bind(driver, &socket)?))
+        };
+        machines(hosts).zip(self.commands).enumerate().map(guest).collect()
+    }
+}
 
 /// A guest.
 pub struct Guest {
@@ -29,7 +80,7 @@ enum GuestState {
 
 impl Guest {
     /// A guest that is not started. `functions` are its virtual functions, or empty for a guest above a host.
-    pub fn new(name: String, functions: Vec<String>, options: Options) -> Guest {
+    fn new(name: String, functions: Vec<String>, options: Options) -> Guest {
         Guest { name, functions, misplaced: None, options, state: GuestState::Waits }
     }
 

@@ -6,8 +6,9 @@
 use super::cable;
 use super::error::{CABLE_FORM, VmCommandError};
 use super::event::Supervisor;
-use guest::listener::{ListenError, Listener};
-use session::external::{COMMAND_FORMS, Commands, Driver, Handle, MAX_COMMAND_BYTES};
+use files::Error;
+use guest::listener::Listener;
+use session::external::{COMMAND_FORMS, Commands, Driver, Handle, LINKS, MAX_COMMAND_BYTES};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -35,12 +36,15 @@ struct Client {
 }
 
 impl LinkSocket {
-    /// Listens at `path`, only for the user that runs riser and root.
+    /// Listens at `path` for commands to a lab, only for the user that runs riser and root.
     ///
     /// # Errors
-    /// As [`Listener::bind`].
-    pub fn bind(handle: Handle<Commands>, path: &Path) -> Result<LinkSocket, ListenError> {
-        Ok(LinkSocket { handle, listener: Listener::bind(path)?, clients: Vec::new() })
+    /// As [`Listener::bind`], or the lab takes no commands.
+    pub fn bind(driver: &Driver, path: &Path) -> files::Result<LinkSocket> {
+        let no_place = || format!("the lab takes no commands for links: it has no place `{LINKS}`");
+        let handle = driver.handle_named(LINKS).ok_or_else(|| Error::File(no_place()))?;
+        let listener = Listener::bind(path).map_err(|error| Error::File(error.to_string()))?;
+        Ok(LinkSocket { handle, listener, clients: Vec::new() })
     }
 
     /// Returns the descriptors to wait for.

@@ -12,6 +12,8 @@ const HOT_PLUG: &str = "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off";
 /// An IOMMU that follows what the kernel maps for each device. QEMU expects the IOMMU before the devices that it
 /// serves.
 const IOMMU: &str = "intel-iommu,intremap=on,caching-mode=on";
+/// Arguments for memory that riser can map.
+const MEMORY: &str = "-machine q35,memory-backend=ram -object memory-backend-memfd,id=ram,size=512M,share=on";
 /// How long QEMU waits for an answer, in ms: a day, because riser may be stopped or the computer suspended. QEMU then
 /// reads all ones.
 const TIMEOUT_MS: u32 = 86_400_000;
@@ -32,7 +34,7 @@ pub struct VmOptions {
 impl VmOptions {
     /// Returns QEMU's arguments for the machine of a host, or for the machine of this name, which has virtual functions below the host.
     /// With `waits`, the machine waits for its writes too.
-    pub fn qemu_arguments(&self, host: &VmHost, machine: Option<&str>, waits: bool) -> Vec<String> {
+    fn qemu_arguments(&self, host: &VmHost, machine: Option<&str>, waits: bool) -> Vec<String> {
         let is_direct = self.is_direct(machine);
         let mut all = vec!["-global".to_owned(), HOT_PLUG.to_owned()];
         let mut add = |device: String| all.extend(["-device".to_owned(), device]);
@@ -47,6 +49,21 @@ impl VmOptions {
             add(device(socket.path, is_direct.then_some(&*bus), waits));
         }
         all
+    }
+
+    /// Returns the arguments that the user gives to QEMU and to the kernel, as text with one argument per line.
+    pub fn text(&self, host: &VmHost, machine: Option<&str>) -> String {
+        let all = self.qemu_arguments(host, machine, false);
+        let pairs = all.chunks(2).map(|pair| match pair[1].starts_with('{') {
+            true => format!("{} '{}'", pair[0], pair[1]),
+            false => pair.join(" "),
+        });
+        let lines: Vec<String> = std::iter::once(MEMORY.to_owned()).chain(pairs).collect();
+        let kernel = match self.kernel_arguments(machine) {
+            "" => String::new(),
+            append => format!("\nand on the kernel's command line: {append}"),
+        };
+        format!("{}{kernel}", lines.join(" \\\n"))
     }
 
     /// Adds the devices of a lab to the options of a machine: see [`qemu_arguments`](Self::qemu_arguments). Its commands to the
@@ -80,7 +97,7 @@ impl VmOptions {
     }
 
     /// Returns what the kernel's command line must contain.
-    pub fn kernel_arguments(&self, machine: Option<&str>) -> &'static str {
+    fn kernel_arguments(&self, machine: Option<&str>) -> &'static str {
         match (self.is_direct(machine), self.iommu) {
             (false, false) => "",
             (false, true) => "intel_iommu=on",
@@ -91,12 +108,12 @@ impl VmOptions {
     }
 
     /// Returns the file that exists after the kernel has found the VMD; `None` if the machine has no VMD.
-    pub fn expected_file(&self, machine: Option<&str>) -> Option<&'static str> {
+    fn expected_file(&self, machine: Option<&str>) -> Option<&'static str> {
         (!self.is_direct(machine)).then_some(VMD_BUS)
     }
 
     /// Returns the kernel's module for the VMD; `None` if the machine has no VMD.
-    pub fn module(&self, machine: Option<&str>) -> Option<&'static str> {
+    fn module(&self, machine: Option<&str>) -> Option<&'static str> {
         (!self.is_direct(machine)).then_some("vmd")
     }
 }

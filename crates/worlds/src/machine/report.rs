@@ -5,9 +5,11 @@ use super::counters::{self, VmCounters};
 use super::guests::Guest;
 use super::vm_host::{VmHost, machines};
 use fabric::Stop;
+use plug::counted;
 use serde::Serialize;
-use session::SessionReport;
 use session::external::Driver;
+use session::{RunOutcome, SessionReport};
+use std::fmt::{self, Display, Formatter};
 
 /// The report of a lab and its machines, as JSON.
 #[derive(Serialize)]
@@ -82,5 +84,26 @@ impl VmReport {
             guests.clear();
         }
         VmReport { all, guests, lab: driver.session().report(name, &stop, cpu_seconds) }
+    }
+
+    /// Records whether Ctrl-C has ended the run.
+    #[must_use]
+    pub fn interrupted(mut self, by_user: bool) -> VmReport {
+        if by_user {
+            self.lab.outcome = RunOutcome::Interrupted;
+        }
+        self
+    }
+}
+
+/// One line with the most important counters.
+impl Display for VmReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let VmCounters { clients, reads, writes, interrupts, .. } = self.all.guest;
+        let counts = [(clients, "machine"), (reads, "read"), (writes, "write"), (interrupts, "interrupt")];
+        let counts = counts.map(|(count, noun)| counted(count, noun)).join(", ");
+        let SessionReport { lab, simulated_ns, tlp_hops, cpu_seconds, .. } = &self.lab;
+        let us = simulated_ns / 1_000.0;
+        write!(f, "{lab}: {counts}; {us:.3} us simulated, {tlp_hops} TLP-hops in {cpu_seconds:.3} s of CPU")
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reports of NetTLP's tools, as JSON and as text.
+//! NetTLP's tools above a lab's or riser's own memory, and their reports as JSON and as text.
 
+mod access;
 mod adapter;
 mod counters;
 mod lab;
@@ -8,7 +9,8 @@ mod perf;
 mod psmem;
 mod software;
 
-pub use adapter::{AdapterReport, MemoryReport, strangers_line};
+pub use access::{ReadReport, WriteReport};
+pub use adapter::{AdapterReport, MemoryServing, strangers_line};
 pub use counters::{Rows, refusals};
 pub use lab::{LabAdapter, LabReport, LabServing};
 pub use perf::{Outcome, PerfReport};

@@ -6,7 +6,7 @@ use riser_worlds::machine::{
     AssignedMachine, LinkSocket, Pace, Supervisor, VmCounters, VmEvent, VmHost, VmOptions, serve,
 };
 use session::Session;
-use session::external::{Clock, Driver, LINKS};
+use session::external::{Clock, Driver};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -99,7 +99,7 @@ fn serve_until(
     file.lab.host.outside = true;
     let mut lab = Driver::new(Session::new(&file).unwrap(), Clock::Virtual);
     let mut guest = open(&mut lab, &file, folder);
-    let links = LinkSocket::bind(lab.handle_named(LINKS).unwrap(), &folder.join("links")).unwrap();
+    let links = LinkSocket::bind(&lab, &folder.join("links")).unwrap();
     let begin = Instant::now();
     let clock = || Time::from_ps(begin.elapsed().as_nanos() as u64 * 1000);
     let mut counts = Counts { gone: 0, lost: 0, stop };

@@ -104,9 +104,16 @@ struct settings {
 	struct riser_bench_run run;
 };
 
-static void wrong(const char *option, const char *value, const char *expected)
+/* Ends the program with the line of the help that has the option's legal values. */
+static void wrong(const char *option, const char *value)
 {
-	fprintf(stderr, "riser-pcie-bench: --%s %s is not legal; expected %s\n", option, value, expected);
+	char start[32];
+
+	snprintf(start, sizeof(start), "  --%s ", option);
+	const char *line = strstr(help, start);
+
+	fprintf(stderr, "riser-pcie-bench: --%s %s is not legal: %.*s\n", option, value,
+		(int)strcspn(line, "\n") - 2, line + 2);
 	exit(2);
 }
 
@@ -118,29 +125,22 @@ static void fail(const char *what)
 
 static uint64_t number(const char *option, const char *text, uint64_t most)
 {
-	char *end, expected[48];
+	char *end;
 
 	errno = 0;
 	uint64_t value = strtoull(text, &end, 0);
 
-	if (errno || end == text || *end || *text == '-' || value > most) {
-		snprintf(expected, sizeof(expected), "a number from 0 to %llu", (unsigned long long)most);
-		wrong(option, text, expected);
-	}
+	if (errno || end == text || *end || *text == '-' || value > most)
+		wrong(option, text);
 	return value;
 }
 
 static uint32_t name(const char *option, const char *text, const char *const *names)
 {
-	char expected[64] = "";
-
-	for (uint32_t n = 0; names[n]; n++) {
+	for (uint32_t n = 0; names[n]; n++)
 		if (!strcmp(names[n], text))
 			return n;
-		strcat(expected, n ? ", " : "one of ");
-		strcat(expected, names[n]);
-	}
-	wrong(option, text, expected);
+	wrong(option, text);
 	return 0;
 }
 

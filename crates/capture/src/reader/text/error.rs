@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reasons why a line of a text, or a packet with a descriptor in it, cannot be read.
 
-use crate::count::Count;
+use crate::count::counted;
 use crate::reader::MAX_FRAME_LEN;
 use crate::settings::SettingError;
 use tlp::{ParseError, SpanError};
@@ -39,7 +39,7 @@ pub enum LineError {
     #[error("`{0}` is not a direction")]
     Direction(String),
     /// A number has the wrong number of digits.
-    #[error("`{number}` has {}, expected {expected}", Count(*.digits, "digit"))]
+    #[error("`{number}` has {}, expected {expected}", counted(*.digits, "digit"))]
     Digits {
         /// The number, shortened if it is long.
         number: String,

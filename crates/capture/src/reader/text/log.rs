@@ -14,7 +14,7 @@ use super::error::LineError;
 use super::hex;
 use super::words::{self, bracketed_time, cut_to, dword, function};
 use super::{Lines, TextTlp};
-use crate::count::Count;
+use crate::count::counted;
 use config::ext::aer::{Correctable, Uncorrectable};
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -351,12 +351,12 @@ impl Lines for Log {
         };
         // Writing to a string cannot fail.
         if self.without_header > 0 {
-            let _ = write!(text, "; {} without a header", Count(self.without_header, "error"));
+            let _ = write!(text, "; {} without a header", counted(self.without_header, "error"));
         }
         if self.hexadecimal > 0 {
             let lines: Vec<String> = self.hexadecimal_lines.iter().map(u64::to_string).collect();
             let more = if self.hexadecimal > MAX_LINES as u64 { ", ..." } else { "" };
-            let count = Count(self.hexadecimal, "line");
+            let count = counted(self.hexadecimal, "line");
             let lines = lines.join(", ");
             let _ = write!(
                 text,

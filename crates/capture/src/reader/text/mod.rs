@@ -17,7 +17,7 @@ mod words;
 
 use super::format::{ByteOrder, FileFormat, ReadOptions};
 use super::{Fault, Found, Interfaces, LINKTYPE_PCI_EXP, Mark, Source, Step, Unreadable};
-use crate::count::Count;
+use crate::count::counted;
 use crate::settings::FunctionOverrides;
 use crate::time::{Resolution, Timestamp};
 use std::collections::VecDeque;
@@ -194,9 +194,9 @@ impl Text {
         }
         let others = self.lines.others();
         // Writing to a string cannot fail.
-        let _ = write!(text, ": {}", Count(self.tlps, "TLP"));
+        let _ = write!(text, ": {}", counted(self.tlps, "TLP"));
         if others > 0 {
-            let _ = write!(text, ", {}", Count(others, "other line"));
+            let _ = write!(text, ", {}", counted(others, "other line"));
         }
         if self.undefined > 0 {
             let _ = write!(text, ", {} with an undefined fourth dword", self.undefined);

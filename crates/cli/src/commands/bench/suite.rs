@@ -3,8 +3,7 @@
 //! handles Ctrl-C.
 
 use super::Args;
-use crate::failure::Failure;
-use crate::{interrupt, output, progress};
+use crate::{Failure, interrupt, output, progress};
 use bench::configurations::Configuration;
 use bench::suite::{Extra, Rule, Suite, SuiteError, Summary, select};
 use clap::ValueEnum;
@@ -90,8 +89,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let cancel = interrupt::flag()?;
     let bar = progress::bar("{bar:30} {pos}/{len} rows, {eta} left: {msg}");
     let outcome = suite.run(&cancel, &mut |at| {
-        bar.set_length(at.all_rows as u64);
-        bar.set_position(at.rows as u64);
+        progress::set(&bar, at.rows, at.all_rows);
         bar.set_message(format!(
             "{} {}",
             at.machine.trim_start_matches(bench::configurations::CARD),

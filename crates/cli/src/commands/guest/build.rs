@@ -2,16 +2,9 @@
 //! `riser guest build`: builds the user's modules for a kernel that `riser guest run` boots, with `riser-vm`.
 
 use super::sources::SourceArgs;
-use crate::failure::Failure;
-use crate::{interrupt, output};
+use crate::{Failure, interrupt, output};
 use serde::Serialize;
-use std::fs;
-use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -29,9 +22,6 @@ With --from-kernel, riser first copies a file of Debian's source of that kernel 
 neither Kbuild nor Makefile. The source is fetched once (140 MB). Existing files are kept. Files below tools/ are programs: cc builds them.
 The output of make goes to standard error. The paths of the built modules go to standard output, one per line; --module takes them.
 --json prints one object: kernel, release, modules: [...].";
-
-/// Interval between two checks whether make has ended.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Build a kernel module for the kernel of the guest
 #[derive(clap::Args)]
@@ -77,41 +67,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         Ok(builder)
     })?;
-    let make = builder.make(&args.folder, &args.arguments)?;
-    let status = wait(make, &stop)?;
-    if !status.success() {
-        return Err(Failure::Run(format!("{}: make failed ({status})", args.folder.display())));
-    }
-    let modules = modules(&args.folder);
+    let modules = builder.build(&args.folder, &args.arguments, &stop).map_err(|error| match error {
+        vm::Error::Stopped => Failure::Interrupted("interrupted while modules were being built".to_owned()),
+        error => error.into(),
+    })?;
     if args.json {
         return output::json(&Built { kernel: args.kernel.clone(), release: builder.release, modules });
     }
     modules.iter().try_for_each(|module| output::text(&module.display().to_string()))
-}
-
-/// Runs make until it ends or Ctrl-C arrives.
-fn wait(mut make: Command, stop: &AtomicBool) -> Result<ExitStatus, Failure> {
-    let said = |e| Failure::Run(format!("make: {e}"));
-    let stderr = std::io::stderr().as_fd().try_clone_to_owned().map_err(said)?;
-    let mut child = make.stdin(Stdio::null()).stdout(stderr).spawn().map_err(said)?;
-    loop {
-        if let Some(status) = child.try_wait().map_err(said)? {
-            return Ok(status);
-        }
-        if stop.load(Ordering::Relaxed) {
-            // An error means that make has ended.
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(Failure::Interrupted("interrupted while modules were being built".to_owned()));
-        }
-        thread::sleep(LOOK);
-    }
-}
-
-/// Returns the modules that make has listed. Each line is an object or a module, with the path of the folder inside the namespace.
-fn modules(folder: &Path) -> Vec<PathBuf> {
-    let listed = fs::read_to_string(folder.join("modules.order")).unwrap_or_default();
-    let inside = |line: &str| Path::new(line).strip_prefix(vm::parts::SOURCE).map(Path::to_owned);
-    let paths = listed.lines().map(|line| inside(line).unwrap_or_else(|_| line.into()));
-    paths.map(|path| folder.join(path.with_extension("ko"))).filter(|path| path.is_file()).collect()
 }

@@ -2,8 +2,7 @@
 //! `riser guest cache`: lists and removes cached parts of guests, with `riser-vm`.
 
 use super::sources::CacheArgs;
-use crate::failure::Failure;
-use crate::{interrupt, output};
+use crate::{Failure, interrupt, output};
 use clap::Subcommand;
 use indicatif::HumanBytes;
 use serde::Serialize;

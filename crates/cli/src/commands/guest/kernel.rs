@@ -2,8 +2,7 @@
 //! `riser guest kernel`: fetches or builds a kernel for `riser guest run` in advance, with `riser-vm`.
 
 use super::sources::SourceArgs;
-use crate::failure::Failure;
-use crate::{interrupt, output};
+use crate::{Failure, interrupt, output};
 use serde::Serialize;
 use std::path::PathBuf;
 use vm::kernel::Image;

@@ -2,10 +2,9 @@
 //! The virtual machine of `riser guest run` with its options, from `riser-vm`.
 
 use super::sources::SourceArgs;
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use std::ffi::OsString;
-use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -13,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use vm::machine::{Accelerator, Gdb, Icount, Input, MachineOutcome, Outputs, Prefixed};
+use vm::machine::{Accelerator, Gdb, Icount, Input, LogTarget, MachineOutcome, Outputs, Prefixed};
 use vm::processors::{self, Processors};
 use vm::{Error, Kernel, Load, Machine, Options, Parts, Programs};
 use worlds::machine::Pace;
@@ -98,8 +97,8 @@ pub(super) struct MachineArgs {
     qemu_argument: Vec<OsString>,
 
     /// Write the kernel's log to this file as it arrives, instead of showing its end if the guest fails; `-` is standard error
-    #[arg(long, value_name = "FILE", help_heading = "Machine")]
-    log: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().map(LogTarget), help_heading = "Machine")]
+    log: Option<LogTarget>,
 
     /// End the machine after this time in seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Machine")]
@@ -199,18 +198,14 @@ impl MachineArgs {
         Ok(Options::new(qemu, kernel, programs))
     }
 
-    /// Appends `n` to the name of the log if this is not the first of several machines in a row.
+    /// Sets the name of the log for machine number `n` of several in a row.
     pub(super) fn number_log(&mut self, n: u32) {
-        if let Some(log) = self.log.as_mut().filter(|log| n > 1 && !is_standard_error(log)) {
-            let first = if n > 2 { log.with_extension("") } else { log.clone() };
-            *log = log_of(&first, Some(&n.to_string()));
-        }
+        self.log.iter_mut().for_each(|log| log.number(n));
     }
 
     /// Claims the files that a machine writes. `name` as in [`start`](Self::start).
     pub(super) fn claim(&self, outputs: &mut files::Outputs, name: Option<&String>) -> Result<(), Failure> {
-        let log = self.log.as_deref().filter(|log| !is_standard_error(log));
-        let path = log.map(|log| log_of(log, name.map(String::as_str)));
+        let path = self.log.as_ref().and_then(|log| log.file(name.map(String::as_str)));
         outputs.claim_if("--log", path.as_deref())?;
         Ok(())
     }
@@ -223,16 +218,7 @@ impl MachineArgs {
         stdout: Box<dyn Write + Send>,
         name: Option<&str>,
     ) -> vm::Result<Machine> {
-        let log: Box<dyn Write + Send> = match &self.log {
-            None => Box::new(io::sink()),
-            Some(log) if is_standard_error(log) => Box::new(io::stderr()),
-            Some(path) => {
-                let path = log_of(path, name);
-                let folder = path.parent().unwrap_or(Path::new(""));
-                let file = fs::create_dir_all(folder).and_then(|()| File::create(&path));
-                Box::new(file.map_err(|source| Error::Io { what: path.display().to_string(), source })?)
-            }
-        };
+        let log = self.log.as_ref().map_or(Ok(Box::new(io::sink()) as Box<_>), |log| log.open(name))?;
         let (stdout, stderr): (Box<dyn Write + Send>, Box<dyn Write + Send>) = match name {
             None => (stdout, Box::new(io::stderr())),
             Some(name) => {
@@ -254,17 +240,4 @@ impl MachineArgs {
             output::note(format_args!("{what}:\n{lines}"));
         }
     }
-}
-
-fn is_standard_error(log: &Path) -> bool {
-    log == Path::new("-")
-}
-
-/// Returns the path of a machine's log. `name` is given if there are several machines.
-fn log_of(log: &Path, name: Option<&str>) -> PathBuf {
-    let mut path = log.to_owned().into_os_string();
-    if let Some(name) = name {
-        path.push(format!(".{name}"));
-    }
-    path.into()
 }

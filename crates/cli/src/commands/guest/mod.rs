@@ -12,7 +12,7 @@ mod torture;
 mod vm_args;
 
 use super::nettlp::replay;
-use crate::failure::Failure;
+use crate::Failure;
 use clap::Subcommand;
 use plug::Models;
 

@@ -2,27 +2,23 @@
 //! `riser guest run`: runs a lab together with guests that boot a stock kernel, from `riser-vm`, `riser-worlds` and `riser-guest`.
 
 use super::machine::MachineArgs;
-use super::vm_args::{VmArgs, links};
+use super::vm_args::VmArgs;
 use crate::commands::outside::Opening;
-use crate::failure::Failure;
-use crate::{interrupt, output};
+use crate::{Failure, interrupt, output};
 use files::ClaimedOutput;
 use lab::LabFile;
 use nettlp::net::Clock as WallClock;
 use plug::Models;
-use session::RunOutcome;
 use session::external::Clock;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vm::Options;
-use vm::machine::{End, Input, Log};
-use worlds::machine::torture::Listener;
+use vm::machine::{End, Log};
+use vm::{Machine, Options};
+use worlds::machine::torture::Program;
 use worlds::machine::{
-    Ended, Guest, GuestSockets, GuestSupervisor, Guests, LinkSocket, MachineNames, VmHost, VmReport, hexdump,
-    machines, socket_folder,
+    Ended, Guest, GuestPlan, GuestSockets, GuestSupervisor, Guests, VmReport, hexdump, socket_folder,
 };
-use worlds::opening::OpenedLab;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -91,31 +87,15 @@ pub(crate) struct Args {
     program: Option<Program>,
 }
 
-/// A program of riser for the guest.
-pub(super) struct Program {
-    /// Name of the file to run.
-    pub(super) name: &'static str,
-    /// Names and texts of its files.
-    pub(super) files: Vec<(String, String)>,
-    /// Names and values of its environment variables.
-    pub(super) environment: Vec<(String, String)>,
-    /// Reader of its standard output.
-    pub(super) listener: Listener,
-}
-
-/// Machines of a run, and sockets for their commands to the lab's links.
-struct Started<'a> {
-    hosts: Vec<VmHost>,
-    links: Vec<LinkSocket>,
-    guests: Guests<'a>,
-}
-
 pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let stop = interrupt::flag()?;
     let mut lab = args.opening.read(&args.lab, models)?.with_outside();
     let (places, names) = (lab::Hierarchy::hosts(&lab.file), args.vm.names(&lab.file)?);
     let all = names.all();
-    let commands = args.commands(&all)?;
+    let commands = names.commands(&args.guest, &args.command).map_err(Failure::usage)?;
+    if all.len() > 1 {
+        args.machine.check_several()?;
+    }
     let hexdump_to = lab.outputs.claim_if("--write-hexdump", args.hexdump.as_deref())?;
     all.iter().try_for_each(|name| args.machine.claim(&mut lab.outputs, (all.len() > 1).then_some(name)))?;
     let hexdump_to = hexdump_to.map(ClaimedOutput::prepare).transpose()?;
@@ -127,8 +107,17 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let own_processor = args.machine.pin(all.len(), opened.driver.session().fabric.is_clocked())?;
     let folder = socket_folder().map_err(Failure::run)?;
     let (before, clock) = (session::cpu_seconds(), WallClock::new());
-    let Started { mut hosts, mut links, guests } =
-        args.start(&mut opened, &names, commands, &options, folder.path())?;
+    let socket = |name: &str| match names.hosts.iter().position(|host| host == name) {
+        Some(n) => folder.path().join(format!("host{n}")),
+        None => folder.path().join(format!("machine-{name}")),
+    };
+    let mut hosts = args.vm.open_hosts(&mut opened, &names, socket)?;
+    let (vm, program, path) = (args.vm.options(), args.program.as_ref(), folder.path());
+    let plan = GuestPlan { names: &names, vm, options: &options, commands, program, folder: path };
+    let (guests, mut links) = plan.guests(&opened.driver, &hosts)?;
+    let are_several = all.len() > 1;
+    let mut guests = Guests::new(guests, |name, options| args.start(options, are_several.then_some(name)));
+    guests.start()?;
     let mut supervisor = GuestSupervisor {
         guests,
         sockets: GuestSockets::new(folder, &hosts),
@@ -157,11 +146,8 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     watch.end(&opened.driver);
     if args.json {
         let spent = session::cpu_seconds() - before;
-        let mut report = VmReport::new(&opened.driver, &opened.name, &hosts, guests.all(), spent);
-        if interrupt::has_come() {
-            report.lab.outcome = RunOutcome::Interrupted;
-        }
-        output::json(&report)?;
+        let report = VmReport::new(&opened.driver, &opened.name, &hosts, guests.all(), spent);
+        output::json(&report.interrupted(interrupt::has_come()))?;
     }
     served.map_err(|e| Failure::Run(format!("serving: {e}")))?;
     if let Some(why) = opened.driver.failure() {
@@ -209,87 +195,14 @@ impl Args {
         Ok(self.opening.read(&self.lab, models)?.file)
     }
 
-    /// Returns the command of each guest.
-    fn commands(&self, hosts: &[String]) -> Result<Vec<Vec<String>>, Failure> {
-        let names = hosts.join(", ");
-        let mut own: Vec<(&str, &str)> = Vec::new();
-        for given in &self.guest {
-            let known = given.split_once('=').filter(|(host, _)| hosts.iter().any(|known| known == host));
-            let (host, line) = known.ok_or_else(|| {
-                Failure::Usage(format!("--guest `{given}`, expected NAME=COMMAND, NAME one of {names}"))
-            })?;
-            if own.iter().any(|(known, _)| *known == host) {
-                return Err(Failure::Usage(format!("--guest: `{host}` is named twice")));
-            }
-            own.push((host, line));
-        }
-        if hosts.len() > 1 {
-            self.machine.check_several()?;
-        }
-        let shell = |line: &str| ["sh", "-c", line].map(str::to_owned).to_vec();
-        let command = |host: &String| match own.iter().find(|(name, _)| name == host) {
-            Some((_, line)) => Ok(shell(line)),
-            None if hosts.len() > 1 && self.command.is_empty() => Err(Failure::Usage(format!(
-                "guest `{host}`: no command; each of several guests needs one: after --, or with --guest {host}=COMMAND"
-            ))),
-            None => Ok(self.command.clone()),
+    /// Starts the machine of a guest. `name` is given if there are several.
+    fn start(&self, options: Options, name: Option<&str>) -> vm::Result<Machine> {
+        let stdout: Box<dyn Write + Send> = match &self.program {
+            Some(program) => Box::new(program.listener.clone()),
+            None if self.json || files::is_diverted() => Box::new(io::stderr()),
+            None => Box::new(io::stdout()),
         };
-        hosts.iter().map(command).collect()
-    }
-
-    /// Starts the guests. Sockets are in `folder`.
-    fn start(
-        &self,
-        opened: &mut OpenedLab,
-        names: &MachineNames,
-        commands: Vec<Vec<String>>,
-        options: &Options,
-        folder: &Path,
-    ) -> Result<Started<'_>, Failure> {
-        let socket = |name: &str| match names.hosts.iter().position(|host| host == name) {
-            Some(n) => folder.join(format!("host{n}")),
-            None => folder.join(format!("machine-{name}")),
-        };
-        let hosts = self.vm.open_hosts(opened, names, socket)?;
-        let are_several = commands.len() > 1;
-        let (mut links, mut all) = (Vec::new(), Vec::new());
-        for (n, ((host, machine), command)) in machines(&hosts).zip(commands).enumerate() {
-            let socket = folder.join(format!("links{n}"));
-            links.push(self::links(opened, &socket)?);
-            let mut options = self.guest_options(options.clone(), (host, machine), &socket);
-            options.command = command;
-            if are_several {
-                options.input = Input::Nothing;
-            }
-            let assigned = names.assigned.iter().find(|assigned| Some(&*assigned.name) == machine);
-            let functions = assigned.map(|assigned| assigned.functions.clone()).unwrap_or_default();
-            all.push(Guest::new(machine.unwrap_or(&host.name).to_owned(), functions, options));
-        }
-        let mut guests = Guests::new(all, move |name, options| {
-            let stdout: Box<dyn Write + Send> = match &self.program {
-                Some(program) => Box::new(program.listener.clone()),
-                None if self.json || files::is_diverted() => Box::new(io::stderr()),
-                None => Box::new(io::stdout()),
-            };
-            self.machine.start(options, stdout, are_several.then_some(name))
-        });
-        guests.start()?;
-        Ok(Started { hosts, links, guests })
-    }
-
-    /// The options of one machine, except its command and input.
-    fn guest_options(
-        &self,
-        mut options: Options,
-        (host, machine): (&VmHost, Option<&str>),
-        links: &Path,
-    ) -> Options {
-        self.vm.options().add_devices(&mut options, host, machine, self.machine.is_still(), links);
-        if let Some(program) = &self.program {
-            options.scripts.extend(program.files.iter().cloned());
-            options.environment.extend(program.environment.iter().cloned());
-        }
-        options
+        self.machine.start(options, stdout, name)
     }
 
     /// Returns the first failure of a guest.

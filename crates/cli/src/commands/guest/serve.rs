@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest serve`: serves a lab's hierarchy to virtual machines that the user starts, from `riser-worlds` and `riser-guest`.
 
-use super::vm_args::{VmArgs, links};
+use super::vm_args::VmArgs;
 use crate::commands::outside::Opening;
-use crate::failure::Failure;
-use crate::{interrupt, output};
+use crate::{Failure, interrupt, output};
 use nettlp::net::Clock as WallClock;
-use plug::{Models, counted};
-use session::RunOutcome;
+use plug::Models;
 use session::external::Clock;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use vm::processors;
-use worlds::machine::{Pace, VmCounters, VmHost, VmReport, WatchUntil, machines};
+use worlds::machine::{LinkSocket, Pace, VmReport, WatchUntil, machines};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -60,9 +57,9 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let stop = interrupt::flag()?;
     let mut opened = args.opening.read(&args.lab, models)?.with_outside().open(Clock::Virtual)?;
     let names = args.vm.names(&opened.file)?;
-    let paths = paths(&names.all(), &args.socket)?;
+    let paths = names.paths(&args.socket).map_err(|why| Failure::Usage(format!("--socket: {why}")))?;
     let mut hosts = args.vm.open_hosts(&mut opened, &names, |name| paths[name].clone())?;
-    let links = args.links.as_deref().map(|path| links(&opened, path)).transpose()?;
+    let links = args.links.as_deref().map(|path| LinkSocket::bind(&opened.driver, path)).transpose()?;
     let mut links: Vec<_> = links.into_iter().collect();
     let mut transports = args.vm.transports(&opened)?;
     // Each machine has at least one virtual CPU. riser does not know the real number.
@@ -72,7 +69,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         let name = machine.unwrap_or(&host.name);
         let of = if paths.len() == 1 { String::new() } else { format!(" for `{name}`") };
         output::note(format_args!("serving {} at {}; Ctrl-C ends it", opened.name, paths[name].display()));
-        output::note(format_args!("QEMU's arguments{of}:\n{}", arguments(&args.vm, host, machine)));
+        output::note(format_args!("QEMU's arguments{of}:\n{}", args.vm.options().text(host, machine)));
     }
     let mut supervisor = WatchUntil { watch: output::watch(false), stop: &stop };
     let served = worlds::machine::serve(
@@ -87,104 +84,8 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let ended_at = *served.as_ref().unwrap_or(&opened.driver.now());
     opened.kept.finish(&mut opened.driver, ended_at)?;
     supervisor.watch.end(&opened.driver);
-    let mut report = VmReport::new(&opened.driver, &opened.name, &hosts, &[], spent);
-    if interrupt::has_come() {
-        report.lab.outcome = RunOutcome::Interrupted;
-    }
-    if args.json { output::json(&report) } else { print(&report) }?;
+    let report = VmReport::new(&opened.driver, &opened.name, &hosts, &[], spent);
+    output::report(args.json, &report.interrupted(interrupt::has_come()))?;
     served.map_err(|e| Failure::Run(format!("serving: {e}")))?;
     opened.driver.failure().map_or(Ok(()), |why| Err(Failure::run(why)))
-}
-
-fn print(report: &VmReport) -> Result<(), Failure> {
-    let VmCounters { clients, reads, writes, interrupts, .. } = report.all.guest;
-    output::text(&format!(
-        "{}: {}, {}, {}, {}; {:.3} us simulated, {} TLP-hops in {:.3} s of CPU",
-        report.lab.lab,
-        counted(clients, "machine"),
-        counted(reads, "read"),
-        counted(writes, "write"),
-        counted(interrupts, "interrupt"),
-        report.lab.simulated_ns / 1_000.0,
-        report.lab.tlp_hops,
-        report.lab.cpu_seconds
-    ))
-}
-
-/// Returns the socket path of each of these machines.
-fn paths(names: &[String], given: &[String]) -> Result<BTreeMap<String, PathBuf>, Failure> {
-    let wrong = |why: String| Failure::Usage(format!("--socket: {why}"));
-    let mut paths = BTreeMap::new();
-    for text in given {
-        let named = text.split_once('=').filter(|(name, _)| names.iter().any(|known| known == name));
-        let (name, path) = match (named, names) {
-            (Some((name, path)), _) => (name, path),
-            (None, [name]) => (name.as_str(), text.as_str()),
-            (None, _) => {
-                let names = names.join(", ");
-                return Err(wrong(format!(
-                    "`{text}`: there are several machines, expected NAME=PATH with NAME one of {names}"
-                )));
-            }
-        };
-        if path.is_empty() {
-            return Err(wrong(format!("`{text}` has no path, expected NAME=PATH")));
-        }
-        if let Some((other, _)) = paths.iter().find(|(_, known)| *known == Path::new(path)) {
-            return Err(wrong(format!(
-                "`{path}` is also the path of `{other}`, expected a different one for each machine"
-            )));
-        }
-        if paths.insert(name.to_owned(), path.into()).is_some() {
-            return Err(wrong(format!("`{name}` is named twice")));
-        }
-    }
-    match names.iter().find(|name| !paths.contains_key(*name)) {
-        Some(name) => Err(wrong(format!("`{name}` has no path, expected {name}=PATH"))),
-        None => Ok(paths),
-    }
-}
-
-/// Returns QEMU's arguments as text, one per line.
-fn arguments(args: &VmArgs, host: &VmHost, machine: Option<&str>) -> String {
-    let memory = "-machine q35,memory-backend=ram -object memory-backend-memfd,id=ram,size=512M,share=on";
-    let options = args.options();
-    let all = options.qemu_arguments(host, machine, false);
-    let pairs = all.chunks(2).map(|pair| match pair[1].starts_with('{') {
-        true => format!("{} '{}'", pair[0], pair[1]),
-        false => pair.join(" "),
-    });
-    let lines: Vec<String> = std::iter::once(memory.to_owned()).chain(pairs).collect();
-    let kernel = match options.kernel_arguments(machine) {
-        "" => String::new(),
-        append => format!("\nand on the kernel's command line: {append}"),
-    };
-    format!("{}{kernel}", lines.join(" \\\n"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn requires_one_socket_path_per_machine() {
-        let paths = |given: &[&str]| {
-            let given: Vec<_> = given.iter().copied().map(str::to_owned).collect();
-            paths(&["root".to_owned(), "a".to_owned()], &given).map_err(|failure| format!("{failure:?}"))
-        };
-        assert_eq!(paths(&["root=r", "a=d"]).unwrap()["a"], Path::new("d"));
-        for (given, why) in [
-            (
-                &["root=r", "a=r"][..],
-                "`r` is also the path of `root`, expected a different one for each machine",
-            ),
-            (&["root=r", "a="], "`a=` has no path, expected NAME=PATH"),
-            (&["root=r", "root=s", "a=d"], "`root` is named twice"),
-            (&["root=r"], "`a` has no path, expected a=PATH"),
-            (&["r"], "there are several machines"),
-        ] {
-            let refused = paths(given).unwrap_err();
-            assert!(refused.contains(why), "{refused}");
-        }
-    }
 }

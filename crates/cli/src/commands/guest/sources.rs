@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Options for the sources and the cache of a machine's parts, and the progress of a fetch.
 
-use crate::failure::Failure;
-use crate::{output, progress};
+use crate::{Failure, output, progress};
 use indicatif::{HumanBytes, ProgressBar};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest torture`: runs a driver's workload under faults, in one machine after another.
 
-use super::run::{Args as RunArgs, Program};
-use crate::failure::Failure;
-use crate::{output, progress};
+use super::run::Args as RunArgs;
+use crate::{Failure, output, progress};
 use indicatif::ProgressBar;
 use plug::Models;
 use std::time::Instant;
 use worlds::machine::host_names;
-use worlds::machine::torture::{LastWord, Listener, SCRIPT, Tally, TortureSlot, schedule};
+use worlds::machine::torture::{
+    Listener, MachineEnd, Program, Tally, Torture, TortureEnd, TortureSlot, schedule,
+};
 
 /// Number of faults between two lines of progress if there is no progress bar.
 const NOTE_FAULTS: u32 = 50;
@@ -54,15 +55,6 @@ pub(crate) struct Args {
     faults: u32,
 }
 
-/// Runs a schedule of faults in one machine after another.
-struct Torture<'a> {
-    args: Args,
-    module: String,
-    schedule: &'a [String],
-    listener: Listener,
-    models: &'a Models,
-}
-
 pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
     if args.run.has_command() {
         return Err(Failure::Usage("COMMAND: not used here, because the guest runs --workload; leave out `--` and the words after it".to_owned()));
@@ -84,7 +76,7 @@ pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
     bar.set_length(args.faults.into());
     let shown = bar.clone();
     let listener = Listener::new(Tally::new(file.lab.seed), move |tally| show(&shown, tally));
-    let ended = Torture { args, module, schedule: &schedule, listener: listener.clone(), models }.run();
+    let ended = run_schedule(args, &module, &schedule, &listener, models);
     bar.finish_and_clear();
     listener.with(|tally| {
         if tally.is_empty() && matches!(ended, Err(Failure::Usage(_) | Failure::Run(_))) {
@@ -92,10 +84,41 @@ pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
         }
         tally.seconds = begun.elapsed().as_secs();
         tally.schedule = schedule.iter().take(tally.faults as usize).cloned().collect();
-        if json { output::json(tally) } else { output::text(&tally.to_string()) }?;
+        output::report(json, tally)?;
         ended?;
         if tally.findings.is_empty() { Ok(()) } else { Err(Failure::Command(1)) }
     })
+}
+
+/// Runs the schedule. Options of the machines are those of `riser guest run`.
+fn run_schedule(
+    args: Args,
+    module: &str,
+    schedule: &[String],
+    listener: &Listener,
+    models: &Models,
+) -> Result<(), Failure> {
+    let Args { mut run, workload, .. } = args;
+    let kept = run.keeps();
+    let torture = Torture { module, workload: &workload, schedule, listener, is_single: kept.is_some() };
+    let ended = torture.run(|number, program: Program| {
+        run.run_program(program);
+        run.number_log(number);
+        match super::run::run(&run, models) {
+            Ok(()) => MachineEnd::Ended,
+            Err(Failure::Run(why)) => MachineEnd::Failed(why.clone(), Failure::Run(why)),
+            Err(status @ Failure::Command(_)) => MachineEnd::Status(status),
+            Err(other) => MachineEnd::Other(other),
+        }
+    });
+    match (ended?, kept) {
+        (TortureEnd::Stuck(why), _) => Err(Failure::Run(why)),
+        (TortureEnd::Stopped(faults), Some(kept)) => {
+            output::note(format_args!("stopped after fault {faults}: {kept} records one machine only"));
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Shows the progress on the bar, or as lines.
@@ -106,72 +129,4 @@ fn show(bar: &ProgressBar, tally: &Tally) {
     }
     bar.set_position(tally.faults.into());
     bar.set_message(state + ",");
-}
-
-impl Torture<'_> {
-    /// Runs the whole schedule, in as many machines as necessary.
-    fn run(mut self) -> Result<(), Failure> {
-        let mut done = 0;
-        loop {
-            self.machine(done)?;
-            let faults = self.listener.with(|tally| tally.faults as usize);
-            if self.listener.last() == Some(LastWord::Over) || faults == self.schedule.len() {
-                return Ok(());
-            }
-            if faults == done {
-                let why = self.listener.with(|tally| tally.findings.last().cloned().unwrap_or_default());
-                return Err(Failure::Run(format!("no machine reached fault {}: {why}", done + 1)));
-            }
-            if let Some(kept) = self.args.run.keeps() {
-                output::note(format_args!("stopped after fault {faults}: {kept} records one machine only"));
-                return Ok(());
-            }
-            done = faults;
-        }
-    }
-
-    /// Runs the next machine, starting with the fault after number `done`.
-    fn machine(&mut self, done: usize) -> Result<(), Failure> {
-        self.listener.begin_machine();
-        self.args.run.run_program(self.program(done));
-        self.args.run.number_log(self.listener.with(|tally| tally.machines));
-        let ended = super::run::run(&self.args.run, self.models);
-        if let Some(LastWord::Unable(why)) = self.listener.last() {
-            return Err(Failure::Run(why));
-        }
-        let silent = self.listener.last().is_none() && self.listener.is_silent();
-        match ended {
-            Err(Failure::Run(why)) if self.listener.has_begun() => {
-                self.found(&format!("the machine ended: {why}"))
-            }
-            Err(Failure::Command(_)) if self.listener.has_begun() => {}
-            Ok(()) if silent => self.found("the machine has locked up and prints nothing"),
-            ended => return ended,
-        }
-        Ok(())
-    }
-
-    fn found(&self, what: &str) {
-        self.listener.with(|tally| tally.found(&format!("after fault {}: {what}", tally.faults)));
-    }
-
-    fn program(&self, done: usize) -> Program {
-        let environment = [
-            ("RISER_MODULE", self.module.clone()),
-            ("RISER_WORKLOAD", self.args.workload.clone()),
-            ("RISER_FIRST", (done + 1).to_string()),
-        ];
-        let rest = self.schedule[done..].join("\n");
-        let files = [
-            ("torture", SCRIPT.to_owned()),
-            ("torture-schedule", format!("#!/vm/busybox sh\ncat <<'END'\n{rest}\nEND\n")),
-        ];
-        let owned = |(name, text): (&str, String)| (name.to_owned(), text);
-        Program {
-            name: "torture",
-            files: files.map(owned).to_vec(),
-            environment: environment.map(owned).to_vec(),
-            listener: self.listener.clone(),
-        }
-    }
 }

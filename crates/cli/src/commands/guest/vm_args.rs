@@ -4,21 +4,18 @@
 use crate::commands::nettlp::adapter::{Listening, SERVED_SCHEMES};
 use crate::commands::tap::Tap;
 use crate::commands::words::one_of;
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use devices::ethernet::NetInterface;
 use nettlp::adapter::AdapterSettings;
 use nettlp::allow::{AllowList, Rule};
 use nettlp::net::AdapterSockets;
 use nettlp::tools::Scheme;
-use session::external::{Driver, LINKS};
+use session::external::Driver;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tlp::Bdf;
 use worlds::adapter::{AdapterPlace, AdapterSlot, Uplink};
-use worlds::machine::{
-    CableLinkError, LinkSocket, MachineNames, Transport, VmError, VmHost, VmOptions, cable_links,
-};
+use worlds::machine::{CableLinkError, MachineNames, Transport, VmError, VmHost, VmOptions, cable_links};
 use worlds::opening::OpenedLab;
 
 /// Maximum number of sessions of one peer.
@@ -127,15 +124,6 @@ impl VmArgs {
         files::limit::check(clients, hosts.iter().map(VmHost::vectors).sum())?;
         Ok(hosts)
     }
-}
-
-/// Opens a socket at `path` for commands to the lab's links.
-pub(super) fn links(opened: &OpenedLab, path: &Path) -> Result<LinkSocket, Failure> {
-    let handle = opened.driver.handle_named(LINKS);
-    let handle = handle.ok_or_else(|| {
-        Failure::Run(format!("the lab takes no commands for links: it has no place `{LINKS}`"))
-    })?;
-    LinkSocket::bind(handle, path).map_err(Failure::run)
 }
 
 impl From<CableLinkError> for Failure {

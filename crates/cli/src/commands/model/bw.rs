@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser model bw`: prints payload bandwidth by transfer size.
 
-use super::link::LinkArgs;
+use super::LinkArgs;
 use crate::commands::sizes::Sizes;
-use crate::failure::Failure;
-use crate::output;
-use model::{Bandwidth, Dllps, Form, Measured, Params, Transfer};
-use std::str::FromStr;
+use crate::{Failure, output};
+use model::{Bandwidth, Dllps, Form, KindDllps, Params, Transfer};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,42 +47,12 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Measured DLLPs of one kind of traffic.
-#[derive(Clone, Copy)]
-struct KindDllps {
-    kind: Kind,
-    measured: Measured,
-}
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Write,
-    Read,
-    ReadWrite,
-}
-
-impl FromStr for KindDllps {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<KindDllps, String> {
-        let legal =
-            || "expected KIND=UP,DOWN with KIND write, read or read_write, and two numbers".to_owned();
-        let (kind, counts) = text.split_once('=').ok_or_else(legal)?;
-        let (up, down) = counts.split_once(',').ok_or_else(legal)?;
-        let number = |n: &str| n.parse::<f64>().map_err(|_| legal());
-        let kind = match kind {
-            "write" => Kind::Write,
-            "read" => Kind::Read,
-            "read_write" => Kind::ReadWrite,
-            _ => return Err(legal()),
-        };
-        Ok(KindDllps { kind, measured: Measured { up: number(up)?, down: number(down)? } })
-    }
-}
-
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let params = args.link.params()?;
-    let dllps = args.dllps()?;
+    if args.link.form() == Form::Published && !args.dllps.is_empty() {
+        return Err(Failure::usage("--measured-dllps: requires --form exact"));
+    }
+    let dllps = args.dllps.iter().copied().collect();
     let sizes = super::expand(&args.sizes)?;
     let rows =
         sizes.into_iter().map(|size| answer(args, &params, size, &dllps)).collect::<Result<Vec<_>, _>>()?;
@@ -92,24 +60,6 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         (true, [one]) => output::json(one),
         (true, rows) => output::json_of("rows", &rows),
         (false, rows) => print_table(&params, rows),
-    }
-}
-
-impl Args {
-    fn dllps(&self) -> Result<Dllps, Failure> {
-        if self.link.form() == Form::Published && !self.dllps.is_empty() {
-            return Err(Failure::usage("--measured-dllps: requires --form exact"));
-        }
-        let mut dllps = Dllps::default();
-        for given in &self.dllps {
-            let place = match given.kind {
-                Kind::Write => &mut dllps.write,
-                Kind::Read => &mut dllps.read,
-                Kind::ReadWrite => &mut dllps.read_write,
-            };
-            *place = Some(given.measured);
-        }
-        Ok(dllps)
     }
 }
 

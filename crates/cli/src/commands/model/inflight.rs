@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser model inflight`: calculates the transfers that a NIC must have in flight, with `riser-bench`.
 
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use bench::in_flight::{Answer, Latency, PAPER_BYTES, PAPER_GBPS, Question, QuestionError};
 use model::IOMMU_MISS_NS;
 use serde::Serialize;

@@ -3,8 +3,7 @@
 
 use crate::commands::sizes::Sizes;
 use crate::commands::words::{ADDRESSINGS, one_of};
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use model::{Addressing, encapsulated_gbps};
 use serde::Serialize;
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser model nic`: prints the throughput that a link allows NICs and their drivers, by packet size.
 
-use super::link::LinkArgs;
+use super::LinkArgs;
 use crate::commands::sizes::Sizes;
 use crate::commands::words::{Word, one_of};
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use bench::NicCurves;
 use bench::packet_devices::{devices, names};
 use clap::ValueEnum;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp cfg`: an adapter's configuration space over the network.
 
-use super::bytes::{address, number};
+use super::bytes::number;
+use super::target::AddressArgs;
 use crate::commands::words::{Word, one_of};
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use clap::Subcommand;
 use config::lspci;
 use nettlp::client::control::{Config, ConfigPort, ConfigRegister, Messaging};
@@ -116,13 +116,8 @@ const PORTS: [Word<ConfigPort>; 2] = [
 
 #[derive(clap::Args)]
 struct ConfigPeer {
-    /// Address of the adapter
-    #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
-    remote: IpAddr,
-
-    /// Address of this host to send from, which the adapter must allow
-    #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
-    local: Option<IpAddr>,
+    #[command(flatten)]
+    address: AddressArgs,
 
     /// UDP port of configuration
     #[arg(long, value_parser = one_of(&PORTS), default_value = "new")]
@@ -181,7 +176,7 @@ impl RegisterArgs {
 fn dump(peer: &ConfigPeer, dws: u16, bus: Option<Bdf>) -> Result<(), Failure> {
     let function = match bus {
         Some(bus) => bus,
-        None => Messaging::open(peer.remote, peer.local)
+        None => Messaging::open(peer.address.remote, peer.address.local)
             .and_then(|mut driver| driver.device_id())
             .map_err(|e| Failure::Run(format!("{e}; name the function with --bus")))?,
     };
@@ -189,13 +184,8 @@ fn dump(peer: &ConfigPeer, dws: u16, bus: Option<Bdf>) -> Result<(), Failure> {
     let registers: Result<Vec<u32>, _> = (0..dws).map(|dw| config.read(dw)).collect();
     let registers = registers.map_err(Failure::run)?;
     if peer.json {
-        let length_bytes = registers.len() * 4;
-        return output::json(&DumpReport {
-            remote: peer.remote,
-            function: function.to_string(),
-            length_bytes,
-            registers,
-        });
+        let (length_bytes, function) = (registers.len() * 4, function.to_string());
+        return output::json(&DumpReport { remote: peer.address.remote, function, length_bytes, registers });
     }
     let bytes: Vec<u8> = registers.iter().flat_map(|register| register.to_le_bytes()).collect();
     output::text(lspci::hexdump(&format!("{function} NetTLP adapter"), &bytes).trim_end())
@@ -203,13 +193,13 @@ fn dump(peer: &ConfigPeer, dws: u16, bus: Option<Bdf>) -> Result<(), Failure> {
 
 impl ConfigPeer {
     fn open(&self) -> Result<Config, Failure> {
-        Config::open(self.remote, self.local, self.port).map_err(Failure::run)
+        Config::open(self.address.remote, self.address.local, self.port).map_err(Failure::run)
     }
 
     fn show(&self, register: &RegisterArgs, written: Option<u32>, value: u32) -> Result<(), Failure> {
         let RegisterArgs { register, bytes } = *register;
         if self.json {
-            let remote = self.remote;
+            let remote = self.address.remote;
             return output::json(&RegisterReport { remote, register, length_bytes: bytes, written, value });
         }
         let digits = usize::from(bytes) * 2 + 2;

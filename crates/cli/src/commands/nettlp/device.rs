@@ -2,13 +2,11 @@
 //! `riser nettlp device`: runs any device model of labs as device software of an adapter, from `riser-nettlp`. This
 //! module does not refer to models by name.
 
-use super::bytes::mps;
 use super::target::TargetArgs;
 use super::{report_attachment, report_lost_adapter};
 use crate::commands::labs::{self, Native};
-use crate::commands::sizes::seed;
-use crate::failure::Failure;
-use crate::{interrupt, output};
+use crate::commands::sizes::{mps, seed};
+use crate::{Failure, interrupt, output};
 use nettlp::tools::{
     DeviceSoftware, ModelDevice, ModelFunction, ModelSettings, SoftwareError, SoftwareRun, run as run_device,
 };

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp`: the NetTLP tools, from `riser-nettlp`, one file per tool.
+//! `riser nettlp`: the NetTLP tools, from `riser-nettlp`, one file per tool; `ps` and `codedump` are in `kernel`.
 
 pub(super) mod adapter;
 mod bytes;
 mod cfg;
-mod codedump;
 mod device;
 mod kernel;
 mod peer;
 mod perf;
-mod ps;
 mod psmem;
 mod read;
 pub(super) mod replay;
@@ -17,8 +15,7 @@ mod snic;
 mod target;
 mod write;
 
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use clap::Subcommand;
 use nettlp::carrier::Carrier;
 use nettlp::tools::{Attachment, Target};
@@ -48,8 +45,8 @@ enum Tool {
     Write(write::Args),
     Perf(perf::Args),
     Cfg(cfg::Args),
-    Ps(ps::Args),
-    Codedump(codedump::Args),
+    Ps(kernel::Ps),
+    Codedump(kernel::Codedump),
     Snic(snic::Args),
     Device(device::Args),
     Replay(replay::Args),
@@ -63,8 +60,8 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         Tool::Write(args) => write::run(args),
         Tool::Perf(args) => perf::run(args),
         Tool::Cfg(args) => cfg::run(args),
-        Tool::Ps(args) => ps::run(args),
-        Tool::Codedump(args) => codedump::run(args),
+        Tool::Ps(args) => kernel::ps(&args),
+        Tool::Codedump(args) => kernel::codedump(&args),
         Tool::Snic(args) => snic::run(args),
         Tool::Device(args) => device::run(args, models),
         Tool::Replay(args) => replay::run(args, models),

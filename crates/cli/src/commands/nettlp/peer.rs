@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Arguments and client of the tools that access the memory of an adapter's host.
 
-use super::bytes::{mps, mrrs};
 use super::target::TargetArgs;
-use crate::commands::refused;
+use crate::commands::sizes::{mps, mrrs};
 use crate::commands::words::{Word, one_of};
-use crate::failure::Failure;
-use crate::{interrupt, output};
+use crate::{Failure, interrupt, output};
 use nettlp::client::{Client, ClientError, Waiting};
 use nettlp::net::{AnyCarrier, MAX_TLP_BYTES, SocketCounters};
 use nettlp::requester::{Fault, Rest};
@@ -125,7 +123,7 @@ pub(super) fn failure(
     refused: &[Refusal],
     sockets: &SocketCounters,
 ) -> Failure {
-    refused::note(&refusals(refused));
+    output::refusals(&refusals(refused));
     malformed_datagrams(sockets).iter().for_each(output::note);
     let hint = match error {
         ClientError::Fault(Fault::TimedOut { .. }) => {

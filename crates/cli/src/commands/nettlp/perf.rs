@@ -4,17 +4,12 @@
 use super::bytes::{number, within_addresses};
 use super::peer::{PeerArgs, failure, malformed_datagrams, requester};
 use crate::commands::words::{Word, one_of};
-use crate::failure::Failure;
-use crate::{interrupt, output, progress};
+use crate::{Failure, interrupt, output, progress};
 use clap::ArgAction;
 use nettlp::tools::perf::{self, Measured, Measurement, Pattern, PerfError, Tally, Workload};
 use std::time::Duration;
 use worlds::tools::{Outcome, PerfReport};
 
-/// Maximum bytes of a request.
-const MAX_LEN: u64 = 1 << 20;
-/// Maximum bytes of all buffers.
-const MAX_BUFFER_BYTES: u64 = 1 << 30;
 const MAX_THREADS: u64 = 256;
 
 const EXAMPLE: &str = "\
@@ -118,7 +113,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let workload = args.workload();
-    check(&args, &workload)?;
+    workload.check().map_err(Failure::usage)?;
+    within_addresses(args.address, args.region)?;
+    if !(args.duration > 0.0 && args.duration <= 86_400.0) {
+        let why = format!("--duration {}: expected more than 0, up to 86400 seconds", args.duration);
+        return Err(Failure::usage(why));
+    }
     let (options, stop) = (args.peer.options()?, interrupt::flag()?);
     let measurement = Measurement::connect(&options, requester(&options)?, &workload);
     let measurement = measurement.map_err(|error| match error {
@@ -129,7 +129,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let bar = progress::bar("{bar:30} {pos}/{len} s");
     bar.set_length(args.duration as u64);
     let measured = measurement.run(&stop, Duration::from_secs_f64(args.duration), |elapsed| {
-        if elapsed > Duration::from_secs(2) {
+        if elapsed > progress::PATIENCE {
             bar.set_position(elapsed.as_secs());
         }
     });
@@ -180,30 +180,4 @@ impl Args {
             count: self.count.unwrap_or(u64::MAX),
         }
     }
-}
-
-fn check(args: &Args, workload: &Workload) -> Result<(), Failure> {
-    let refuse = |why: String| Err(Failure::usage(why));
-    let share = workload.share();
-    if args.len == 0 || args.len > MAX_LEN {
-        return refuse(format!("--len {}: expected 1 to {MAX_LEN} bytes", args.len));
-    }
-    if share < args.len {
-        return refuse(format!("region of {share} bytes per thread: expected at least --len, {}", args.len));
-    }
-    if let Some(batch) = args.batch.filter(|batch| *batch > args.outstanding) {
-        let most = args.outstanding;
-        return refuse(format!("--batch {batch}: expected 1 to {most}, the value of --outstanding"));
-    }
-    within_addresses(args.address, args.region)?;
-    let buffers = args.len * args.outstanding * args.threads;
-    if buffers > MAX_BUFFER_BYTES {
-        return refuse(format!(
-            "--len, --outstanding and --threads need {buffers} bytes of buffers: expected at most {MAX_BUFFER_BYTES}"
-        ));
-    }
-    if !(args.duration > 0.0 && args.duration <= 86_400.0) {
-        return refuse(format!("--duration {}: expected more than 0, up to 86400 seconds", args.duration));
-    }
-    Ok(())
 }

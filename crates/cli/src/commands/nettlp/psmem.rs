@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp psmem`: serves an adapter's BAR4 from memory, with the completer of `riser-nettlp`.
 
-use super::bytes::{mps, number, within_addresses};
+use super::bytes::{number, within_addresses};
 use super::target::TargetArgs;
-use crate::failure::Failure;
-use crate::{interrupt, output, progress};
+use crate::commands::sizes::mps;
+use crate::progress::{EVERY, PATIENCE};
+use crate::{Failure, interrupt, output, progress};
 use nettlp::client::control::ControlError;
 use nettlp::completer::Image;
 use nettlp::net::AnyCarrier;
@@ -15,13 +16,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tlp::{Bdf, Mps};
 use worlds::tools::PsmemReport;
-
-/// Delay before the first progress on a terminal, and between two updates.
-const SHOW_AFTER: Duration = Duration::from_secs(2);
-const SHOW_EVERY: Duration = Duration::from_millis(500);
 
 const EXAMPLE: &str = "\
 Examples:
@@ -134,26 +131,21 @@ fn until_interrupted(
     busy: bool,
     interrupted: &AtomicBool,
 ) -> io::Result<()> {
-    let (mut bar, began, mut seen) = (None, Instant::now(), SeenRefusals::default());
-    let mut shown = (began, 0);
+    let (bar, mut seen) = (progress::spinner("{spinner} {elapsed} {msg}"), SeenRefusals::default());
     // One iteration takes a microsecond, or 50 ms without traffic. The clock is read in every 16th iteration.
-    let mut turns = 0_u32;
+    let (mut turns, mut shown) = (0_u32, (Instant::now(), 0));
     let served = serve(carrier, psmem, busy, |psmem| {
         turns = turns.wrapping_add(1);
         let new = seen.new_kinds(psmem.refusals().len(), || PsmemReport::refusals(psmem));
         new.iter().for_each(output::note);
-        if turns.is_multiple_of(16) && shown.0.elapsed() >= SHOW_EVERY && began.elapsed() >= SHOW_AFTER {
-            let bar = bar.get_or_insert_with(|| progress::spinner("{spinner} {elapsed} {msg}"));
+        if turns.is_multiple_of(16) && shown.0.elapsed() >= EVERY && bar.elapsed() >= PATIENCE {
             let received = psmem.counters().received;
             let rate = (received - shown.1) as f64 / shown.0.elapsed().as_secs_f64();
             bar.set_message(format!("{received} TLPs, {rate:.0} per second"));
-            bar.tick();
             shown = (Instant::now(), received);
         }
         !interrupted.load(Ordering::Relaxed)
     });
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
-    }
+    bar.finish_and_clear();
     served
 }

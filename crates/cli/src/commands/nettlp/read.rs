@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp read`: reads the memory of an adapter's host by DMA.
 
-use super::bytes::{dump, number, within_addresses};
+use super::bytes::{number, within_addresses};
 use super::peer::{PeerArgs, failure, interrupted};
-use crate::commands::refused;
-use crate::failure::Failure;
-use crate::{output, progress};
+use crate::{Failure, output, progress};
 use files::{ClaimedOutput, Output};
-use nettlp::requester::Counters;
-use serde::Serialize;
-use session::report::RefusalReport;
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
-use worlds::tools::refusals;
+use worlds::tools::ReadReport;
 
 /// Bytes per read and per write to the file.
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -61,21 +55,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct ReadReport {
-    remote: String,
-    address: u64,
-    length_bytes: u64,
-    read_bytes: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output: Option<String>,
-    counters: Counters,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    refusals: Vec<RefusalReport>,
-}
-
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     check(&args)?;
     let (mut client, target) = args.peer.client()?;
@@ -83,7 +62,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let mut file = output.map(ClaimedOutput::open).transpose()?;
     let mut shown = Vec::new();
     let mut chunk = vec![0; args.length.min(CHUNK_BYTES) as usize];
-    let (bar, begun) = (progress::bar("{bar:30} {bytes}/{total_bytes}, {eta} left"), Instant::now());
+    let bar = progress::bar("{bar:30} {bytes}/{total_bytes}, {eta} left");
     bar.set_length(args.length);
     let (mut done, mut whole) = (0, true);
     while done < args.length && whole {
@@ -96,36 +75,22 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             Some(file) => file.write_all(&part[..read]).map_err(|e| file.failed(&e))?,
             None => shown.extend_from_slice(&part[..read]),
         }
-        if begun.elapsed() > Duration::from_secs(2) {
+        if bar.elapsed() > progress::PATIENCE {
             bar.set_position(done);
         }
     }
     bar.finish_and_clear();
-    let data_is_shown = file.is_none();
     file.map_or(Ok(()), Output::finish)?;
-    let refusals = refusals(client.refusals());
-    if args.json {
-        let data = data_is_shown.then(|| shown.iter().map(|byte| format!("{byte:02x}")).collect());
-        output::json(&ReadReport {
-            remote: target.remote.to_string(),
-            address: args.address,
-            length_bytes: args.length,
-            read_bytes: done,
-            data,
-            output: args.output.map(|path| path.display().to_string()),
-            counters: *client.counters(),
-            refusals,
-        })?;
-    } else {
-        refused::note(&refusals);
-        if !shown.is_empty() {
-            output::text(dump(args.address, &shown).trim_end())?;
-        }
+    let (Args { address, length, output, json, .. }, remote) = (args, target.remote);
+    let output = output.map(|path| path.display().to_string());
+    let report = ReadReport::new(remote, &client, (address, length, done), shown, output);
+    if !json {
+        output::refusals(&report.refusals);
     }
+    output::report(json, &report)?;
     if whole {
         return Ok(());
     }
-    let (length, address) = (args.length, args.address);
     Err(interrupted(&target, &format!("{done} of {length} bytes were read, from {address:#x} on")))
 }
 
@@ -136,9 +101,8 @@ fn check(args: &Args) -> Result<(), Failure> {
     within_addresses(args.address, args.length)?;
     if args.output.is_none() && args.length > SHOWN_BYTES {
         let length = args.length;
-        return Err(Failure::usage(format!(
-            "{length} bytes without -o: expected at most {SHOWN_BYTES}; use -o FILE"
-        )));
+        let why = format!("{length} bytes without -o: expected at most {SHOWN_BYTES}; use -o FILE");
+        return Err(Failure::usage(why));
     }
     Ok(())
 }

@@ -2,8 +2,7 @@
 //! `riser nettlp replay` and `riser guest replay`: run a lab again with its recorded inputs, from `riser-session`.
 
 use crate::commands::labs::{self, LabOptions};
-use crate::failure::Failure;
-use crate::{input, interrupt, output, progress};
+use crate::{Failure, input, interrupt, output, progress};
 use lab::LabFile;
 use plug::Models;
 use session::CaptureOptions;

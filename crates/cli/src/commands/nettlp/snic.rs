@@ -4,8 +4,7 @@
 use super::target::TargetArgs;
 use super::{report_attachment, report_lost_adapter};
 use crate::commands::tap::Tap;
-use crate::failure::Failure;
-use crate::{interrupt, output};
+use crate::{Failure, interrupt, output};
 use nettlp::tools::{Count, DeviceSoftware, SoftwareRun, TapNic, run as run_device};
 use tlp::rules::Refusals;
 use worlds::tools::SoftwareReport;

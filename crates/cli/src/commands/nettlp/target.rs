@@ -3,8 +3,7 @@
 
 use super::bytes::address;
 use crate::commands::words::{Word, one_of};
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use nettlp::auth::Key;
 use nettlp::tools::{Scheme, Target};
 use std::net::IpAddr;
@@ -22,15 +21,21 @@ const SCHEMES: [Word<Scheme>; 4] = [
     ("session", "A riser session", Scheme::Session),
 ];
 
-#[derive(clap::Args)]
-pub(super) struct TargetArgs {
+#[derive(clap::Args, Clone, Copy)]
+pub(super) struct AddressArgs {
     /// Address of the adapter
     #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
-    remote: IpAddr,
+    pub(super) remote: IpAddr,
 
     /// Address of this host to send from, which the adapter must allow
     #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
-    local: Option<IpAddr>,
+    pub(super) local: Option<IpAddr>,
+}
+
+#[derive(clap::Args)]
+pub(super) struct TargetArgs {
+    #[command(flatten)]
+    address: AddressArgs,
 
     /// Way of sending TLPs
     #[arg(long, value_parser = one_of(&SCHEMES), default_value = "auto")]
@@ -49,7 +54,8 @@ impl TargetArgs {
             return Err(Failure::usage(why));
         }
         let key = self.key.as_deref().map(key).transpose()?;
-        Ok(Target { remote: self.remote, local: self.local, scheme: self.scheme, key })
+        let AddressArgs { remote, local } = self.address;
+        Ok(Target { remote, local, scheme: self.scheme, key })
     }
 }
 

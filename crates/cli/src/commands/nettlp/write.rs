@@ -3,15 +3,10 @@
 
 use super::bytes::{hex, number, within_addresses};
 use super::peer::{PeerArgs, failure, interrupted};
-use crate::commands::refused;
-use crate::failure::Failure;
-use crate::{input, output};
+use crate::{Failure, input, output};
 use nettlp::client::{ClientError, WriteError, WriteStep};
-use nettlp::requester::Counters;
-use serde::Serialize;
-use session::report::RefusalReport;
 use std::path::PathBuf;
-use worlds::tools::refusals;
+use worlds::tools::WriteReport;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -55,19 +50,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct WriteReport {
-    remote: String,
-    address: u64,
-    length_bytes: usize,
-    sent_bytes: u64,
-    acknowledged: bool,
-    verified: bool,
-    counters: Counters,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    refusals: Vec<RefusalReport>,
-}
-
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let data = data(&args)?;
     let (mut client, target) = args.peer.client()?;
@@ -80,33 +62,13 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         }
         Err(differs) => return Err(Failure::run(differs)),
     };
-    let sent = client.counters().written_bytes;
-    let refusals = refusals(client.refusals());
-    if args.json {
-        output::json(&WriteReport {
-            remote: target.remote.to_string(),
-            address: args.address,
-            length_bytes: data.len(),
-            sent_bytes: sent,
-            acknowledged: client.is_reliable() && step == WriteStep::ReadBack,
-            verified: args.verify && !stopped,
-            counters: *client.counters(),
-            refusals,
-        })?;
-    } else {
-        refused::note(&refusals);
+    let (written, verified) = ((args.address, data.len()), args.verify && !stopped);
+    let report = WriteReport::new(target.remote, &client, written, step, verified);
+    match args.json {
+        true => output::json(&report)?,
+        false => output::refusals(&report.refusals),
     }
-    if !stopped {
-        return Ok(());
-    }
-    let (length, address) = (data.len(), args.address);
-    let rest = match step {
-        _ if sent < length as u64 => "",
-        WriteStep::Send => ", not all of them sent",
-        WriteStep::Acknowledge => ", not all of them acknowledged",
-        WriteStep::ReadBack => ", not all of them read back",
-    };
-    Err(interrupted(&target, &format!("{sent} of {length} bytes were sent, from {address:#x} on{rest}")))
+    if stopped { Err(interrupted(&target, &report.progress())) } else { Ok(()) }
 }
 
 fn data(args: &Args) -> Result<Vec<u8>, Failure> {

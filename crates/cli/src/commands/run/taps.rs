@@ -2,8 +2,7 @@
 //! Files that `riser run` writes: while a lab runs, its capture and a line for each transaction; at the end, a picture of latencies.
 
 use super::Args;
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use files::{ClaimedOutput, Output};
 use lab::LabFile;
 use session::{CaptureOptions, Session, TransactionLogHandle};

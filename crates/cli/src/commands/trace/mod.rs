@@ -4,18 +4,14 @@
 //! Each view of a capture is a module with a function that takes the arguments. This module selects the view.
 
 mod check;
-mod html;
-mod perfetto;
-mod records;
+mod lines;
 mod sequence;
-mod series;
 mod stats;
-mod transactions;
-mod write;
+mod to_file;
 
 use super::reading::{self, Reading};
-use crate::failure::Failure;
-use crate::{input, interrupt, output};
+use super::words::one_of;
+use crate::{Failure, input, interrupt, output};
 use capture::credits::Ledgers;
 use capture::reader::BadRecords;
 use capture::{Filter, Reader, Record, Sieve};
@@ -23,13 +19,10 @@ use clap::ValueEnum;
 use files::ClaimedOutput;
 use nettlp::net::{LiveCapture, LiveCounts, LiveError};
 use plug::Models;
-use serde::Serialize;
 use std::borrow::Cow;
-use std::io::{BufWriter, Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-
-/// Size of the output buffer.
-const BUFFER_BYTES: usize = 1 << 16;
+use to_file::{LINK_TYPES, LinkType};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -144,8 +137,8 @@ pub(crate) struct Args {
     write: Option<PathBuf>,
 
     /// Link type of the --write file
-    #[arg(long, value_name = "TYPE", value_enum, requires = "write", default_value = "125")]
-    linktype: write::LinkType,
+    #[arg(long, value_name = "TYPE", value_parser = one_of(&LINK_TYPES), requires = "write", default_value = "125")]
+    linktype: LinkType,
 
     /// Write the TLPs to this file as hexadecimal text, one per line
     #[arg(long, value_name = "OUT.txt", conflicts_with = "json")]
@@ -206,15 +199,6 @@ fn vc_map(text: &str) -> Result<[u8; 8], String> {
     map.filter(|_| text.split(',').count() == 8).ok_or_else(|| legal.to_owned())
 }
 
-/// Object of a file, with the file's name if there are several files.
-#[derive(Serialize)]
-struct OfFile<'a, T> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<Cow<'a, str>>,
-    #[serde(flatten)]
-    of: T,
-}
-
 pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
     // `requires` of clap does not apply, because --interface conflicts with files.
     if args.capture.is_some() && args.interface.is_none() {
@@ -223,22 +207,11 @@ pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
     // The views treat an interface as a file.
     args.files.extend(args.interface.as_ref().map(PathBuf::from));
     input::check(args.files.iter().map(PathBuf::as_path))?;
-    if let Some(out) = &args.html {
-        return html::run(&args, models, out);
-    }
-    if let Some(out) = &args.perfetto {
-        return perfetto::run(&args, out);
-    }
-    if args.write.is_some() || args.write_hex.is_some() {
-        return write::run(&args);
-    }
-    match (args.stats, args.interval) {
-        (true, Some(interval)) => series::run(&args, interval),
-        (true, None) => stats::run(&args),
-        (false, _) if args.check.check => check::run(&args),
-        (false, _) if args.transactions => transactions::run(&args, models),
-        (false, _) if args.sequence => sequence::run(&args),
-        (false, _) => records::run(&args, models),
+    match args.stats {
+        _ if to_file::run(&args, models)? => Ok(()),
+        true => stats::run(&args),
+        false if args.sequence => sequence::run(&args),
+        false => lines::run(&args, models),
     }
 }
 
@@ -268,38 +241,10 @@ impl Args {
         self.files.len() > 1
     }
 
-    fn of_file<'a, T>(&self, file: &'a Path, of: T) -> OfFile<'a, T> {
-        OfFile { file: self.names_files().then(|| file.to_string_lossy()), of }
+    /// Name of a file in JSON output about several files.
+    fn file_name<'a>(&self, file: &'a Path) -> Option<Cow<'a, str>> {
+        self.names_files().then(|| file.to_string_lossy())
     }
-}
-
-/// Prints a report of each file: all in one JSON object, or each as text.
-fn reports<T: Serialize>(
-    args: &Args,
-    json: bool,
-    report: impl Fn(&Path) -> Result<T, Failure>,
-    print: impl Fn(&T) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    if json && args.names_files() {
-        let all = args.files.iter().map(|file| Ok(args.of_file(file, report(file)?)));
-        return output::json_of("files", &all.collect::<Result<Vec<_>, Failure>>()?);
-    }
-    args.files.iter().try_for_each(|file| {
-        let report = report(file)?;
-        if json {
-            return output::json(&report);
-        }
-        if args.names_files() {
-            output::text(&format!("==> {} <==", file.display()))?;
-        }
-        print(&report)
-    })
-}
-
-/// Returns standard output, without a buffer for live captures.
-fn stdout(args: &Args) -> BufWriter<Box<dyn Write>> {
-    let bytes = if args.interface.is_some() { 0 } else { BUFFER_BYTES };
-    BufWriter::with_capacity(bytes, output::stream())
 }
 
 /// Returns the name of a file for messages and pages.

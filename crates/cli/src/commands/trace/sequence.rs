@@ -2,10 +2,8 @@
 //! `--sequence`: prints the first transactions that match the filter as a sequence diagram, or draws it.
 
 use super::{Args, for_each_record, shown};
-use crate::failure::Failure;
-use crate::output;
-use capture::Tracker;
-use capture::diagram::{Arranged, Diagram, Steps};
+use crate::{Failure, output};
+use capture::diagram::{Arranged, Diagram};
 use std::path::Path;
 use view::sequence::Sequence;
 
@@ -30,29 +28,20 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Returns the diagram of a capture; `None` if no transaction matches.
 fn arranged(args: &Args, file: &Path) -> Result<Option<Arranged>, Failure> {
-    let filter = args.filter()?;
-    let (mut tracker, mut steps, mut diagram) = (Tracker::new(), Steps::new(), Diagram::new());
-    let mut take = |tracker: &mut Tracker, steps: &mut Steps| {
-        while let Some(t) = tracker.next_ended() {
-            diagram.add(steps, &t, filter.as_ref().is_none_or(|filter| filter.holds_for(&t)));
-        }
-    };
+    let mut diagram = Diagram::new(args.filter()?);
     for_each_record(args, file, |record| {
-        let terms = filter.as_ref().map_or(0, |filter| filter.terms(record));
-        let outcome = tracker.see(record, terms);
-        steps.see(record, &outcome);
-        take(&mut tracker, &mut steps);
+        diagram.see(record);
         Ok(())
     })?;
-    tracker.finish();
-    take(&mut tracker, &mut steps);
-    if diagram.is_empty() {
-        output::note(format_args!("{}: no transaction to draw", shown(file)));
+    let file = shown(file);
+    let Some((arranged, left_out)) = diagram.finish() else {
+        output::note(format_args!("{file}: no transaction to draw"));
         return Ok(None);
+    };
+    if left_out > 0 {
+        output::note(format_args!(
+            "{file}: {left_out} more transactions match; --filter selects those to draw"
+        ));
     }
-    if diagram.left_out() > 0 {
-        let (file, left) = (shown(file), diagram.left_out());
-        output::note(format_args!("{file}: {left} more transactions match; --filter selects those to draw"));
-    }
-    Ok(Some(diagram.arrange(&steps)))
+    Ok(Some(arranged))
 }

@@ -25,6 +25,10 @@ use worker::Worker;
 /// Bytes of the NetTLP header and of the TLP header of a completion. The headers of a write have the same length, or 4
 /// bytes more.
 const HEADER_BYTES: usize = 6 + 12;
+/// Maximum bytes of a request.
+const MAX_LEN: u64 = 1 << 20;
+/// Maximum bytes of all buffers.
+const MAX_BUFFER_BYTES: u64 = 1 << 30;
 /// Time for which [`ceiling`] measures each way of sending.
 const CEILING_SPAN: tlp::Duration = tlp::Duration::from_ms(500);
 
@@ -61,6 +65,22 @@ impl Workload {
         if self.is_split { self.region_bytes / self.threads } else { self.region_bytes }
     }
 
+    /// Checks the sizes.
+    ///
+    /// # Errors
+    /// The first invalid size.
+    pub fn check(&self) -> Result<(), WorkloadError> {
+        let (len, share, most) = (self.len, self.share(), self.outstanding);
+        let buffers = len.saturating_mul(most).saturating_mul(self.threads);
+        match self.batch {
+            _ if len == 0 || len > MAX_LEN => Err(WorkloadError::Len(len)),
+            _ if share < len => Err(WorkloadError::Region(share, len)),
+            batch if batch > most => Err(WorkloadError::Batch(batch, most)),
+            _ if buffers > MAX_BUFFER_BYTES => Err(WorkloadError::Buffers(buffers)),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the tags of a thread: as many as its requests need, or its whole share if tags rest.
     fn tags(&self, options: &ClientOptions, thread: u64) -> Result<RangeInclusive<u16>, PerfError> {
         let all = options.all_tags();
@@ -74,6 +94,25 @@ impl Workload {
         let first = u64::from(*all.start()) + thread * share;
         Ok(first as u16..=(first + count - 1) as u16)
     }
+}
+
+/// An invalid size of a workload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum WorkloadError {
+    /// Bytes of each request.
+    #[error("--len {0}: expected 1 to {MAX_LEN} bytes")]
+    Len(u64),
+    /// Bytes of each thread's region, and of each request.
+    #[error("region of {0} bytes per thread: expected at least --len, {1}")]
+    Region(u64, u64),
+    /// Requests that start together, and outstanding requests.
+    #[error("--batch {0}: expected 1 to {1}, the value of --outstanding")]
+    Batch(u64, u64),
+    /// Bytes of all buffers.
+    #[error(
+        "--len, --outstanding and --threads need {0} bytes of buffers: expected at most {MAX_BUFFER_BYTES}"
+    )]
+    Buffers(u64),
 }
 
 /// Reason why a measurement cannot start.

@@ -3,12 +3,14 @@
 //! [`Listener`] reads its lines into a [`Tally`].
 
 mod listener;
+mod run;
 mod schedule;
 mod tally;
 
 pub use listener::Listener;
+pub use run::{MachineEnd, Program, Torture, TortureEnd};
 pub use schedule::{TortureSlot, schedule};
 pub use tally::{LastWord, Tally};
 
 /// The script that runs in the guest.
-pub const SCRIPT: &str = include_str!("torture.sh");
+const SCRIPT: &str = include_str!("torture.sh");

@@ -3,10 +3,9 @@
 
 use crate::commands::nettlp::target::key;
 use crate::commands::words::Word;
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 use nettlp::allow::{AllowList, Rule};
-use nettlp::net::{AdapterOptions, Network};
+use nettlp::net::AdapterOptions;
 use nettlp::tools::Scheme;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -43,29 +42,13 @@ impl Listening<'_> {
             let why = format!("expected an {family} address, as {prefix}listen {address} is");
             return Err(Failure::usage(format!("{prefix}allow {rule}: {why}")));
         }
-        let all = AdapterOptions::new(address);
         let key = self.key.map(key).transpose()?;
         if key.is_some() && matches!(scheme, Scheme::Tagged | Scheme::Paper) {
             let why = "LibTLP's ports cannot authenticate, expected";
             return Err(Failure::usage(format!("{prefix}key: {why} {prefix}scheme auto or session")));
         }
-        let tags = match scheme {
-            _ if key.is_some() => None,
-            Scheme::Auto | Scheme::Tagged => all.tags.clone(),
-            Scheme::Paper => Some(0..=0xf),
-            Scheme::Session => None,
-        };
-        Ok(AdapterOptions {
-            peers: allow.addresses().map(Network::from).collect(),
-            tags,
-            host: key.is_none() && matches!(scheme, Scheme::Auto | Scheme::Tagged),
-            configuration: key.is_none(),
-            registers: key.is_none(),
-            sessions: matches!(scheme, Scheme::Auto | Scheme::Session),
-            max_sessions_per_peer: usize::from(self.sessions_per_peer),
-            key,
-            ..all
-        })
+        let max_sessions_per_peer = usize::from(self.sessions_per_peer);
+        Ok(AdapterOptions { max_sessions_per_peer, ..scheme.options(address, allow, key) })
     }
 
     /// Returns the peer that serves the host's requests: the given one, or the only one.
@@ -97,10 +80,15 @@ impl Listening<'_> {
                 self.prefix
             )),
         }
+        self.warn();
+    }
+
+    /// Warns on standard error if other machines can claim to be a served peer.
+    pub(super) fn warn(&self) {
         if !self.address.is_loopback() && self.key.is_none() {
-            output::note(format_args!(
-                "anyone who can send from these addresses has this access: UDP does not authenticate the sender"
-            ));
+            output::note(
+                "anyone who can send from these addresses has this access: UDP does not authenticate the sender",
+            );
         }
     }
 }

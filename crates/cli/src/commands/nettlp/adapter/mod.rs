@@ -1,33 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp adapter`: a NetTLP adapter without an FPGA, from `riser-nettlp`. Listens only at the address of `--listen`.
 
-mod lab;
 mod listening;
 
-use super::bytes::{address, mps, rcb};
+use super::bytes::address;
 use crate::commands::outside::Opening;
+use crate::commands::sizes::{mps, rcb};
 use crate::commands::words::{Word, one_of};
-use crate::failure::Failure;
-use crate::{interrupt, output};
-use lab::LabRun;
+use crate::{Failure, interrupt, output};
 pub(in crate::commands) use listening::{Listening, SERVED_SCHEMES};
 use nettlp::adapter::{AdapterSettings, Function, Registers};
 use nettlp::allow::{AllowList, Rule, parse_size};
 use nettlp::completer::Image;
 use nettlp::net::{AdapterOptions, default_threads};
-use nettlp::tools::{MemoryServer, Scheme, ServedCounters, ServedMemory};
-use plug::Models;
-use session::report::SeenRefusals;
+use nettlp::tools::{Scheme, ServedMemory};
+use plug::{Models, counted};
 use signal_hook::consts::SIGUSR1;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-use tlp::{Bdf, Mps, Rcb};
-use worlds::adapter::Timing;
-use worlds::tools::{AdapterReport, MemoryReport};
+use std::sync::atomic::AtomicBool;
+use tlp::{Bdf, Duration, Mps, Rcb};
+use worlds::adapter::{AdapterSlot, Timing};
+use worlds::opening::OpenedLab;
+use worlds::tools::{LabAdapter, LabServing, MemoryServing};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -167,12 +164,47 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     let allow = AllowList::new(args.allow.iter().copied()).map_err(Failure::usage)?;
     let options = args.listen.iter().map(|address| args.listening(*address).options(&allow));
     let options: Vec<AdapterOptions> = options.collect::<Result<_, Failure>>()?;
-    let signals = Signals::watch()?;
+    let (end, show) = (interrupt::flag()?, Arc::default());
+    signal_hook::flag::register(SIGUSR1, Arc::clone(&show))
+        .map_err(|e| Failure::Run(format!("cannot handle signals: {e}")))?;
     match (&args.lab, &args.memory) {
-        (Some(lab), _) => LabRun { args: &args, lab, options, allow }.run(models, &signals.end),
-        (None, Some(memory)) => serve_memory(&args, memory, only(options)?, allow, &signals),
+        (Some(lab), _) => serve_lab(&args, lab, options, &allow, models, &end),
+        (None, Some(memory)) => serve_memory(&args, memory, only(options)?, allow, [&end, &show]),
         (None, None) => Err(Failure::usage("no lab and no memory: expected LAB.toml or --memory")),
     }
+}
+
+/// Serves the host of a lab until `stop` is set, or the lab fails.
+fn serve_lab(
+    args: &Args,
+    path: &Path,
+    options: Vec<AdapterOptions>,
+    allow: &AllowList,
+    models: &Models,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
+    let mut lab = args.opening.read(path, models)?;
+    args.key.iter().for_each(|key| lab.outputs.reads(key));
+    lab.file.check_runs_alone().map_err(Failure::run)?;
+    let timing = args.timing.unwrap_or(Timing::On);
+    let OpenedLab { driver, mut kept, .. } = lab.open(timing.into())?;
+    let slots: Vec<String> = driver.handles::<AdapterSlot>().map(str::to_owned).collect();
+    let devices = args.devices(&slots, allow)?;
+    let name = path.display().to_string();
+    let adapter = |(n, (options, device)): (usize, (AdapterOptions, Option<IpAddr>))| {
+        let settings = args.settings(allow.clone(), Bdf::default(), device);
+        LabAdapter { slot: slots.get(n).cloned().filter(|_| slots.len() > 1), options, settings }
+    };
+    let adapters = options.into_iter().zip(devices).enumerate().map(adapter).collect();
+    let &Args { mps, busy_poll: busy, until_done, .. } = args;
+    let serving = LabServing { name: name.clone(), adapters, mps, timing, busy, until_done, stop };
+    let served = serving.run(driver, &mut kept, |LabAdapter { slot, options, settings }| {
+        let what = slot.as_ref().map_or(name.clone(), |slot| format!("{slot} of {name}"));
+        args.listening(options.address).greet(&what, &settings.allow, settings.device);
+    });
+    let (report, failure) = served?;
+    output::report(args.json, &report)?;
+    failure.map_or(Ok(()), |why| Err(Failure::Run(why)))
 }
 
 /// Returns the options of the only adapter.
@@ -185,128 +217,49 @@ fn only(options: Vec<AdapterOptions>) -> Result<AdapterOptions, Failure> {
     }
 }
 
+/// Serves memory until the first of `signals` arrives; the second requests a report.
 fn serve_memory(
     args: &Args,
     memory: &MemoryName,
     options: AdapterOptions,
     allow: AllowList,
-    signals: &Signals,
+    [end, show]: [&AtomicBool; 2],
 ) -> Result<(), Failure> {
     if let Some(timing) = args.timing.filter(|timing| *timing != Timing::Off) {
         let name = if timing == Timing::On { "on" } else { "lagging" };
         let why = format!("--timing {name}: memory has no timing, expected off with --memory");
         return Err(Failure::usage(why));
     }
-    let image = Arc::new(args.image(memory)?);
-    let listen = options.address;
-    let function = Function::new(args.registers(listen)).map_err(Failure::run)?;
-    let served = ServedMemory {
-        options,
-        settings: AdapterSettings { allow, id: args.id(), device: None, scheme: args.scheme.ports() },
-        image: Arc::clone(&image),
-        function: Arc::new(function),
-        mps: args.mps.or_else(|| Mps::new(1024).ok()).unwrap_or_default(),
-        rcb: args.rcb.unwrap_or_default(),
-        busy: args.busy_poll,
+    let (image, listen) = (Arc::new(args.image(memory)?), options.address);
+    let function = Arc::new(Function::new(args.registers(listen)).map_err(Failure::run)?);
+    let serving = MemoryServing {
+        memory: ServedMemory {
+            options,
+            settings: args.settings(allow, args.id(), None),
+            image,
+            function,
+            mps: args.mps.or_else(|| Mps::new(1024).ok()).unwrap_or_default(),
+            rcb: args.rcb.unwrap_or_default(),
+            busy: args.busy_poll,
+        },
+        file: memory.file(),
+        write_back: args.write_back,
+        rules: &args.allow,
+        threads: args.threads.unwrap_or_else(default_threads),
+        every: args.report.map(|seconds| Duration::from_ms(seconds * 1000)),
+        end,
+        show,
+        note: |line| output::note(line),
+        print: |report| output::aside(report),
     };
-    let server = MemoryServer::start(&served, args.threads()).map_err(Failure::run)?;
-    args.greet(memory, listen);
-    let served = Served { args, memory, listen, image: &image, start: Instant::now() };
-    served.supervise(&server, signals);
-    let counters = server.stop();
-    let written_back = served.write_back();
-    let counters = counters.map_err(|e| Failure::Run(format!("serving: {e}")))?;
-    let report = served.report(counters, *written_back.as_ref().unwrap_or(&0));
-    if args.json {
-        output::json(&report)?;
-    } else {
-        output::text(&report.text())?;
-    }
-    written_back.map(drop)
-}
-
-/// Memory that is served.
-struct Served<'a> {
-    args: &'a Args,
-    memory: &'a MemoryName,
-    listen: IpAddr,
-    image: &'a Image,
-    start: Instant,
-}
-
-impl Served<'_> {
-    /// Waits for the end. Prints the counters at each SIGUSR1.
-    fn supervise(&self, server: &MemoryServer, signals: &Signals) {
-        let every = self.args.report.map(Duration::from_secs);
-        let mut next = every.map(|every| self.start + every);
-        let mut seen = SeenRefusals::default();
-        while !signals.end.load(Ordering::Relaxed) && server.is_running() {
-            std::thread::sleep(Duration::from_millis(20));
-            let describe = || AdapterReport::refusals(&server.counters());
-            seen.new_kinds(server.refusal_kinds(), describe).iter().for_each(output::note);
-            let asked = signals.show.swap(false, Ordering::Relaxed);
-            if asked || next.is_some_and(|next| Instant::now() >= next) {
-                next = next.zip(every).map(|(next, every)| next + every);
-                let brought = if asked { self.write_back_and_go_on() } else { 0 };
-                output::aside(self.report(server.counters(), brought).text());
-            }
-        }
-    }
-
-    /// Writes the memory back. After a failure, such as a full disk, the data stays for the next attempt.
-    fn write_back_and_go_on(&self) -> u64 {
-        self.write_back().unwrap_or_else(|failure| {
-            if let Failure::Run(why) = failure {
-                output::note(format_args!("{why}; serving goes on"));
-            }
-            0
-        })
-    }
-
-    fn write_back(&self) -> Result<u64, Failure> {
-        self.image.write_back().map_err(|e| self.memory.failed("writing back", &e))
-    }
-
-    fn report(&self, counters: ServedCounters, written_back_bytes: u64) -> AdapterReport {
-        let file = match self.memory {
-            MemoryName::Zeroes(_) => None,
-            MemoryName::File(path) => Some(path.display().to_string()),
-        };
-        let Args { allow, write_back, .. } = self.args;
-        let memory =
-            MemoryReport { bytes: self.image.bytes(), file, write_back: *write_back, written_back_bytes };
-        AdapterReport::new(
-            self.listen,
-            memory,
-            allow,
-            counters,
-            self.start.elapsed().as_secs_f64(),
-            self.args.threads(),
-        )
-    }
+    let (report, written_back) = serving.run(|| args.greet(memory, listen))?;
+    output::report(args.json, &report)?;
+    Ok(written_back?)
 }
 
 impl MemoryName {
-    fn failed(&self, doing: &str, error: &std::io::Error) -> Failure {
-        match self {
-            MemoryName::Zeroes(_) => Failure::Run(format!("{doing} the memory: {error}")),
-            MemoryName::File(path) => Failure::Run(format!("{doing} {}: {error}", path.display())),
-        }
-    }
-}
-
-/// Signals to the process.
-struct Signals {
-    end: Arc<AtomicBool>,
-    show: Arc<AtomicBool>,
-}
-
-impl Signals {
-    fn watch() -> Result<Signals, Failure> {
-        let signals = Signals { end: interrupt::flag()?, show: Arc::default() };
-        signal_hook::flag::register(SIGUSR1, Arc::clone(&signals.show))
-            .map_err(|e| Failure::Run(format!("cannot handle signals: {e}")))?;
-        Ok(signals)
+    fn file(&self) -> Option<&Path> {
+        if let MemoryName::File(path) = self { Some(path) } else { None }
     }
 }
 
@@ -317,9 +270,8 @@ impl Args {
                 Err(Failure::usage("--write-back needs a file: zero:SIZE has none"))
             }
             MemoryName::Zeroes(bytes) => Image::zeroes(*bytes).map_err(Failure::usage),
-            MemoryName::File(path) => {
-                Image::file(path, self.write_back).map_err(|e| memory.failed("opening", &e))
-            }
+            MemoryName::File(path) => Image::file(path, self.write_back)
+                .map_err(|e| Failure::Run(format!("opening {}: {e}", path.display()))),
         }
     }
 
@@ -354,8 +306,25 @@ impl Args {
         self.bus.unwrap_or(Bdf::from_bits(0x1b00))
     }
 
-    fn threads(&self) -> u16 {
-        self.threads.unwrap_or_else(default_threads)
+    fn settings(&self, allow: AllowList, id: Bdf, device: Option<IpAddr>) -> AdapterSettings {
+        AdapterSettings { allow, id, device, scheme: self.scheme.ports() }
+    }
+
+    /// Returns the peer that serves the host's requests to each adapter of a lab.
+    fn devices(&self, slots: &[String], allow: &AllowList) -> Result<Vec<Option<IpAddr>>, Failure> {
+        let (adapters, Args { listen, device, .. }) = (slots.len().max(1), self);
+        for (name, given) in [("--listen", listen.len()), ("--device-peer", device.len())] {
+            let is_default = name == "--device-peer" && given == 0;
+            if given != adapters && !is_default {
+                let (given, slots) = (counted(given, "value"), slots.join(", "));
+                return Err(Failure::usage(format!(
+                    "{name}: {given}, expected one for each adapter, in the order of their slots: {slots}"
+                )));
+            }
+        }
+        let of =
+            |(n, address): (usize, &IpAddr)| self.listening(*address).device(allow, device.get(n).copied());
+        listen.iter().enumerate().map(of).collect()
     }
 
     fn listening(&self, address: IpAddr) -> Listening<'_> {
@@ -387,10 +356,6 @@ impl Args {
         };
         let rules: Vec<String> = self.allow.iter().map(Rule::to_string).collect();
         output::note(format_args!("serving {memory} at {listen} to {}; Ctrl-C ends it", rules.join(" ")));
-        if !listen.is_loopback() && self.key.is_none() {
-            output::note(format_args!(
-                "anyone who can send from these addresses has this access: UDP does not authenticate the sender"
-            ));
-        }
+        self.listening(listen).warn();
     }
 }
