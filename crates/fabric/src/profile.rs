@@ -8,7 +8,7 @@ pub use parts::{
     PageWalkCache, PowerProfile, RefreshProfile, Replacement, RequestGaps, RetrainingProfile, SerialWalks,
     WeightedLatency,
 };
-pub(crate) use parts::{ReadPart, ReadShape};
+pub(crate) use parts::{CUT_AFTER_WRITE_BYTES, ReadPart, ReadShape, WriteLoad};
 
 use host::firmware::EcrcPolicy;
 use link::TLP_FRAMING_BYTES;

@@ -186,6 +186,10 @@ pub struct CompletionProfile {
     /// cache, in proportion, if completions are split to `unit_bytes`. Shorter completions make the link wait sooner
     /// for the next one.
     pub late_gap: Duration,
+    /// Time that each line of a device's writes takes on the wire from the completions to that device: a property of the
+    /// device. A completion waits for it at most as long as three DLLPs need. If it is above zero, a write ends a stream of
+    /// reads, and the read after it gets completions of Max_Payload_Size only if it has more than 1024 B.
+    pub write_line_gap: Duration,
 }
 
 /// Idle time of the wire after the last read of a transfer, by the length of the transfer. One of less than a line leaves none.
@@ -242,6 +246,33 @@ impl ReadPart {
         let is_long = before + next.1 > MIDDLE_TRANSFER_BYTES;
         self.more = Some(if are_middle && is_long { Further::Middle } else { Further::Other });
         ReadPart { before, more: None }
+    }
+}
+
+/// Writes of a device, as the completions to it depend on them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WriteLoad {
+    /// Time in picoseconds that the next completions will wait.
+    gap_ps: u64,
+    /// Whether the latest request was a write.
+    pub(crate) is_latest: bool,
+}
+
+impl WriteLoad {
+    /// Adds a write of `lines`, each of which takes `gap` from the completions.
+    #[inline]
+    pub(crate) fn add(&mut self, lines: u64, gap: Duration) {
+        let most = gap.as_ps() * WAITING_LINES;
+        self.gap_ps = (self.gap_ps + gap.as_ps() * lines).min(most);
+        self.is_latest = true;
+    }
+
+    /// Returns the time in picoseconds that the next completion waits. The wire takes `line_time` for 64 B.
+    #[inline]
+    pub(crate) fn wait_ps(&mut self, line_time: Duration) -> u16 {
+        let ps = self.gap_ps.min(line_time.as_ps() * DLLP_BYTES / LINE_BYTES);
+        self.gap_ps -= ps;
+        u16::try_from(ps).unwrap_or(u16::MAX)
     }
 }
 
@@ -312,6 +343,14 @@ impl CompletionProfile {
     }
 }
 
+/// Bytes of the DLLPs that the link sends between two completions: an Ack, and an UpdateFC of posted and of non-posted requests.
+/// They are cumulative, so that a later one replaces one of the same type that has not been sent.
+const DLLP_BYTES: u64 = 3 * 8;
+/// Maximum number of lines of writes whose DLLPs wait for the next completions.
+const WAITING_LINES: u64 = 16;
+/// Maximum length of a read that gets completions of `unit_bytes` because it follows a write. On Broadwell, reads of 1024 B
+/// between writes do, and reads of 1536 B do not (bw_dma_sz_sweep.csv).
+pub(crate) const CUT_AFTER_WRITE_BYTES: u32 = 1024;
 /// Maximum length of a transfer with a short gap.
 const SHORT_READ_BYTES: u32 = 128;
 /// Maximum length of a transfer whose reads have no gaps between them.
@@ -368,6 +407,20 @@ pub struct HostSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// On Gen3 x8, 64 B take 8125 ps, and three DLLPs 3046.
+    #[test]
+    fn completions_wait_for_three_dllps_at_most() {
+        let (line_time, gap) = (Duration::from_ps(8125), Duration::from_ps(1400));
+        let mut load = WriteLoad::default();
+        assert_eq!(load.wait_ps(line_time), 0, "no writes");
+        load.add(4, gap);
+        let waits: [u16; 3] = std::array::from_fn(|_| load.wait_ps(line_time));
+        assert_eq!(waits, [3046, 5600 - 3046, 0]);
+        (0..100).for_each(|_| load.add(4, gap));
+        let all: u64 = (0..100).map(|_| u64::from(load.wait_ps(line_time))).sum();
+        assert_eq!(all, 16 * 1400);
+    }
 
     /// Returns the sizes of all completions of a read of `left` bytes from `address` on.
     fn pieces(profile: &CompletionProfile, address: u64, mut left: u32, rcb: Rcb) -> Vec<u32> {
