@@ -229,11 +229,17 @@ impl Base {
     }
 
     /// Returns the maximum number of bytes of the completions of the next read at `port`, if less than Max_Payload_Size.
-    pub(super) fn completion_unit(&mut self, port: usize, address: u64, len: u32) -> Option<Mps> {
+    pub(super) fn completion_unit(
+        &mut self,
+        port: usize,
+        now: Time,
+        address: u64,
+        len: u32,
+    ) -> Option<Mps> {
         let completions = &self.profile.completions;
         let unit = completions.unit_bytes?;
         let p = &mut self.ports[port];
-        let follows_write = std::mem::take(&mut p.writes.is_latest) && len <= CUT_AFTER_WRITE_BYTES;
+        let follows_write = p.writes.precede_read(now) && len <= CUT_AFTER_WRITE_BYTES;
         if completions.whole_from_bytes.is_some_and(|least| len >= least) {
             return follows_write.then_some(unit);
         }
@@ -376,7 +382,7 @@ impl Completer {
                 let wire_bytes = COMPLETION_OVERHEAD_BYTES + 4 * (dws + u32::from(ecrc));
                 let read = ReadShape { address, bytes, unit, late, part };
                 let rest = base.profile.completions.rest_ps(&read, wire_bytes, piece == left, p.line_time);
-                rest.saturating_add(p.writes.wait_ps(p.line_time))
+                rest.saturating_add(p.writes.wait_ps(now, p.line_time))
             }
             false => 0,
         };
@@ -441,7 +447,7 @@ impl Completer {
         job.late = late;
         let is_split = base.profile.completions.unit_bytes.is_some() && service.write.is_none();
         if is_split {
-            job.unit = base.completion_unit(port, job.address, job.byte_count);
+            job.unit = base.completion_unit(port, now, job.address, job.byte_count);
             self.join(base, now, &mut job);
         }
         let job = self.insert(job);

@@ -90,7 +90,7 @@ impl RootComplex {
             self.base.counters.memory_writes += 1;
             let gap = self.base.profile.completions.write_line_gap;
             if gap > Duration::ZERO {
-                self.base.ports[port].writes.add(lines(address, len), gap);
+                self.base.ports[port].writes.add(now, lines(address, len), gap);
             }
             self.base.drain(&access, now, tlp);
             return self.base.memory.store(m.requester, m.span, &tlp.data);
