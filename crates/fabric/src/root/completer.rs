@@ -229,13 +229,7 @@ impl Base {
     }
 
     /// Returns the maximum number of bytes of the completions of the next read at `port`, if less than Max_Payload_Size.
-    pub(super) fn completion_unit(
-        &mut self,
-        port: usize,
-        now: Time,
-        address: u64,
-        len: u32,
-    ) -> Option<Mps> {
+    pub(super) fn completion_unit(&mut self, port: usize, now: Time, address: u64, len: u32) -> Option<Mps> {
         let completions = &self.profile.completions;
         let unit = completions.unit_bytes?;
         let p = &mut self.ports[port];

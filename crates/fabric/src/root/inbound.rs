@@ -14,7 +14,8 @@ use endpoint::CreditReturn;
 use host::{HostInput, HostInterrupt};
 use tlp::rules::reasons::{poisoned, unsupported_prefixes};
 use tlp::{
-    Body, Data, Duration, Flaw, Limits, MemoryOp, MemoryRequest, Prefixes, TcSet, Time, Tlp, TrafficClass, rules,
+    Body, Data, Duration, Flaw, Limits, MemoryOp, MemoryRequest, Prefixes, TcSet, Time, Tlp, TrafficClass,
+    rules,
 };
 
 impl RootComplex {

@@ -28,18 +28,21 @@ fn run(text: &str) -> devices::pcie_bench::Transfers {
 
 /// ns of one transfer of a bandwidth test on a host without latency.
 fn ns(test: &str, size: u32, host_offset: u32, device_offset: u32) -> f64 {
-    ns_on("ideal", "nfp6000", test, size, host_offset, device_offset)
-}
-
-fn ns_on(host: &str, card: &str, test: &str, size: u32, host_offset: u32, device_offset: u32) -> f64 {
-    // Writes end more often than reads until the queue of reads is full.
-    let warm_up = if test == "BW_RDWR" { 10_000 } else { 500 };
     let keys = format!(
         "test = \"{test}\"\nsize_bytes = {size}\nhost_offset_bytes = {host_offset}\n\
-         device_offset_bytes = {device_offset}\ntransfers = 2000\nwarm_up = {warm_up}"
+         device_offset_bytes = {device_offset}\ntransfers = 2000\nwarm_up = 500"
     );
-    let results = run(&lab(host, "mps_bytes = 256", card, &keys));
+    let results = run(&lab("ideal", "mps_bytes = 256", "nfp6000", &keys));
     results.elapsed().as_ps() as f64 / 1_000.0 / results.transfers as f64
+}
+
+/// ns of one read and one write of `card` on `host`. Writes end more often than reads until the queue of reads is full.
+fn both_ns(host: &str, mrrs: u32, card: &str, size: u32) -> f64 {
+    let keys = format!("test = \"BW_RDWR\"\nsize_bytes = {size}\ntransfers = 2000\nwarm_up = 10000");
+    let link = format!("mps_bytes = 256\nmrrs_bytes = {mrrs}");
+    let results = run(&lab(host, &link, card, &keys));
+    // Results count reads and writes.
+    2.0 * results.elapsed().as_ps() as f64 / 1_000.0 / results.transfers as f64
 }
 
 /// Folder of the results of a host, if the data are available.
@@ -120,8 +123,7 @@ fn alternating_reads_and_writes_share_wire() {
     for (size, measured) in
         [(64, 22.34), (128, 30.36), (256, 48.71), (512, 95.99), (1024, 186.90), (2048, 333.50)]
     {
-        // Results count reads and writes.
-        let here = 2.0 * ns_on("xeon-e5-2620v2", "nfp6000", "BW_RDWR", size, 0, 0);
+        let here = both_ns("xeon-e5-2620v2", 512, "nfp6000", size);
         assert!((here / measured - 1.0).abs() < 0.07, "{size} B: {here:.2} for {measured} ns");
     }
 }
@@ -131,7 +133,7 @@ fn alternating_reads_and_writes_share_wire() {
 #[test]
 fn long_reads_between_writes_get_whole_completions() {
     for (size, measured) in [(512, 95.93), (1024, 188.12), (1536, 241.70), (2048, 315.12)] {
-        let here = 2.0 * ns_on("xeon-e5-2630v4", "nfp6000", "BW_RDWR", size, 0, 0);
+        let here = both_ns("xeon-e5-2630v4", 4096, "nfp6000", size);
         assert!((here / measured - 1.0).abs() < 0.05, "{size} B: {here:.2} for {measured} ns");
     }
 }
@@ -139,7 +141,7 @@ fn long_reads_between_writes_get_whole_completions() {
 /// NetFPGA follows the wire, which takes 74.6 ns for a read and a write of 512 B (SIGCOMM'18, Figure 4). The NFP takes 96.0.
 #[test]
 fn netfpga_writes_take_no_time_from_completions() {
-    let here = 2.0 * ns_on("xeon-e5-2637v3", "netfpga-sume", "BW_RDWR", 512, 0, 0);
+    let here = both_ns("xeon-e5-2637v3", 512, "netfpga-sume", 512);
     assert!((here / 74.6 - 1.0).abs() < 0.01, "{here:.2} ns");
 }
 
@@ -192,7 +194,8 @@ fn invalid_card_figures_are_rejected() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nfp6000");
     fs::create_dir_all(&folder).unwrap();
     let figure = |key: &str, value: u32| format!("{key} = {{ value = {value}, source = \"a test\" }}\n");
-    let other = shipped.replace("write_line_gap_ps = { value = 1400,", "write_line_gap_ps = { value = 20001,");
+    let other =
+        shipped.replace("write_line_gap_ps = { value = 1400,", "write_line_gap_ps = { value = 20001,");
     let line = shipped.lines().count() + 1;
     let rows = [
         (other, "write_line_gap_ps of 20001, expected 0 to 20000".to_owned()),
@@ -204,13 +207,17 @@ fn invalid_card_figures_are_rejected() {
         ),
         (
             format!("{shipped}{}", figure("channel_read_ps", 10_500)),
-            format!("2.toml:{line}:29: channel_read_ps of 10500: replaced by write_line_gap_ps, expected 0 to 20000"),
+            format!(
+                "2.toml:{line}:29: channel_read_ps of 10500: replaced by write_line_gap_ps, expected 0 to 20000"
+            ),
         ),
     ];
     for (n, (text, expected)) in rows.into_iter().enumerate() {
         let name = format!("{n}.toml");
         fs::write(folder.join(&name), text).unwrap();
-        let error = devices::pcie_bench::card(&name, &plug::file::Folder::from(folder.as_path())).unwrap_err().to_string();
+        let error = devices::pcie_bench::card(&name, &plug::file::Folder::from(folder.as_path()))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(&expected), "{error}");
     }
 }
