@@ -24,7 +24,7 @@ mod staged;
 mod units;
 
 pub use card::{CARDS, DeviceFile, DeviceKind, card, card_basis};
-pub use costs::{CardClock, CardCosts, ChannelCosts, ReadCosts, WriteCosts};
+pub use costs::{CardClock, CardCosts, ReadCosts, WriteCosts};
 pub use driver::{Window, driver};
 pub use model::Bench;
 pub use plug::transfers::{CacheState, Pattern, Phase, Test, Transfers};

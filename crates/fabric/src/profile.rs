@@ -3,12 +3,12 @@
 
 mod parts;
 
+pub(crate) use parts::{CUT_AFTER_WRITE_BYTES, ReadPart, ReadShape, WriteLoad};
 pub use parts::{
     CompletionProfile, DramBanks, DramProfile, HostSettings, IommuProfile, LlcProfile, NumaProfile, PageSize,
     PageWalkCache, PowerProfile, RefreshProfile, Replacement, RequestGaps, RetrainingProfile, SerialWalks,
     WeightedLatency,
 };
-pub(crate) use parts::{ReadPart, ReadShape};
 
 use host::firmware::EcrcPolicy;
 use link::TLP_FRAMING_BYTES;

@@ -173,8 +173,10 @@ pub fn build(
         mut join_points,
         warnings: of_slots,
         has_read_gaps,
+        write_line_gap,
     } = plugged;
-    let host = if has_read_gaps { host } else { without_read_gaps(host) };
+    let mut host = if has_read_gaps { host } else { without_read_gaps(host) };
+    host.completions.write_line_gap = write_line_gap;
     let mut warnings: Vec<String> = profile::extrapolation::of_host(file).into_iter().collect();
     warnings.extend(lab.hanging().zip(&links).filter_map(|(h, link)| replays_early(h.name.get_ref(), link)));
     let of_root_complex = root_complex.iter().flat_map(|(_, warnings)| warnings.clone());
@@ -295,6 +297,8 @@ struct PluggedSlots {
     warnings: Vec<String>,
     /// Whether the gaps after reads in the host's profile apply to the device of a slot.
     has_read_gaps: bool,
+    /// The longest time that a line of a write takes from completions, of all devices.
+    write_line_gap: Duration,
 }
 
 /// Plugs in the device of each slot; `plug` creates it.
@@ -312,6 +316,7 @@ fn plug_slots(
         let plugged = plug(n, slot).map_err(|fault| BuildError::Device { slot: name.clone(), fault })?;
         all.warnings.extend(plugged.warnings);
         all.has_read_gaps |= plugged.has_read_gaps;
+        all.write_line_gap = all.write_line_gap.max(plugged.write_line_gap);
         all.registers.push(plugged.registers);
         let model = slot.device.get_ref().clone();
         let (report, measured, basis) = (plugged.report, plugged.measured, plugged.basis);

@@ -17,7 +17,7 @@ use link::PortConfig;
 use std::any::Any;
 use std::fmt::Display;
 use std::rc::Rc;
-use tlp::Time;
+use tlp::{Duration, Time};
 
 /// A raw-TLP device, and a function that creates another one each time the link comes up again.
 pub struct RawEnd {
@@ -103,6 +103,8 @@ pub struct Plugged {
     pub data_link: Option<LinkLayer>,
     /// Whether the gaps after reads in a host's profile (`completions.short_gap_ps` and others) apply to the device.
     pub has_read_gaps: bool,
+    /// Time of the wire that each line of the device's writes takes from the completions to it.
+    pub write_line_gap: Duration,
     /// Registers of the device itself, for captures. A model's registers are in [`Model::REGISTERS`](crate::Model::REGISTERS).
     pub registers: OwnRegisters,
 }
@@ -220,6 +222,7 @@ impl Plugged {
             basis: None,
             data_link: None,
             has_read_gaps: true,
+            write_line_gap: Duration::ZERO,
             registers: OwnRegisters::default(),
         }
     }
@@ -300,6 +303,12 @@ impl Plugged {
     #[must_use]
     pub fn with_read_gaps(self, has_read_gaps: bool) -> Plugged {
         Plugged { has_read_gaps, ..self }
+    }
+
+    /// Sets the time of the wire that each line of the device's writes takes from the completions to it.
+    #[must_use]
+    pub fn with_write_line_gap(self, write_line_gap: Duration) -> Plugged {
+        Plugged { write_line_gap, ..self }
     }
 
     /// Sets the measured transfers.

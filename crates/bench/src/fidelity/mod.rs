@@ -102,7 +102,7 @@ pub const MECHANISMS: &[Mechanism] = &[
     ),
     card("ragged lines in the push engine", &[(&["push_ragged_line_ps"], None)]).unexplained(),
     card("ragged requests in the push engine", &[(&["push_ragged_request_ps"], None)]).unexplained(),
-    card("channels of the card", &[(&["channels"], Some(0))]),
+    card("writes on the wire of completions", &[(&["write_line_gap_ps"], None)]).unexplained(),
     card("ticks of the card's clock", &[(&["clock_tick_cycles"], None)]),
 ];
 

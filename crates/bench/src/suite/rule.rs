@@ -111,9 +111,14 @@ impl Rule {
     }
 
     /// Returns the number of transfers before the counted transfers: two batches for a bandwidth, to fill the queues; a
-    /// few samples for a latency.
+    /// few samples for a latency. Alternating reads and writes need 16 batches: while the queue of the slower kind fills, the other kind
+    /// ends more often.
     pub fn warm_up(&self, key: &Key) -> u64 {
-        if key.test.is_latency() { 64 } else { 2 * self.batch(key, false) }
+        match key.test {
+            Test::BwDmaRw => 16 * self.batch(key, false),
+            test if test.is_latency() => 64,
+            _ => 2 * self.batch(key, false),
+        }
     }
 
     /// Returns the transfers before these that the caches have seen. For tests that write, they cover the window three times or have [`Rule::seen_lines`]
@@ -146,6 +151,7 @@ mod tests {
             ("lat_dma_sweep_wrrd_rnd_64", 0, 1024, 64, 384),
             ("bw_dma_sz_sweep", 0, 2048, 4096, 0),
             ("bw_dma_sz_sweep", 39, 352, 704, 0),
+            ("bw_dma_sz_sweep", 119, 352, 5632, 12),
             ("bw_dma_win_sweep_wr_rnd_512", 12, 512, 1024, 6144),
         ] {
             let key = row(name, line);

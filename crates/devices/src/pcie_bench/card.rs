@@ -2,7 +2,7 @@
 //! Profiles of benchmark cards: the costs of a card in addition to the wire, each figure with its source. This module
 //! has only data; `costs` and `staged` apply them.
 
-use super::costs::{CardClock, CardCosts, ChannelCosts, ReadCosts, WriteCosts};
+use super::costs::{CardClock, CardCosts, ReadCosts, WriteCosts};
 use super::settings::{CardPath, MAX_OUTSTANDING};
 use plug::file::Folder;
 use plug::profile::{Basis, Figure, ProfileError, Shelf, Shipped};
@@ -31,6 +31,9 @@ pub const CARDS: Shelf = Shelf {
         ("push_partial_floor_ps", "push_burst_ps: whole bursts, expected 0 to 10000000"),
         ("push_shifted_ps", "push_ragged_line_ps and push_ragged_request_ps, expected 0 to 10000000"),
         ("push_shifted_burst_ps", "push_burst_ps, expected 0 to 10000000"),
+        ("channels", "write_line_gap_ps, time that writes take from completions, expected 0 to 20000"),
+        ("channel_read_ps", "write_line_gap_ps, expected 0 to 20000"),
+        ("channel_read_128_bytes_ps", "write_line_gap_ps, expected 0 to 20000"),
     ],
 };
 
@@ -59,6 +62,12 @@ pub struct DeviceFile {
     /// Whether the gaps after reads in a host's profile (`completions.short_gap_ps`, `middle_gap_ps`, `long_gap_ps` and `further_gap_ps`), which were measured
     /// with the NFP-6000, apply to this card. In a lab with several cards they apply if one of the cards has them. Default: true.
     pub read_gaps: Option<Figure<bool>>,
+    /// Time that each line of the card's writes takes on the wire from the completions to the card, up to 20 ns, for Acks and
+    /// UpdateFCs. A completion waits for it at most as long as three DLLPs need. If it is above 0, a read of up to 1024 bytes that
+    /// follows a write gets completions of the host's `completions.unit_bytes`. In a lab with several cards the longest one
+    /// applies. Default: 0.
+    #[schemars(extend("minimum" = 0, "maximum" = 20_000))]
+    pub write_line_gap_ps: Option<Figure<Picoseconds>>,
     /// Frequency in MHz of the clock for latencies.
     #[schemars(extend("minimum" = 0, "maximum" = 1_000_000))]
     pub clock_mhz: Option<Figure<u32>>,
@@ -142,15 +151,6 @@ pub struct DeviceFile {
     /// From the end of such a push until its part of the buffer is free.
     #[schemars(extend("minimum" = 0, "maximum" = MAX_STAGE_PS))]
     pub push_buffer_release_ps: Option<Figure<Picoseconds>>,
-    /// Channels between the link and the card's memory, 0 to 8. Each channel serves one write or read at a time. 0:
-    /// writes and reads share no channels.
-    #[schemars(extend("minimum" = 0, "maximum" = ChannelCosts::MOST))]
-    pub channels: Option<Figure<u8>>,
-    /// Time that a read occupies a channel. A write occupies a channel for the time of the pull engine or the transmit
-    /// framer.
-    pub channel_read_ps: Option<Figure<Picoseconds>>,
-    /// Additional time that a read occupies a channel per 128 bytes, in proportion.
-    pub channel_read_128_bytes_ps: Option<Figure<Picoseconds>>,
 }
 
 /// Returns the weakest basis of the figures in card profile `name` that affect `test` by `path`. `None` if the card has no costs there.
@@ -196,6 +196,11 @@ impl DeviceFile {
         self.read_gaps.as_ref().is_none_or(|figure| figure.value)
     }
 
+    /// Returns the time of the wire that each line of the card's writes takes from the completions to it.
+    pub fn write_line_gap(&self) -> Duration {
+        ps(&self.write_line_gap_ps)
+    }
+
     /// Returns the figures in the form that the card uses.
     pub fn costs(&self) -> CardCosts {
         CardCosts {
@@ -231,11 +236,6 @@ impl DeviceFile {
                 ragged_request: ps(&self.push_ragged_request_ps),
                 buffer_bytes: number(&self.push_buffer_bytes),
                 buffer_release: ps(&self.push_buffer_release_ps),
-            },
-            channels: ChannelCosts {
-                count: number(&self.channels),
-                read: ps(&self.channel_read_ps),
-                read_per_128_bytes: ps(&self.channel_read_128_bytes_ps),
             },
         }
     }

@@ -49,21 +49,6 @@ pub struct CardCosts {
     pub write: WriteCosts,
     /// Reads of the DMA interface.
     pub read: ReadCosts,
-    /// The channels between the link and the card's memory, shared by writes and reads. Channels matter only for
-    /// BW_RDWR, because other stages limit tests with only writes or only reads.
-    pub channels: ChannelCosts,
-}
-
-/// Channels. Each channel serves one transfer at a time, in either direction. A write occupies its channel for the time
-/// of the pull engine or of the transmit framer, whichever is longer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ChannelCosts {
-    /// Number of channels, at most [`ChannelCosts::MOST`]; zero if writes and reads share none.
-    pub count: u8,
-    /// Time that a read occupies its channel.
-    pub read: Duration,
-    /// Additional time per 128 bytes, in proportion.
-    pub read_per_128_bytes: Duration,
 }
 
 /// A free-running counter.
@@ -240,16 +225,6 @@ pub(super) struct FrameTime {
     pub(super) all: Duration,
     /// Time of all chunks except the last. After this time, the framer holds the rest of the write.
     pub(super) before_last: Duration,
-}
-
-impl ChannelCosts {
-    /// Maximum number of channels of a card.
-    pub const MOST: u8 = 8;
-
-    /// Returns the time that a read of `size` bytes occupies a channel.
-    pub(super) fn read_time(&self, size: u32) -> Duration {
-        self.read + Duration::from_ps(self.read_per_128_bytes.as_ps() * u64::from(size) / 128)
-    }
 }
 
 impl ReadCosts {

@@ -142,6 +142,7 @@ impl Model for Bench {
         let extrapolated = CARDS.extrapolated(&self.profile, site.folder, [site.pcie.rate]);
         let basis = card_basis(&self.profile, site.folder, self.test, self.path);
         let plugged = plugged.reporting(&results).measuring(&results).with_read_gaps(card.has_read_gaps());
+        let plugged = plugged.with_write_line_gap(card.write_line_gap());
         Ok(plugged.warning(extrapolated).resting_on(basis))
     }
 

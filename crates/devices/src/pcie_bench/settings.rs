@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Settings of a benchmark, and their errors.
 
-use super::costs::{CardCosts, ChannelCosts, ReadCosts, WriteCosts};
+use super::costs::{CardCosts, ReadCosts, WriteCosts};
 use plug::transfers::{CacheState, Pattern, Test, Transfers};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -135,9 +135,6 @@ pub enum SettingsError {
     /// Slots for read requests, transfer size, and number of requests that it needs.
     #[error("{0} slots for read requests: a transfer of {1} bytes needs {2}")]
     Slots(u16, u32, u32),
-    /// Number of channels.
-    #[error("{0} channels, expected 0 to {most}", most = ChannelCosts::MOST)]
-    Channels(u8),
     /// The configuration space cannot be built.
     #[error(transparent)]
     Config(#[from] config::BuildError),
@@ -218,9 +215,6 @@ impl CardCosts {
             if bytes != 0 && !(bytes.is_power_of_two() && (least..=4096).contains(&bytes)) {
                 return Err(SettingsError::Figure(bytes));
             }
-        }
-        if self.channels.count > ChannelCosts::MOST {
-            return Err(SettingsError::Channels(self.channels.count));
         }
         // The worst case is a transfer that starts just before such a multiple.
         let requests = self.read.within(mrrs).requests(u64::MAX, size_bytes);

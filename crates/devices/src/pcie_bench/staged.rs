@@ -50,11 +50,6 @@ pub(super) struct Stages {
     buffer: Slots,
     /// When the room of pushed ones is free.
     buffer_free: RefCell<VecDeque<Time>>,
-    /// Whether writes and reads run at the same time.
-    shares_channels: bool,
-    read_channel_time: Duration,
-    /// Time at which each channel is free for the next transfer.
-    channels_free: Vec<Cell<Time>>,
     random: RefCell<Xoshiro256StarStar>,
 }
 
@@ -95,9 +90,6 @@ impl Stages {
             slots: Slots::new(costs.read.slots),
             buffer: Slots::new(costs.read.buffered(size, offset)),
             buffer_free: RefCell::default(),
-            shares_channels: settings.test == Test::BwRdWr && costs.channels.count > 0,
-            read_channel_time: costs.channels.read_time(size),
-            channels_free: vec![Cell::new(Time::ZERO); usize::from(costs.channels.count)],
             random: RefCell::new(Xoshiro256StarStar::seed_from_u64(settings.seed)),
         }
     }
@@ -108,12 +100,6 @@ impl Stages {
             self.buffer_free.borrow_mut().push_back(time);
             self.buffer.give(1);
         }
-    }
-
-    /// Reserves `time` on the first channel that becomes free; returns the end.
-    fn on_channel(&self, now: Time, time: Duration) -> Time {
-        let first = self.channels_free.iter().min_by_key(|free| free.get());
-        first.map_or(now, |free| turn(free, now, time) + time)
     }
 
     /// Returns the time of the framer for a write to `address`.
@@ -209,16 +195,7 @@ async fn dma_write(card: &Card, stages: &Stages, address: u64) -> Result<(), Dma
     let (io, costs) = (&card.io, &stages.costs);
     let begin = io.now() + costs.dma_issue;
     let frame = stages.frame_time(address);
-    let pulled = match stages.shares_channels {
-        false => turn(&stages.pull_free, begin, stages.pull_time) + stages.pull_time,
-        true => {
-            if let Some(issue) = until(io, begin) {
-                issue.await;
-            }
-            let channel_time = stages.pull_time.max(frame.all);
-            by_channel(io, stages, &stages.pull_free, stages.pull_time, channel_time).await
-        }
-    };
+    let pulled = turn(&stages.pull_free, begin, stages.pull_time) + stages.pull_time;
     if let Some(pull) = until(io, pulled) {
         pull.await;
     }
@@ -290,38 +267,12 @@ async fn read_and_push(io: &Io, stages: &Stages, address: u64, requests: u32) ->
         _ => read_parts(io, stages, address).await?,
     }
     let push_time = stages.push_times[usize::from(requests > 1)];
-    let (end, pushed) = match stages.shares_channels {
-        false => {
-            let start = turn(&stages.push_free, io.now(), push_time);
-            (start + push_time, start + stages.push_latency)
-        }
-        true => {
-            let channel_time = stages.read_channel_time;
-            let end = by_channel(io, stages, &stages.push_free, push_time, channel_time).await;
-            (end, end)
-        }
-    };
-    stages.free_buffer(end + costs.read.buffer_release);
-    if let Some(done) = until(io, pushed + costs.dma_done) {
+    let start = turn(&stages.push_free, io.now(), push_time);
+    stages.free_buffer(start + push_time + costs.read.buffer_release);
+    if let Some(done) = until(io, start + stages.push_latency + costs.dma_done) {
         done.await;
     }
     Ok(())
-}
-
-/// Waits for a stage that is free at `free`, reserves `time` there and `channel_time` on a channel; returns the time when both
-/// have ended.
-async fn by_channel(
-    io: &Io,
-    stages: &Stages,
-    free: &Cell<Time>,
-    time: Duration,
-    channel_time: Duration,
-) -> Time {
-    let start = turn(free, io.now(), time);
-    if let Some(wait) = until(io, start) {
-        wait.await;
-    }
-    (start + time).max(stages.on_channel(io.now(), channel_time))
 }
 
 fn read_part(io: &Io, stages: &Stages, address: u64, at: u32, bytes: u32) -> DmaReadFuture<Data> {

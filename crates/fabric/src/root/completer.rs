@@ -6,7 +6,9 @@ use super::{Base, PortSettings, Ready};
 use crate::effects::Effect;
 use crate::ledger::Turn;
 use crate::memory_system::Access;
-use crate::profile::{COMPLETION_OVERHEAD_BYTES, LONG_READ_LINES, ReadPart, ReadShape, lines};
+use crate::profile::{
+    COMPLETION_OVERHEAD_BYTES, CUT_AFTER_WRITE_BYTES, LONG_READ_LINES, ReadPart, ReadShape, lines,
+};
 use crate::stages::Stage;
 use config::{Side, Uncorrectable};
 use tlp::rules::reasons::{poisoned, request_type, unclaimed};
@@ -227,14 +229,16 @@ impl Base {
     }
 
     /// Returns the maximum number of bytes of the completions of the next read at `port`, if less than Max_Payload_Size.
-    pub(super) fn completion_unit(&mut self, port: usize, address: u64, len: u32) -> Option<Mps> {
+    pub(super) fn completion_unit(&mut self, port: usize, now: Time, address: u64, len: u32) -> Option<Mps> {
         let completions = &self.profile.completions;
         let unit = completions.unit_bytes?;
+        let p = &mut self.ports[port];
+        let follows_write = p.writes.precede_read(now) && len <= CUT_AFTER_WRITE_BYTES;
         if completions.whole_from_bytes.is_some_and(|least| len >= least) {
-            return None;
+            return follows_write.then_some(unit);
         }
         let long = lines(address, len) >= LONG_READ_LINES;
-        let streams = std::mem::replace(&mut self.ports[port].streams, long) && long;
+        let streams = std::mem::replace(&mut p.streams, long) && long && !follows_write;
         (!(streams && completions.streaming)).then_some(unit)
     }
 }
@@ -371,7 +375,8 @@ impl Completer {
                 let dws = ((at % 4) as u32 + piece).div_ceil(4);
                 let wire_bytes = COMPLETION_OVERHEAD_BYTES + 4 * (dws + u32::from(ecrc));
                 let read = ReadShape { address, bytes, unit, late, part };
-                base.profile.completions.rest_ps(&read, wire_bytes, piece == left, p.line_time)
+                let rest = base.profile.completions.rest_ps(&read, wire_bytes, piece == left, p.line_time);
+                rest.saturating_add(p.writes.wait_ps(now, p.line_time))
             }
             false => 0,
         };
@@ -436,7 +441,7 @@ impl Completer {
         job.late = late;
         let is_split = base.profile.completions.unit_bytes.is_some() && service.write.is_none();
         if is_split {
-            job.unit = base.completion_unit(port, job.address, job.byte_count);
+            job.unit = base.completion_unit(port, now, job.address, job.byte_count);
             self.join(base, now, &mut job);
         }
         let job = self.insert(job);

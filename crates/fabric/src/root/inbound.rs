@@ -7,13 +7,15 @@ use super::peer::Verdict;
 use super::{Base, ROOT_ID, RootComplex, Watch};
 use crate::effects::Due;
 use crate::memory_system::Access;
+use crate::profile::lines;
 use crate::topology::MSI_WINDOW;
 use config::{Side, Uncorrectable};
 use endpoint::CreditReturn;
 use host::{HostInput, HostInterrupt};
 use tlp::rules::reasons::{poisoned, unsupported_prefixes};
 use tlp::{
-    Body, Data, Flaw, Limits, MemoryOp, MemoryRequest, Prefixes, TcSet, Time, Tlp, TrafficClass, rules,
+    Body, Data, Duration, Flaw, Limits, MemoryOp, MemoryRequest, Prefixes, TcSet, Time, Tlp, TrafficClass,
+    rules,
 };
 
 impl RootComplex {
@@ -87,6 +89,10 @@ impl RootComplex {
             self.base.interrupt(now, m, tlp);
         } else if !m.span.is_zero_length() {
             self.base.counters.memory_writes += 1;
+            let gap = self.base.profile.completions.write_line_gap;
+            if gap > Duration::ZERO {
+                self.base.ports[port].writes.add(now, lines(address, len), gap);
+            }
             self.base.drain(&access, now, tlp);
             return self.base.memory.store(m.requester, m.span, &tlp.data);
         }
@@ -206,8 +212,8 @@ impl RootComplex {
     }
 
     /// Plans the time of a [plain](Self::plain_request) write in memory, at root port `port`. `None` unless memory has
-    /// fixed latencies and accepts the write immediately, the port has no TLP to send, and the write carries as much
-    /// data as its header says.
+    /// fixed latencies and accepts the write immediately, the port has no TLP to send, the write carries as much data as its
+    /// header says, and takes no time from completions.
     #[inline(always)]
     pub(crate) fn plan_write(
         &self,
@@ -221,6 +227,7 @@ impl RootComplex {
         let (address, len, length_dw) = (m.span.first_byte(), m.span.byte_count(), m.span.length_dw());
         if data.len() != len as usize
             || p.outputs() != 0
+            || base.profile.completions.write_line_gap > Duration::ZERO
             || length_dw * 4 > p.config.mps.bytes()
             || MSI_WINDOW.contains(address, len.into())
         {

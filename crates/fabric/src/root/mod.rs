@@ -34,7 +34,7 @@ mod requester;
 use crate::effects::{Due, Effect, Effects};
 use crate::ledger::HostIssue;
 use crate::memory_system::MemoryCounters;
-use crate::profile::HostProfile;
+use crate::profile::{HostProfile, WriteLoad};
 use crate::topology::AddressMap;
 use completer::{Completer, LatestRead};
 use config::ConfigSpace;
@@ -226,6 +226,8 @@ struct RootPort {
     streams: bool,
     /// If the host splits completions.
     latest_read: LatestRead,
+    /// If the device has a `write_line_gap`.
+    writes: WriteLoad,
     /// Time that the link takes for a cache line of data; zero until the link has reported its speed.
     line_time: Duration,
 }
@@ -582,6 +584,7 @@ impl RootPort {
             draining: VecDeque::new(),
             streams: false,
             latest_read: LatestRead::default(),
+            writes: WriteLoad::default(),
             line_time: Duration::ZERO,
         }
     }

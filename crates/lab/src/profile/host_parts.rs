@@ -394,6 +394,8 @@ impl CompletionsTable {
                 further: gap(&self.further_gap_ps),
             },
             late_gap: gap(&self.late_gap_ps),
+            // A figure of the card.
+            write_line_gap: Duration::ZERO,
         }
     }
 }
