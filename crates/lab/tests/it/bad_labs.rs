@@ -32,6 +32,10 @@ fn reports_errors_with_place_and_valid_values() {
         );
         memory(&format!("[[fault]]\n{text}"))
     };
+    let paired = |frames: &str, action: &str, more: &str| {
+        let text = fault("a", 1).replace("\"tlp\"", &format!("\"{frames}\""));
+        text.replace("\"drop\"", &format!("\"{action}\"")) + more + "\n"
+    };
     let slot = |n: u32| format!("[[slot]]\nname = \"s{n}\"\ndevice = \"memory\"\n");
     let many = format!("version = 1\n{}", (0..32).map(slot).collect::<String>());
     let long = "x".repeat(65);
@@ -317,6 +321,13 @@ fn reports_errors_with_place_and_valid_values() {
         (fault("a", 1) + "probability = 1.5\n", (11, 15), &["probability 1.5", "0 to 1"]),
         (fault("a", 1) + "requester = \"x\"\n", (11, 13), &["`x`", "00:00.0 to ff:1f.7"]),
         (fault("a", 1) + "until_us = 3\n", (11, 1), &["unknown field `until_us`", "`delay_ns`"]),
+        (paired("posted", "set-status", "status = \"success\""), (10, 10), &["action of \"set-status\": no frame of frames = \"posted\" has a Completion Status", "expected frames = \"any\" or \"tlp\" or \"completion\""]),
+        (paired("dllp", "poison", ""), (10, 10), &["no frame of frames = \"dllp\" has data, expected frames = \"any\" or \"tlp\""]),
+        (paired("nak", "shift-credits", "data_credits = 1"), (10, 10), &["credits of an UpdateFC, expected frames = \"any\" or \"dllp\" or \"update-fc\""]),
+        (paired("tlp", "shift-sequence", "sequence_ahead = 1"), (10, 10), &["an AckNak_Seq_Num, expected frames = \"any\" or \"dllp\" or \"ack\" or \"nak\""]),
+        (paired("posted", "drop", "tlp_type = \"memory-read\""), (8, 10), &["frames of \"posted\": none has tlp_type = \"memory-read\", expected frames = \"tlp\" or \"non-posted\""]),
+        (paired("completion", "drop", "first_address = 8"), (8, 10), &["frames of \"completion\": none has an address, expected frames = \"tlp\" or \"posted\" or \"non-posted\""]),
+        (paired("tlp", "poison", "tlp_type = \"memory-read\""), (10, 10), &["no frame of tlp_type = \"memory-read\" has data, expected tlp_type = \"memory-write\" or "]),
         // Outages.
         (memory("[[outage]]\nslot = \"b\"\nat_us = 1\n"), (6, 8), &["no slot `b`", "there are a"]),
         (memory("[[outage]]\nslot = \"a\"\n"), (5, 1), &["missing field `at_us`"]),
