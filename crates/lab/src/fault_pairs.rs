@@ -58,13 +58,15 @@ pub(crate) fn check(fault: &Fault) -> Checked {
         return wrong(fault.frames.span(), message);
     }
     let of = ty.map_or_else(|| format!("frames = {}", name(frames)), |ty| format!("tlp_type = {}", name(ty)));
-    let message = format!("action of {}: no frame of {of} has {}{}", name(action), field(action), keys.legal());
+    let message =
+        format!("action of {}: no frame of {of} has {}{}", name(action), field(action), keys.legal());
     wrong(fault.action.span(), message)
 }
 
 impl Keys {
     fn can_affect(self) -> bool {
-        let is_type = |ty: &TlpType| self.ty.is_none_or(|own| own == *ty) && (!self.has_address || addressed(*ty));
+        let is_type =
+            |ty: &TlpType| self.ty.is_none_or(|own| own == *ty) && (!self.has_address || addressed(*ty));
         let selects_tlps = self.ty.is_some() || self.has_address;
         types(self.frames).iter().any(|ty| is_type(ty) && affects_tlp(self.action, *ty))
             || !selects_tlps && affects_dllp(self.action, self.frames)
@@ -118,9 +120,7 @@ const fn addressed(ty: TlpType) -> bool {
 /// Whether some TLP of this type has the field that `action` changes.
 const fn affects_tlp(action: FaultKind, ty: TlpType) -> bool {
     match action {
-        FaultKind::Poison => {
-            !matches!(ty, TlpType::MemoryRead | TlpType::ConfigRead | TlpType::Completion)
-        }
+        FaultKind::Poison => !matches!(ty, TlpType::MemoryRead | TlpType::ConfigRead | TlpType::Completion),
         FaultKind::SetStatus | FaultKind::SetByteCount => {
             matches!(ty, TlpType::Completion | TlpType::CompletionWithData)
         }

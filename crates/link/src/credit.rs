@@ -62,7 +62,11 @@ impl TxCredit {
 
     /// Returns the unused credits after an update to `limit`, and their maximum.
     const fn unused_at(self, limit: u16) -> (u16, u16) {
-        if self.infinite { (limit, 0) } else { (limit.wrapping_sub(self.consumed) & self.mask, self.mask / 2) }
+        if self.infinite {
+            (limit, 0)
+        } else {
+            (limit.wrapping_sub(self.consumed) & self.mask, self.mask / 2)
+        }
     }
 
     const fn available(self) -> Option<u16> {

@@ -45,7 +45,7 @@ first to the last TLP with data of memory requests, AtomicOps or their completio
 Error counters that are not zero have separate lines, with their JSON names: those of each link by direction, and those of the root \
 complex. Damaged frames are not among them, because they are sent again. Then follows one line for each kind of refused TLP: the part \
 that refused it, the count, the rule with the value found and the legal values (`riser rules NAME` explains it), and the first TLP. \
-Routine refusals are only in --json: configuration reads that probe for a function, and TLPs that a link sends again.
+A line for each fault has the numbers of frames that matched and that were affected. Routine refusals are only in --json: configuration reads that probe for a function, and TLPs that a link sends again.
 The byte counts of a direction by kind (payload, header, digest, framing, replay, dllp, skp) add up to wire_bytes. \
 A transaction is a request with its completions. It begins when the transmit queue (for a host request: the root complex) takes the \
 request. It ends when the last completion has arrived, or the data is visible. Its parts add up to its latency:

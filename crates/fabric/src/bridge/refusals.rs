@@ -3,9 +3,7 @@
 
 use super::{Bridge, Routes};
 use config::Uncorrectable;
-use tlp::rules::reasons::{
-    of_transaction, poisoned, request_type, unrouted, unsupported_prefixes,
-};
+use tlp::rules::reasons::{of_transaction, poisoned, request_type, unrouted, unsupported_prefixes};
 use tlp::{Body, RuleId, Tlp, Violation};
 
 impl Bridge {

@@ -92,7 +92,7 @@ impl Fabric {
         }
     }
 
-    /// The counts of all fault rules, also of those that have ended, in the order in which the fabric received them.
+    /// The counts of all fault rules, ended rules included, in the order in which the fabric received them.
     pub fn fault_counts(&self) -> Vec<FaultCounts> {
         let mut counts: Vec<_> = self.ports.iter().flat_map(|state| state.faults.counts()).collect();
         counts.sort_by_key(|counts| counts.number);

@@ -152,8 +152,7 @@ fn flip(tlp: &Tlp, dw: usize, bits: u32) -> Result<Tlp, [u32; 4]> {
         Data::Counted(_) => Data::Counted(read.data.len() as u32),
         Data::Carried(_) => read.data,
     };
-    let mut altered =
-        Tlp { data, carry: tlp.carry, account: tlp.account, flaw: Flaw::WrongEcrc, ..read };
+    let mut altered = Tlp { data, carry: tlp.carry, account: tlp.account, flaw: Flaw::WrongEcrc, ..read };
     keep_lanes(&mut altered, tlp);
     Ok(altered)
 }
@@ -161,7 +160,8 @@ fn flip(tlp: &Tlp, dw: usize, bits: u32) -> Result<Tlp, [u32; 4]> {
 /// Gives a completion the whole DWs of `sent`, if its new Byte Count or Lower Address counts other bytes of them.
 fn keep_lanes(altered: &mut Tlp, sent: &Tlp) {
     let len = sent.repr.data_dw() as usize * 4;
-    let is_same = altered.repr.data_lanes() == sent.repr.data_lanes() || altered.repr.data_dw() * 4 != len as u32;
+    let is_same =
+        altered.repr.data_lanes() == sent.repr.data_lanes() || altered.repr.data_dw() * 4 != len as u32;
     if is_same || sent.is_malformed() || !matches!(altered.repr.body, Body::Completion(_)) {
         return;
     }

@@ -348,7 +348,12 @@ impl Port {
     #[cold]
     fn refuse_update(&mut self, now: Time, fc: &FlowControl) {
         let why = self.channels[fc.vc.index()].tx[fc.class.index()].violation(fc);
-        self.refuse(|c| &mut c.flow_control_protocol_errors, now, why, Head::of_dllp(&Dllp::FlowControl(*fc)));
+        self.refuse(
+            |c| &mut c.flow_control_protocol_errors,
+            now,
+            why,
+            Head::of_dllp(&Dllp::FlowControl(*fc)),
+        );
         self.notices.error(Notice::FlowControlProtocol);
     }
 

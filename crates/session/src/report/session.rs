@@ -42,7 +42,8 @@ impl Session {
     }
 
     fn faults(&self) -> Vec<FaultReport> {
-        let slot = |link: LinkId| self.links.get(link.0 as usize).map_or_else(String::new, |l| l.name.clone());
+        let slot =
+            |link: LinkId| self.links.get(link.0 as usize).map_or_else(String::new, |l| l.name.clone());
         let counts = self.fabric.fault_counts();
         counts.iter().map(|counts| FaultReport::new(counts, slot(counts.rule.link))).collect()
     }

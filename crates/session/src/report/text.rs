@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A report as text: `riser run` prints it, and other callers can too.
 
-use super::{DeviceReport, DirectionReport, FaultReport, HotPlugReport, LinkReport, RefusalReport, SessionReport};
+use super::{
+    DeviceReport, DirectionReport, FaultReport, HotPlugReport, LinkReport, RefusalReport, SessionReport,
+};
 use crate::table;
 use lab::profile::Basis;
 use serde_json::Value;
