@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a report says about faults: the frames that they affected, and the errors that receivers found.
+//! Reports of runs with faults: the affected frames, and the errors that receivers found.
 
 use fabric::Limits;
 use lab::{LabFile, parse};
@@ -31,7 +31,7 @@ fn texts<'a>(of: &'a Value, keys: &[&str]) -> Vec<&'a str> {
 /// Rows: the device, the fault of a completion with data, and the Byte Count found and expected.
 #[test]
 fn wrong_byte_count_fails_read_at_once() {
-    // The third completion of the device answers a configuration read, the 30th the first half of a read of 512 bytes.
+    // The third completion with data of the device answers a configuration read, the 30th the first half of a read.
     for (device, direction, nth, byte_count, expected) in [
         (MEMORY, "upstream", 3, 2, "4 bytes"),
         (MEMORY, "upstream", 30, 2, "512 bytes"),
@@ -40,7 +40,7 @@ fn wrong_byte_count_fails_read_at_once() {
         (READS, "downstream", 3, 300, "256 bytes"),
     ] {
         let fault = format!(
-            "direction = \"{direction}\"\nframes = \"completion\"\nnth = {nth}\naction = \"set-byte-count\"\nbyte_count = {byte_count}"
+            "direction = \"{direction}\"\nframes = \"completion\"\ntlp_type = \"completion-with-data\"\nnth = {nth}\naction = \"set-byte-count\"\nbyte_count = {byte_count}"
         );
         let (report, value) = run(device, &[&fault]);
         let refusal = &value["refusals"][0];

@@ -170,8 +170,8 @@ pub struct Violation {
     pub found: u64,
     /// The clause of the rule, if the rule has several and the header shows which one is broken.
     pub clause: Option<Clause>,
-    /// The expected value, if there is only one and it depends on other TLPs or on settings; of a rule with a
-    /// [limit](Rule::is_limit), the highest legal value. Otherwise [`Rule::legal`] describes the legal values.
+    /// The expected value, if there is only one and it depends on other TLPs or on settings. For a rule with a
+    /// [limit](Rule::is_limit) it is the highest legal value. If `None`, [`Rule::legal`] describes the legal values.
     pub expected: Option<u64>,
 }
 
