@@ -12,7 +12,7 @@ use link::{Damage, Ending, Frame, Integrity, Port, WireFrame, tlp_frame};
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tlp::{Access, Bdf, Body, Class, Dllp, Duration, FlowControlKind, MemoryOp, Tag, Time, Tlp};
 
 /// The frames that a rule matches.
@@ -41,7 +41,7 @@ pub enum FrameKind {
 }
 
 /// Types of TLPs. Types that differ only in the length of address or header count as one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlpType {
     /// MRd and MRdLk.
@@ -334,10 +334,27 @@ pub(crate) struct Cut {
     pub(crate) restore_after: Option<Duration>,
 }
 
+/// Frames that a rule has matched and affected.
+#[derive(Clone, Debug)]
+pub struct FaultCounts {
+    /// Number of the rule in the order in which the fabric received it, from 0.
+    pub number: usize,
+    /// The rule.
+    pub rule: FaultRule,
+    /// Number of frames that matched until the rule ended.
+    pub matched: u64,
+    /// Number of frames that were affected.
+    pub affected: u64,
+    /// Number of frames that the action met without effect, because they do not have the field that it changes.
+    pub without_field: u64,
+}
+
 struct RuleState {
     rule: FaultRule,
+    number: usize,
     seen: u64,
     suffered: u64,
+    without_field: u64,
     /// Frames that arrive later are not affected.
     until: Time,
 }
@@ -345,6 +362,7 @@ struct RuleState {
 /// The faults of one direction of one link.
 pub(crate) struct Faults {
     rules: Vec<RuleState>,
+    ended: Vec<RuleState>,
     bit_error_rate: u64,
     rng: Xoshiro256PlusPlus,
     /// No frame arrives before this time, because an earlier one was delayed.
@@ -355,20 +373,30 @@ pub(crate) struct Faults {
 const MAX_FLIPS: u32 = 16;
 
 impl Faults {
-    pub(crate) fn new(rules: Vec<FaultRule>, bit_error_rate: u64, seed: u64) -> Faults {
-        let rules = rules.into_iter().map(|rule| RuleState::new(rule, Time::ZERO)).collect();
+    /// Makes the faults of the rules, each with its number.
+    pub(crate) fn new(
+        rules: impl Iterator<Item = (usize, FaultRule)>,
+        bit_error_rate: u64,
+        seed: u64,
+    ) -> Faults {
+        let rules = rules.map(|(number, rule)| RuleState::new(number, rule, Time::ZERO)).collect();
         let rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        Faults { rules, bit_error_rate, rng, not_before: Time::ZERO }
+        Faults { rules, ended: Vec::new(), bit_error_rate, rng, not_before: Time::ZERO }
     }
 
     /// Adds a rule, which counts from the next frame on.
-    pub(crate) fn push(&mut self, rule: FaultRule, now: Time) {
-        self.rules.push(RuleState::new(rule, now));
+    pub(crate) fn push(&mut self, number: usize, rule: FaultRule, now: Time) {
+        self.rules.push(RuleState::new(number, rule, now));
     }
 
     /// Ends all rules.
     pub(crate) fn clear(&mut self) {
-        self.rules.clear();
+        self.ended.append(&mut self.rules);
+    }
+
+    /// The counts of all rules, in no order.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = FaultCounts> {
+        self.rules.iter().chain(&self.ended).map(RuleState::counts)
     }
 
     /// Returns true if no rule can affect a frame any more. This keeps the hot path short.
@@ -387,10 +415,11 @@ impl Faults {
             if chance.is_none_or(|chance| self.rng.next_u64() < chance) {
                 self.rules[at].suffered += 1;
                 flips = flips.max(u32::from(action == FaultAction::Corrupt));
-                verdict.add(action, frame);
+                let has_field = verdict.add(action, frame);
+                self.rules[at].without_field += u64::from(!has_field);
             }
         }
-        self.rules.retain(|state| !state.is_over(arrival));
+        self.ended.extend(self.rules.extract_if(.., |state| state.is_over(arrival)));
         if flips != 0 {
             let bits = verdict.bit_len(frame);
             let damage = (0..flips).map(|_| self.bit(bits)).collect();
@@ -425,7 +454,8 @@ impl Verdict {
         self.harm.as_ref().map_or(frame, |harm| harm.alter(frame)).bit_len()
     }
 
-    fn add(&mut self, action: FaultAction, frame: Frame<&Tlp>) {
+    /// Adds the effect of an action. Returns false if the frame does not have the field that it changes.
+    fn add(&mut self, action: FaultAction, frame: Frame<&Tlp>) -> bool {
         match action {
             FaultAction::Corrupt => {}
             FaultAction::Drop => self.dropped = true,
@@ -433,30 +463,45 @@ impl Verdict {
             FaultAction::Double => self.doubled = true,
             FaultAction::Delay(delay) => self.delay += delay,
             FaultAction::Cut { restore_after } => self.cut = Some(Cut { restore_after }),
-            FaultAction::Alter(alteration) => self.alter(alteration, frame),
+            FaultAction::Alter(alteration) => return self.alter(alteration, frame),
             FaultAction::InternalError(error) => self.harm().internal = Some(error),
         }
+        true
     }
 
-    fn alter(&mut self, alteration: Alteration, frame: Frame<&Tlp>) {
+    fn alter(&mut self, alteration: Alteration, frame: Frame<&Tlp>) -> bool {
         match frame {
-            Frame::Dllp(sent) => self.dllp = alteration.dllp(self.dllp.unwrap_or(sent)).or(self.dllp),
+            Frame::Dllp(sent) => {
+                let Some(dllp) = alteration.dllp(self.dllp.unwrap_or(sent)) else { return false };
+                self.dllp = Some(dllp);
+            }
             Frame::Tlp { tlp: sent, .. } => {
                 let now = self.harm.as_ref().and_then(|harm| harm.tlp.as_ref()).unwrap_or(sent);
                 match alteration.tlp(now) {
                     Some(Ok(tlp)) => self.harm().tlp = Some(tlp),
                     Some(Err(header)) => self.harm().malformed = Some(header),
-                    None => {}
+                    None => return false,
                 }
             }
         }
+        true
     }
 }
 
 impl RuleState {
-    fn new(rule: FaultRule, now: Time) -> RuleState {
+    fn new(number: usize, rule: FaultRule, now: Time) -> RuleState {
         let until = rule.limit.duration.map_or(Time::MAX, |duration| now + duration);
-        RuleState { rule, seen: 0, suffered: 0, until }
+        RuleState { rule, number, seen: 0, suffered: 0, without_field: 0, until }
+    }
+
+    fn counts(&self) -> FaultCounts {
+        FaultCounts {
+            number: self.number,
+            rule: self.rule.clone(),
+            matched: self.seen,
+            affected: self.suffered - self.without_field,
+            without_field: self.without_field,
+        }
     }
 
     fn is_over(&self, arrival: Time) -> bool {

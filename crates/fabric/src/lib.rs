@@ -50,7 +50,7 @@ pub use fabric::{
     RunTotals, SlotConfig, SwitchEnd, SwitchSlot, TopologyError,
 };
 pub use fault::{
-    Alteration, FaultAction, FaultLimit, FaultRule, FrameKind, InternalError, TlpFilter, TlpType,
+    Alteration, FaultAction, FaultCounts, FaultLimit, FaultRule, FrameKind, InternalError, TlpFilter, TlpType,
 };
 pub use flow::Flow;
 pub use ledger::{AccountTotals, MAX_ACCOUNTS, Note, Turn};

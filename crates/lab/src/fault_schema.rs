@@ -139,7 +139,7 @@ pub enum FaultStatus {
 }
 
 /// Effect of a fault. Changes are made before the CRC is computed, so that the layers above receive them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
     /// A bit flips at a position drawn from the seed; the receiver's CRC detects the error.

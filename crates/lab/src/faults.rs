@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Checks the fault tables of a lab, converts them to rules of a fabric, and describes them in words.
 
+use crate::fault_pairs;
 use crate::fault_schema::{Fault, FaultDirection, FaultFrames, FaultKind, FaultStatus, Outage, OutageKind};
 use crate::schema::Lab;
 use crate::wrong::{Checked, Wrong, check_known, found, wrong};
@@ -148,7 +149,12 @@ fn check_removal(lab: &Lab, outage: &Outage) -> Checked {
 }
 
 fn check_fault(lab: &Lab, fault: &Fault) -> Vec<Wrong> {
-    found([check_name(lab, &fault.slot), check_nth(fault), check_filter(fault), check_parameters(fault)])
+    let mut wrong =
+        found([check_name(lab, &fault.slot), check_nth(fault), check_filter(fault), check_parameters(fault)]);
+    if wrong.is_empty() {
+        wrong.extend(fault_pairs::check(fault).err());
+    }
+    wrong
 }
 
 /// Parses a fault given as `KEY = VALUE, ...` outside of a file, and checks all but its link.
@@ -192,7 +198,7 @@ pub fn legal_keys(names: &str) -> String {
 /// # Errors
 /// The first error, with the legal values.
 fn check_command(fault: &Fault) -> Checked {
-    let all = [check_nth(fault), check_filter(fault), check_parameters(fault)];
+    let all = [check_nth(fault), check_filter(fault), check_parameters(fault), fault_pairs::check(fault)];
     all.into_iter().collect()
 }
 

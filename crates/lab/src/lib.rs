@@ -27,6 +27,7 @@ mod deferrable;
 mod design_links;
 mod draw;
 mod error;
+mod fault_pairs;
 mod fault_schema;
 mod file;
 mod hierarchy;

@@ -131,6 +131,9 @@ nth = 1
 every = 10
 action = \"corrupt\"
 ```
+
+The report of a run has a line for each fault: how many frames it matched, and how many it affected. riser warns of a fault that affected no frame. It refuses
+a fault that can affect none, such as `set-status` of posted TLPs.
 ",
     },
     Part {

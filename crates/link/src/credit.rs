@@ -4,7 +4,7 @@
 //! values to report.
 
 use crate::config::{CreditLimit, MAX_DATA_CREDITS, MAX_HEADER_CREDITS, most_data_credits};
-use tlp::{Class, FlowControl, FlowControlKind, Mps, Scale, Vc};
+use tlp::{Class, FlowControl, FlowControlKind, Mps, RuleId, Scale, Vc, Violation};
 
 /// Bits of the fields of a flow-control DLLP.
 const HEADER_BITS: u32 = 8;
@@ -56,10 +56,16 @@ impl TxCredit {
     /// Returns whether an UpdateFC may report `limit`: at most half the modulus ahead of the consumed credits, and zero
     /// for infinite credits.
     const fn allows(self, limit: u16) -> bool {
+        let (unused, most) = self.unused_at(limit);
+        unused <= most
+    }
+
+    /// Returns the unused credits after an update to `limit`, and their maximum.
+    const fn unused_at(self, limit: u16) -> (u16, u16) {
         if self.infinite {
-            limit == 0
+            (limit, 0)
         } else {
-            limit.wrapping_sub(self.consumed) & self.mask <= self.mask / 2
+            (limit.wrapping_sub(self.consumed) & self.mask, self.mask / 2)
         }
     }
 
@@ -109,6 +115,17 @@ impl TxCredits {
         self.header.limit = header;
         self.data.limit = data;
         true
+    }
+
+    /// Returns the rule that an UpdateFC breaks for which [`update`](Self::update) returned false.
+    #[cold]
+    pub(crate) fn violation(&self, fc: &FlowControl) -> Violation {
+        let header = fc.header_credits() & self.header.mask;
+        let (unused, most) = match self.header.allows(header) {
+            true => self.data.unused_at(fc.data_credits() & self.data.mask),
+            false => self.header.unused_at(header),
+        };
+        Violation::expecting(RuleId::UnusedCredits, unused.into(), most.into())
     }
 
     /// Returns whether an UpdateFC of `rx`, the receiver's side, would change neither side.

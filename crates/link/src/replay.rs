@@ -136,6 +136,11 @@ impl ReplayBuffer {
         starts
     }
 
+    /// The sequence number of the last TLP sent.
+    pub(crate) fn last_sent(&self) -> Sequence {
+        self.next_transmit_seq.previous()
+    }
+
     /// Drops all TLPs up to `up_to` (`PCIe 5.0 §3.6.2.2`).
     pub(crate) fn acknowledge(&mut self, now: Time, up_to: Sequence, store: &mut TlpStore) -> Acknowledged {
         if self.next_transmit_seq.previous().since(up_to) > PAST {

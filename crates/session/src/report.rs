@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The report of a run as one object. `riser run --json` prints it as JSON, `Display` as text.
 
+mod faults;
 mod refusals;
 mod session;
 mod text;
 
+pub use faults::FaultReport;
 pub(crate) use refusals::refusals;
 pub use refusals::{RefusalReport, SeenRefusals};
 
@@ -98,7 +100,11 @@ pub struct SessionReport {
     /// Events and failures of hot-plug capable slots; omitted if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hot_plug: Vec<HotPlugReport>,
-    /// Refused, dropped and timed-out TLPs by rule and place: the first one, and their number. Omitted if empty.
+    /// The faults of the lab and of commands, with the number of affected frames; omitted if empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<FaultReport>,
+    /// Refused, dropped and timed-out TLPs by rule and place, and refused DLLPs: the first one, and their number. Omitted
+    /// if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refusals: Vec<RefusalReport>,
     /// The links.
@@ -245,6 +251,11 @@ impl DirectionReport {
 }
 
 impl SessionReport {
+    /// Returns a warning for each fault that affected no frame.
+    pub fn fault_warnings(&self) -> Vec<String> {
+        self.faults.iter().filter_map(FaultReport::warning).collect()
+    }
+
     /// Returns the error counts of the root complex that are not zero, with their names in JSON.
     pub fn root_errors(&self) -> Vec<(&'static str, u64)> {
         let faults = self.memory_system.map_or(0, |memory| memory.translation_faults);

@@ -251,13 +251,18 @@ impl Tlp {
     }
 
     /// Returns true if the data has the length that the header gives. A TLP built by hand may have less or more.
-    /// Data of requests that enable no byte may have any length.
+    /// Data of requests that enable no byte may have any length. A completion may have whole DWs, whatever its Byte
+    /// Count.
     #[inline]
     pub fn is_whole(&self) -> bool {
         match &self.repr.body {
             Body::Memory(m) if m.op.is_read() || m.span.is_zero_length() => true,
             Body::Memory(m) => self.data.len() == m.span.byte_count() as usize,
             Body::Config(_) => true,
+            Body::Completion(_) => {
+                let len = self.data.len();
+                len == self.repr.data_lanes().len() || len == self.repr.data_dw() as usize * 4
+            }
             _ => self.data.len() == self.repr.data_lanes().len(),
         }
     }

@@ -28,6 +28,7 @@ Examples:
 
 Runs until the host's programs end, no further progress is possible, or limit_us of the lab is reached. --json prints one object:
   lab, set (the values of --set), seed, outcome (finished, failed, time-limit, no-progress, interrupted), warnings, basis, reasons, simulated_ns, events, tlp_hops, cpu_seconds, \
+  faults (omitted if the lab has none): [{fault (as in --set fault.0), slot, direction, frames_matched, frames_affected, note (why no frame was affected)}], \
   refusals (omitted if there are none): [{place, rule, section (of PCIe 5.0), field, found, expected, tlp (the first one, in the format of riser trace), time_ps, count, \
   waited_ps (if a request timed out), routine, note (the windows, if an address of the host is in none of them)}], \
   links: [{slot, gen, lanes, mps_bytes, directions: [{direction, tlps, dllps, payload_bytes, wire_bytes, utilization, \
@@ -43,7 +44,7 @@ first to the last TLP with data of memory requests, AtomicOps or their completio
 Error counters that are not zero have separate lines, with their JSON names: those of each link by direction, and those of the root \
 complex. Damaged frames are not among them, because they are sent again. Then follows one line for each kind of refused TLP: the part \
 that refused it, the count, the rule with the value found and the legal values (`riser rules NAME` explains it), and the first TLP. \
-Routine refusals are only in --json: configuration reads that probe for a function, and TLPs that a link sends again.
+A line for each fault has the numbers of frames that matched and that were affected. Routine refusals are only in --json: configuration reads that probe for a function, and TLPs that a link sends again.
 The byte counts of a direction by kind (payload, header, digest, framing, replay, dllp, skp) add up to wire_bytes. \
 A transaction is a request with its completions. It begins when the transmit queue (for a host request: the root complex) takes the \
 request. It ends when the last completion has arrived, or the data is visible. Its parts add up to its latency:
@@ -137,6 +138,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         report.outcome = RunOutcome::Interrupted;
     }
     output::report(args.json, &report)?;
+    output::warn(&report.fault_warnings());
     // Print the report even if a file could not be written.
     written?;
     match (picture, StackedBars::of_latencies(&report)) {

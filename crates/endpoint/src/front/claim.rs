@@ -186,8 +186,9 @@ impl<B: FunctionBackend> Front<B> {
         let Some(at) = self.decode(span) else {
             return self.dropped(None, tlp, Drop::Unsupported(unclaimed(span.first_byte())));
         };
-        if span.length_dw() * 4 > self.functions[at.index].settings.mps.bytes() {
-            return self.dropped(Some(at.index), tlp, Drop::Malformed(beyond_mps(tlp)));
+        let mps = self.functions[at.index].settings.mps.bytes();
+        if span.length_dw() * 4 > mps {
+            return self.dropped(Some(at.index), tlp, Drop::Malformed(beyond_mps(tlp, mps)));
         }
         if tlp.repr.ep {
             return self.dropped(Some(at.index), tlp, Drop::Poisoned);

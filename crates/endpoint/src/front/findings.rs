@@ -90,18 +90,24 @@ fn fit(completion: &Completion, tlp: &Tlp, awaited: Awaited, mps: u32) -> Findin
     let placed = awaited.place_next(completion);
     let is_whole = placed.is_ok_and(|bytes| tlp.data.len() == bytes as usize);
     match is_whole && tlp.repr.data_dw() * 4 <= mps {
-        false => Finding::Malformed(misfit(completion, tlp, awaited, placed)),
+        false => Finding::Malformed(misfit(completion, tlp, awaited, placed, mps)),
         true if tlp.repr.ep => Finding::Poisoned,
         true => Finding::Good,
     }
 }
 
 #[cold]
-fn misfit(completion: &Completion, tlp: &Tlp, awaited: Awaited, placed: Result<u32, Misfit>) -> Violation {
+fn misfit(
+    completion: &Completion,
+    tlp: &Tlp,
+    awaited: Awaited,
+    placed: Result<u32, Misfit>,
+    mps: u32,
+) -> Violation {
     match placed {
         Err(why) => awaited.violation(completion, why),
         Ok(bytes) if tlp.data.len() != bytes as usize => wrong_length(tlp),
-        Ok(_) => beyond_mps(tlp),
+        Ok(_) => beyond_mps(tlp, mps),
     }
 }
 

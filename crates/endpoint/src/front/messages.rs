@@ -26,8 +26,9 @@ impl<B: FunctionBackend> Front<B> {
         if tlp.data.len() != dw * 4 {
             return self.dropped(None, tlp, Drop::Malformed(wrong_length(tlp)));
         }
-        if dw * 4 > self.functions[0].settings.mps.bytes() as usize {
-            return self.dropped(None, tlp, Drop::Malformed(beyond_mps(tlp)));
+        let mps = self.functions[0].settings.mps.bytes();
+        if dw * 4 > mps as usize {
+            return self.dropped(None, tlp, Drop::Malformed(beyond_mps(tlp, mps)));
         }
         let index = match self.taker(message) {
             Taker::Function(index) => index,

@@ -58,8 +58,9 @@ impl Answering {
         let question = peeked.ok_or_else(none)?;
         let asked = question.asked(function.completer(shared));
         let bytes = fit(&completion, tlp, &question, &asked, open.sent)?;
-        if bytes > function.settings.mps.bytes() {
-            return Err(RefusedTlp::Completion(beyond_mps(tlp)));
+        let mps = function.settings.mps.bytes();
+        if bytes > mps {
+            return Err(RefusedTlp::Completion(beyond_mps(tlp, mps)));
         }
         if open.begun.is_none() {
             open.begun = shared.requests.answer(open.function, open.token);

@@ -3,9 +3,7 @@
 
 use super::{Bridge, Routes};
 use config::Uncorrectable;
-use tlp::rules::reasons::{
-    beyond_mps, of_transaction, poisoned, request_type, unrouted, unsupported_prefixes,
-};
+use tlp::rules::reasons::{of_transaction, poisoned, request_type, unrouted, unsupported_prefixes};
 use tlp::{Body, RuleId, Tlp, Violation};
 
 impl Bridge {
@@ -24,7 +22,6 @@ impl Bridge {
 #[cold]
 pub(crate) fn violation(error: Uncorrectable, tlp: &Tlp, from: Option<&Routes>) -> Violation {
     match error {
-        Uncorrectable::MalformedTlp => beyond_mps(tlp),
         Uncorrectable::PoisonedTlp => poisoned(),
         Uncorrectable::Ecrc => tlp.ecrc_violation(),
         Uncorrectable::ReceiverOverflow => Violation::new(RuleId::Credits, tlp.data_credits().into()),

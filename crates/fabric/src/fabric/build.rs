@@ -590,7 +590,11 @@ fn frame_ends(slots: &[FabricSlot], ports: &[PortState]) -> Vec<FrameEnd> {
 /// Returns the faults of the direction into `port`, with their own random draws.
 fn faults_into(rules: &[FaultRule], port: PortId, bit_error_rate: u64, seed: u64) -> Faults {
     let (link, direction) = (port.link(), Direction::of_sender(port.peer().side()));
-    let own = rules.iter().filter(|r| r.link == link && r.direction == direction).cloned().collect();
+    let own = rules.iter().enumerate().filter(|(_, r)| r.link == link && r.direction == direction);
     let stream = u64::from(link.0) * 2 + port.side() as u64 + 1;
-    Faults::new(own, bit_error_rate, seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    Faults::new(
+        own.map(|(n, rule)| (n, rule.clone())),
+        bit_error_rate,
+        seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+    )
 }

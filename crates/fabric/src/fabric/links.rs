@@ -5,7 +5,7 @@
 use super::{Fabric, NoHost, SwitchState};
 use crate::bridge::{Action, BridgeOwner};
 use crate::effects::Effect;
-use crate::fault::{Cut, FaultRule};
+use crate::fault::{Cut, FaultCounts, FaultRule};
 use crate::queue::Event;
 use crate::tap::Direction;
 use crate::topology::{HostId, LinkChange, LinkConfig, LinkEvent, LinkId, Owner, PortId, Side};
@@ -71,12 +71,13 @@ impl Fabric {
 
     /// Adds a fault rule, which counts frames from now on. A rule for a link that does not exist has no effect.
     pub fn add_fault(&mut self, rule: FaultRule) {
+        let number = self.fault_counts().last().map_or(0, |last| last.number + 1);
         let into = match rule.direction {
             Direction::Upstream => Side::Root,
             Direction::Downstream => Side::Device,
         };
         if let Some(state) = self.ports.get_mut(PortId::new(rule.link, into).index()) {
-            state.faults.push(rule, self.now);
+            state.faults.push(number, rule, self.now);
             state.note_faults();
         }
     }
@@ -89,6 +90,13 @@ impl Fabric {
                 state.note_faults();
             }
         }
+    }
+
+    /// The counts of all fault rules, ended rules included, in the order in which the fabric received them.
+    pub fn fault_counts(&self) -> Vec<FaultCounts> {
+        let mut counts: Vec<_> = self.ports.iter().flat_map(|state| state.faults.counts()).collect();
+        counts.sort_by_key(|counts| counts.number);
+        counts
     }
 
     /// Performs a fundamental reset of everything below a host (`PCIe 5.0 §6.6.1`): its root ports, and the devices and

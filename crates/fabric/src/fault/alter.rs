@@ -84,6 +84,7 @@ impl Alteration {
             _ => {
                 let mut altered = tlp.clone();
                 self.set(&mut altered)?;
+                keep_lanes(&mut altered, tlp);
                 if self != Alteration::Poison && !altered.is_malformed() {
                     altered.flaw = Flaw::WrongEcrc;
                 }
@@ -151,5 +152,75 @@ fn flip(tlp: &Tlp, dw: usize, bits: u32) -> Result<Tlp, [u32; 4]> {
         Data::Counted(_) => Data::Counted(read.data.len() as u32),
         Data::Carried(_) => read.data,
     };
-    Ok(Tlp { data, carry: tlp.carry, account: tlp.account, flaw: Flaw::WrongEcrc, ..read })
+    let mut altered = Tlp { data, carry: tlp.carry, account: tlp.account, flaw: Flaw::WrongEcrc, ..read };
+    keep_lanes(&mut altered, tlp);
+    Ok(altered)
+}
+
+/// Gives a completion the whole DWs of `sent`, if its new Byte Count or Lower Address counts other bytes of them.
+fn keep_lanes(altered: &mut Tlp, sent: &Tlp) {
+    let len = sent.repr.data_dw() as usize * 4;
+    let is_same =
+        altered.repr.data_lanes() == sent.repr.data_lanes() || altered.repr.data_dw() * 4 != len as u32;
+    if is_same || sent.is_malformed() || !matches!(altered.repr.body, Body::Completion(_)) {
+        return;
+    }
+    altered.data = match &sent.data {
+        Data::Counted(_) => Data::Counted(len as u32),
+        Data::Carried(_) => {
+            let mut bytes = vec![0; sent.wire_len()];
+            sent.emit(&mut bytes);
+            let start = sent.prefixes.wire_len() + sent.repr.header_len();
+            Data::Carried(PayloadPool::new().copy(&bytes[start..start + len]))
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tlp::{Completion, Repr};
+
+    fn completion(lower_address: u8, byte_count: u16, length_dw: u16, data: &[u8]) -> Tlp {
+        let body = Body::Completion(Completion {
+            locked: false,
+            completer: Bdf::default(),
+            requester: Bdf::from_bits(0x100),
+            tag: Tag::default(),
+            status: Status::Success,
+            bcm: false,
+            byte_count,
+            lower_address,
+            length_dw: Some(length_dw),
+        });
+        Tlp::new(Repr::new(body), Data::Carried(PayloadPool::new().copy(data)))
+    }
+
+    fn bytes(tlp: &Tlp) -> Vec<u8> {
+        let mut bytes = vec![0; tlp.wire_len()];
+        tlp.emit(&mut bytes);
+        bytes
+    }
+
+    /// Byte Count is bits 11:0 of DW 1, and Lower Address bits 6:0 of DW 2.
+    #[test]
+    fn altered_completion_differs_in_its_field_only() {
+        let rows = [
+            (completion(0, 8, 2, &[1, 2, 3, 4, 5, 6, 7, 8]), Alteration::ByteCount(3)),
+            (completion(1, 5, 2, &[1, 2, 3, 4, 5]), Alteration::ByteCount(2)),
+            (completion(1, 5, 2, &[1, 2, 3, 4, 5]), Alteration::ByteCount(300)),
+            (completion(1, 2, 1, &[1, 2]), Alteration::HeaderBits { dw: 1, bits: 1 }),
+            (completion(1, 2, 1, &[1, 2]), Alteration::HeaderBits { dw: 2, bits: 3 }),
+        ];
+        for (sent, alteration) in rows {
+            let Some(Ok(altered)) = alteration.tlp(&sent) else { panic!("{alteration:?}") };
+            assert!(altered.is_whole(), "{alteration:?}: {altered}");
+            let (before, after) = (bytes(&sent), bytes(&altered));
+            let differ: Vec<usize> = (0..before.len()).filter(|&n| before[n] != after[n]).collect();
+            assert!(!differ.is_empty() && differ.iter().all(|n| [6, 7, 11].contains(n)), "{differ:?}");
+            let counted = Tlp { data: Data::Counted(sent.data.len() as u32), ..sent };
+            let Some(Ok(altered)) = alteration.tlp(&counted) else { panic!("{alteration:?}") };
+            assert!(altered.is_whole() && altered.data.bytes().is_none(), "{altered}");
+        }
+    }
 }

@@ -18,7 +18,7 @@ use config::{Side, Uncorrectable};
 use endpoint::CreditReturn;
 use host::{HostError, HostInput, HostReadId};
 use std::collections::VecDeque;
-use tlp::rules::reasons::poisoned;
+use tlp::rules::reasons::{beyond_mps, poisoned};
 use tlp::split::request_piece;
 use tlp::{
     Account, Attributes, Body, Class, Data, MemoryOp, MemoryRequest, Repr, RuleId, Span, Status, Time, Tlp,
@@ -131,8 +131,11 @@ impl Base {
         let side = if by == port { Side::Secondary } else { Side::Primary };
         let advisory = tlp.refusal_is_advisory() && error != Uncorrectable::MalformedTlp;
         self.log(by, now, error, advisory, side, tlp);
-        let from = self.ports[port].function.as_ref().map(|function| &function.routes);
-        let why = violation(error, tlp, from);
+        let routes = |port: usize| self.ports[port].function.as_ref().map(|function| &function.routes);
+        let why = match (error, routes(by)) {
+            (Uncorrectable::MalformedTlp, Some(to)) => beyond_mps(tlp, to.mps.bytes()),
+            _ => violation(error, tlp, routes(port)),
+        };
         match error {
             Uncorrectable::MalformedTlp => {
                 self.refused(|b| &mut b.counters.malformed, by, now, why, tlp);

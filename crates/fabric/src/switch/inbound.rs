@@ -10,7 +10,7 @@ use crate::bridge::{DownReasons, Routes};
 use config::{Effects, Uncorrectable};
 use endpoint::CreditReturn;
 use tlp::message::{SET_SLOT_POWER_LIMIT, is_ignored};
-use tlp::rules::reasons::poisoned;
+use tlp::rules::reasons::{beyond_mps, poisoned};
 use tlp::{Body, Class, ConfigKind, ConfigRequest, Limits, Status, TcSet, Time, Tlp, Violation, rules};
 
 /// The port at which a TLP has arrived, the arrival time of the complete TLP or of its header, and the arrival time of
@@ -231,7 +231,7 @@ impl Switch {
             Refusal::PrefixBlocked => (Error::TlpPrefixBlocked, Status::UnsupportedRequest),
             Refusal::PoisonedBlocked => (Error::PoisonedTlpEgressBlocked, Status::UnsupportedRequest),
             Refusal::TooLong => {
-                let why = self.violation(port, Error::MalformedTlp, tlp);
+                let why = beyond_mps(tlp, self.routes[by].mps.bytes());
                 return self.malformed(arrival, port, by, tlp, why);
             }
             Refusal::Unexpected => {

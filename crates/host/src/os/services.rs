@@ -161,8 +161,9 @@ impl Services {
     async fn lose_below(&self, port: Bdf) {
         let path = self.hierarchy.lock().await.get(port).map(|f| f.path.clone());
         let Some(path) = path.filter(|path| !self.served.contains(path)) else { return };
-        let why =
-            format!("the link below {port} went down, and {port} is not hot-plug capable: it stays down");
+        let why = format!(
+            "the link below {port} went down, and {port} is not hot-plug capable: the operating system does not use what is below it again"
+        );
         let components = self.components.borrow();
         let below = components.iter().filter(|(at, _)| at.0.starts_with(&path.0));
         below.for_each(|(_, signal)| signal.set(Loss::Permanent(why.clone())));

@@ -9,6 +9,7 @@ use crate::rare::Rare;
 use crate::replay::Acknowledged;
 use crate::rx::Verdict;
 use crate::sequence::Sequence;
+use tlp::rules::reasons::lost_in_buffer;
 use tlp::rules::{self, Head};
 use tlp::{
     Class, DataLinkFeature, Dllp, FlowControl, FlowControlKind, Header, Limits, Mps, Repr, RuleId, TcSet,
@@ -85,7 +86,10 @@ impl Port {
             let header_len = Header::new(&bytes).map_or(bytes.len(), |header| header.bytes().len());
             let why = match Repr::parse_header(&bytes) {
                 Err(error) => error.on_a_link(),
-                Ok(_) => Violation::new(RuleId::Length, sent.wire_len() as u64),
+                Ok(parsed) => {
+                    let expected = sent.prefixes.wire_len() + parsed.repr.tlp_len();
+                    Violation::expecting(RuleId::Length, sent.wire_len() as u64, expected as u64)
+                }
             };
             self.refuse(|c| &mut c.malformed_tlps, now, why, Head::of_bytes(&bytes[..header_len]));
             self.lose(now, sent, Notice::MalformedTlp { header });
@@ -107,11 +111,15 @@ impl Port {
         match frame {
             Frame::Tlp { sequence, tlp } => {
                 if self.receive_tlp(now, sequence, tlp) {
+                    self.refusals.record(now, None, lost_in_buffer(), Head::of(tlp));
                     self.lose(now, tlp, Notice::UncorrectableInternal);
                 }
             }
             Frame::Dllp(_) if self.down => {}
-            Frame::Dllp(_) => self.notices.error(Notice::UncorrectableInternal),
+            Frame::Dllp(dllp) => {
+                self.refusals.record(now, None, lost_in_buffer(), Head::of_dllp(&dllp));
+                self.notices.error(Notice::UncorrectableInternal);
+            }
         }
     }
 
@@ -216,11 +224,11 @@ impl Port {
         self.refuse(|c| &mut c.out_of_sequence, now, why, Head::of(tlp));
     }
 
-    /// Counts a TLP that the receiver refuses, and stores the reason.
+    /// Counts a TLP or DLLP that the receiver refuses, and stores the reason.
     #[cold]
-    fn refuse(&mut self, counter: fn(&mut Counters) -> &mut u64, now: Time, why: Violation, tlp: Head) {
+    fn refuse(&mut self, counter: fn(&mut Counters) -> &mut u64, now: Time, why: Violation, frame: Head) {
         *counter(&mut self.counters) += 1;
-        self.refusals.record(now, None, why, tlp);
+        self.refusals.record(now, None, why, frame);
     }
 
     /// Treats a TLP like an InitFC2, because it proves that the other end uses the channel.
@@ -292,8 +300,8 @@ impl Port {
 
     pub(super) fn receive_dllp(&mut self, now: Time, dllp: Dllp) {
         match dllp {
-            Dllp::Ack { sequence } => self.receive_ack(now, sequence),
-            Dllp::Nak { sequence } => self.receive_nak(now, sequence),
+            Dllp::Ack { sequence } => _ = self.receive_ack(now, dllp, sequence),
+            Dllp::Nak { sequence } => self.receive_nak(now, dllp, sequence),
             Dllp::FlowControl(fc) => self.receive_flow_control(now, &fc),
             Dllp::Feature(feature) => self.receive_feature(feature),
             // Power states are not modelled; the other DLLPs need no action.
@@ -301,7 +309,8 @@ impl Port {
         }
     }
 
-    fn receive_ack(&mut self, now: Time, sequence: u16) {
+    /// Handles the sequence number of an Ack or Nak. Returns false if the TLP was never sent.
+    fn receive_ack(&mut self, now: Time, dllp: Dllp, sequence: u16) -> bool {
         let (up_to, deadline) = (Sequence::from_bits(sequence), self.replay.deadline());
         let acknowledged = if self.rare.intersects(Rare::INACTIVE | Rare::NO_CREDITS) {
             self.acknowledge_rarely(now, up_to)
@@ -311,8 +320,8 @@ impl Port {
         self.deadline_moved |= self.replay.deadline() < deadline;
         match acknowledged {
             Acknowledged::ProtocolError => {
-                self.counters.data_link_protocol_errors += 1;
-                self.notices.error(Notice::DataLinkProtocol);
+                self.refuse_ack(now, dllp, sequence);
+                return false;
             }
             Acknowledged::Nothing => {}
             Acknowledged::Progress => {
@@ -323,6 +332,29 @@ impl Port {
                 }
             }
         }
+        true
+    }
+
+    /// Handles an Ack or Nak of a TLP that was never sent: a Data Link Protocol Error (`PCIe 5.0 §3.6.2.2`).
+    #[cold]
+    fn refuse_ack(&mut self, now: Time, dllp: Dllp, sequence: u16) {
+        let last = self.replay.last_sent().bits();
+        let why = Violation::expecting(RuleId::AcknowledgedSequence, sequence.into(), last.into());
+        self.refuse(|c| &mut c.data_link_protocol_errors, now, why, Head::of_dllp(&dllp));
+        self.notices.error(Notice::DataLinkProtocol);
+    }
+
+    /// Handles an UpdateFC that breaks the rules: a Flow Control Protocol Error (`PCIe 5.0 §2.6.1`).
+    #[cold]
+    fn refuse_update(&mut self, now: Time, fc: &FlowControl) {
+        let why = self.channels[fc.vc.index()].tx[fc.class.index()].violation(fc);
+        self.refuse(
+            |c| &mut c.flow_control_protocol_errors,
+            now,
+            why,
+            Head::of_dllp(&Dllp::FlowControl(*fc)),
+        );
+        self.notices.error(Notice::FlowControlProtocol);
     }
 
     /// Handles the Ack of a link that is not active, or has no flow control.
@@ -337,12 +369,10 @@ impl Port {
         }
     }
 
-    fn receive_nak(&mut self, now: Time, sequence: u16) {
+    fn receive_nak(&mut self, now: Time, dllp: Dllp, sequence: u16) {
         self.deadline_moved = true;
         self.counters.nak_received += 1;
-        let errors = self.counters.data_link_protocol_errors;
-        self.receive_ack(now, sequence);
-        if self.is_active() && errors == self.counters.data_link_protocol_errors {
+        if self.receive_ack(now, dllp, sequence) && self.is_active() {
             self.start_replay(now);
         }
     }
@@ -382,8 +412,7 @@ impl Port {
         let channel = &mut self.channels[index];
         if fc.kind == FlowControlKind::UpdateFc && channel.init.state() >= InitState::FcInit2 {
             if !channel.tx[fc.class.index()].update(fc) {
-                self.counters.flow_control_protocol_errors += 1;
-                return self.notices.error(Notice::FlowControlProtocol);
+                return self.refuse_update(now, fc);
             }
             self.select(index);
             self.stalls.note(now, &mut self.counters);

@@ -21,7 +21,7 @@ pub struct RefusalReport {
     pub found: String,
     /// The legal values.
     pub expected: String,
-    /// The first TLP as a line, in the format of `riser trace`; for a timeout, the request.
+    /// The first TLP or DLLP as a line, in the format of `riser trace`; for a timeout, the request.
     pub tlp: String,
     /// Virtual time of the first one, in picoseconds.
     pub time_ps: u64,

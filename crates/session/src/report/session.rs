@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Creates the report of a session.
 
-use super::{DeviceReport, HotPlugReport, LinkReport, SessionReport, directions};
+use super::{DeviceReport, FaultReport, HotPlugReport, LinkReport, SessionReport, directions};
 use crate::session::Session;
 use crate::transactions::transactions;
-use fabric::{HostId, Stop, TransactionKind};
+use fabric::{HostId, LinkId, Stop, TransactionKind};
 use lab::profile::{Aspect, Basis};
 use lab::{LinkInfo, SlotInfo};
 use plug::Shown;
@@ -27,6 +27,7 @@ impl Session {
             tlp_hops: totals.tlp_hops,
             cpu_seconds,
             hot_plug: self.hot_plug.events().iter().map(HotPlugReport::new).collect(),
+            faults: self.faults(),
             refusals: self.refusals(),
             links,
             root_complex: *self.fabric.root().counters(),
@@ -38,6 +39,13 @@ impl Session {
                 .chain(self.switch_reports())
                 .collect(),
         }
+    }
+
+    fn faults(&self) -> Vec<FaultReport> {
+        let slot =
+            |link: LinkId| self.links.get(link.0 as usize).map_or_else(String::new, |l| l.name.clone());
+        let counts = self.fabric.fault_counts();
+        counts.iter().map(|counts| FaultReport::new(counts, slot(counts.rule.link))).collect()
     }
 
     fn link_report(&self, n: u32, link: &LinkInfo) -> LinkReport {

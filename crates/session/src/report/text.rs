@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A report as text: `riser run` prints it, and other callers can too.
 
-use super::{DeviceReport, DirectionReport, HotPlugReport, LinkReport, RefusalReport, SessionReport};
+use super::{
+    DeviceReport, DirectionReport, FaultReport, HotPlugReport, LinkReport, RefusalReport, SessionReport,
+};
 use crate::table;
 use lab::profile::Basis;
 use serde_json::Value;
@@ -26,6 +28,7 @@ impl Display for SessionReport {
         )?;
         errors(self, f)?;
         refusals(&self.refusals, f)?;
+        faults(&self.faults, f)?;
         hot_plug(&self.hot_plug, f)?;
         transactions(&self.links, f)?;
         self.devices.iter().filter(|d| !d.counters.is_empty()).try_for_each(|d| device(d, f))
@@ -91,6 +94,14 @@ fn errors(report: &SessionReport, f: &mut Formatter<'_>) -> fmt::Result {
 fn refusals(refusals: &[RefusalReport], f: &mut Formatter<'_>) -> fmt::Result {
     for (n, refusal) in refusals.iter().filter(|refusal| !refusal.routine).enumerate() {
         write!(f, "{}\n{refusal}", if n == 0 { "\n" } else { "" })?;
+    }
+    Ok(())
+}
+
+/// Writes a line for each fault.
+fn faults(faults: &[FaultReport], f: &mut Formatter<'_>) -> fmt::Result {
+    for (n, fault) in faults.iter().enumerate() {
+        write!(f, "{}\n{fault}", if n == 0 { "\n" } else { "" })?;
     }
     Ok(())
 }

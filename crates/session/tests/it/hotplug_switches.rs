@@ -152,7 +152,9 @@ fn reports_lost_slots_without_hot_plug() {
             let lab = file(&tree, &outage(link, "cut", 250, until));
             let (session, stop) = end(&lab);
             let Stop::Failed(why) = &stop else { panic!("{stop}: {:#?}", lines(&session)) };
-            let words = format!("the link below {port} went down, and {port} is not hot-plug capable");
+            let words = format!(
+                "the link below {port} went down, and {port} is not hot-plug capable: the operating system does not use what is below it again"
+            );
             for slot in ["slot `card`: ", "slot `fixed`: "] {
                 let line = why.lines().find(|line| line.starts_with(slot));
                 assert!(line.is_some_and(|l| l.contains(&words)), "{slot}{words}: {why}");

@@ -9,6 +9,7 @@ mod checks_record;
 mod completions;
 mod early_end;
 mod external;
+mod fault_reports;
 mod faults;
 mod host_model;
 mod hotplug;

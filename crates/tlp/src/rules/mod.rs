@@ -170,8 +170,8 @@ pub struct Violation {
     pub found: u64,
     /// The clause of the rule, if the rule has several and the header shows which one is broken.
     pub clause: Option<Clause>,
-    /// The expected value, if there is only one and it depends on other TLPs or on settings. Otherwise
-    /// [`Rule::legal`] describes the legal values.
+    /// The expected value, if there is only one and it depends on other TLPs or on settings. For a rule with a
+    /// [limit](Rule::is_limit) it is the highest legal value. If `None`, [`Rule::legal`] describes the legal values.
     pub expected: Option<u64>,
 }
 
@@ -267,6 +267,12 @@ impl Rule {
         matches!(self.check, Check::Component)
     }
 
+    /// True if the expected value of a violation is the highest legal one, and lower values are legal too.
+    #[must_use]
+    pub fn is_limit(&self) -> bool {
+        matches!(self.id, RuleId::MaxPayloadSize | RuleId::AcknowledgedSequence | RuleId::UnusedCredits)
+    }
+
     /// True for a rule that depends on the receiver's [`Limits`].
     pub fn is_of_receiver(&self) -> bool {
         matches!(self.check, Check::Received(..))
@@ -353,15 +359,24 @@ fn check_closely(tlp: &Tlp, limits: &Limits) -> Result<(), Violation> {
         return Repr::parse(bytes).map_or_else(|error| Err(error.on_a_link()), |_| Ok(()));
     }
     if !tlp.is_whole() {
-        return Err(Violation::new(RuleId::Length, tlp.data.len() as u64));
+        return Err(reasons::wrong_length(tlp));
     }
     let mut bytes = [0; Prefixes::MAX * 4 + 16];
     let len = tlp.emit_header(&mut bytes);
     Repr::parse_header(&bytes[..len]).map_err(|error| error.on_a_link())?;
     RULES.iter().try_for_each(|rule| match rule.check {
-        Check::Received(check) => rule.broken_by(check(&tlp.repr, &tlp.prefixes, limits)),
+        Check::Received(check) => rule
+            .broken_by(check(&tlp.repr, &tlp.prefixes, limits))
+            .map_err(|violation| Violation { expected: limits.expected(rule.id), ..violation }),
         _ => Ok(()),
     })
+}
+
+impl Limits {
+    /// The limit of a rule, in the unit of its field.
+    fn expected(&self, rule: RuleId) -> Option<u64> {
+        (rule == RuleId::MaxPayloadSize).then(|| self.mps.bytes().into())
+    }
 }
 
 /// The violations of rules that bind only the sender. Receivers accept such a TLP.
@@ -391,7 +406,7 @@ impl Violation {
         Violation { rule, found, clause: None, expected: None }
     }
 
-    /// A violation of a rule with a single legal value, `expected`.
+    /// A violation of a rule with a single legal value, or a [limit](Rule::is_limit): `expected`.
     #[must_use]
     pub const fn expecting(rule: RuleId, found: u64, expected: u64) -> Violation {
         Violation { rule, found, clause: None, expected: Some(expected) }
@@ -415,7 +430,10 @@ impl Violation {
     /// Those of `f`.
     pub fn write_expected(&self, f: &mut dyn fmt::Write) -> fmt::Result {
         match self.expected {
-            Some(value) => self.rule().unit.write(f, value),
+            Some(value) => {
+                f.write_str(if self.rule().is_limit() { "at most " } else { "" })?;
+                self.rule().unit.write(f, value)
+            }
             None => f.write_str(self.legal()),
         }
     }

@@ -53,14 +53,23 @@ pub fn request_type(repr: &Repr) -> Violation {
 #[cold]
 #[must_use]
 pub fn wrong_length(tlp: &Tlp) -> Violation {
-    Violation::new(RuleId::Length, tlp.data.len() as u64)
+    let expected = tlp.wire_len();
+    let without_data = expected - tlp.repr.data_dw() as usize * 4;
+    Violation::expecting(RuleId::Length, (without_data + tlp.data.len()) as u64, expected as u64)
 }
 
-/// The data of a TLP is longer than Max_Payload_Size.
+/// The data of a TLP is longer than `mps`, the Max_Payload_Size of its receiver in bytes.
 #[cold]
 #[must_use]
-pub fn beyond_mps(tlp: &Tlp) -> Violation {
-    Violation::new(RuleId::MaxPayloadSize, u64::from(tlp.repr.data_dw()) * 4)
+pub fn beyond_mps(tlp: &Tlp, mps: u32) -> Violation {
+    Violation::expecting(RuleId::MaxPayloadSize, u64::from(tlp.repr.data_dw()) * 4, mps.into())
+}
+
+/// A frame was lost in a buffer of its receiver.
+#[cold]
+#[must_use]
+pub fn lost_in_buffer() -> Violation {
+    Violation::expecting(RuleId::BufferError, 1, 0)
 }
 
 /// The function does not support the prefixes of a TLP: one is reserved, or there are too many.

@@ -4,7 +4,7 @@
 
 use super::{Rule, RuleId, Violation};
 use crate::wire::Header;
-use crate::{Class, Duration, Prefixes, Repr, Time, Tlp};
+use crate::{Class, Dllp, Duration, Prefixes, Repr, Time, Tlp};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -19,7 +19,7 @@ pub struct Refusal {
     /// True if the refusal is part of normal operation: a configuration read that probes for a function, or a TLP
     /// that the link retransmits.
     pub routine: bool,
-    /// The refused TLP, or the request that was not completed, of the first refusal.
+    /// The refused TLP or DLLP, or the request that was not completed, of the first refusal.
     pub tlp: Head,
     /// Virtual time of the first refusal or timeout.
     pub at: Time,
@@ -36,11 +36,12 @@ pub struct Reason {
     waited: Option<Duration>,
 }
 
-/// The prefixes and the header of a TLP, as bytes on the wire.
+/// The prefixes and the header of a TLP, or a DLLP, as bytes on the wire.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     bytes: [u8; Head::MAX],
     len: u8,
+    is_dllp: bool,
 }
 
 /// The refusals of a component by rule and place, sorted by their first occurrence. Routine refusals are counted separately.
@@ -164,6 +165,13 @@ impl Head {
         head
     }
 
+    /// A DLLP with its CRC.
+    #[cold]
+    #[must_use]
+    pub fn of_dllp(dllp: &Dllp) -> Head {
+        Head { is_dllp: true, ..Head::of_bytes(&dllp.emit()) }
+    }
+
     /// The bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -171,6 +179,9 @@ impl Head {
     }
 
     fn class(&self) -> Option<(Class, bool)> {
+        if self.is_dllp {
+            return None;
+        }
         let repr = Repr::parse_header(self.bytes()).ok()?.repr;
         Some((repr.class(), matches!(repr.body, crate::Body::Message(_))))
     }
@@ -178,7 +189,7 @@ impl Head {
 
 impl Default for Head {
     fn default() -> Head {
-        Head { bytes: [0; Head::MAX], len: 0 }
+        Head { bytes: [0; Head::MAX], len: 0, is_dllp: false }
     }
 }
 
@@ -188,10 +199,13 @@ impl fmt::Debug for Head {
     }
 }
 
-/// The TLP in one line as in a trace, with prefixes: `CplD, len 16, ...`. DWs in hexadecimal if the header cannot be
-/// parsed.
+/// The TLP or DLLP in one line as in a trace, with prefixes: `CplD, len 16, ...`. DWs in hexadecimal if the header
+/// cannot be parsed.
 impl fmt::Display for Head {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (true, Ok(dllp)) = (self.is_dllp, Dllp::parse(self.bytes())) {
+            return dllp.fmt(f);
+        }
         if let Ok(parsed) = Repr::parse_header(self.bytes()) {
             return write!(f, "{}{}", parsed.repr, parsed.prefixes);
         }
@@ -233,6 +247,7 @@ impl fmt::Display for Refusal {
             Some((_, true)) => "message",
             Some((Class::Completion, _)) => "completion",
             Some(_) => "request",
+            None if self.tlp.is_dllp => "DLLP",
             None => "TLP",
         };
         let plural = if self.count == 1 { "" } else { "s" };

@@ -559,4 +559,19 @@ rules! {
         "The receive buffer of a link without flow control has room for a TLP. The receiver drops a TLP that does not fit.",
         "A link of a lab has flow_control off, and its sender is faster than its receiver.",
         Component;
+    AcknowledgedSequence: "acknowledged-sequence", "§3.6.2.2", Receiver,
+        "AckNak_Seq_Num" in Count, "at most the sequence number of the last TLP sent, modulo 4096",
+        "An Ack or Nak names a TLP that was sent. Otherwise its receiver ignores it and reports a Data Link Protocol Error.",
+        "An Ack has AckNak_Seq_Num 700, and the last TLP sent has sequence number 12.",
+        Component;
+    UnusedCredits: "unused-credits", "§2.6.1", Receiver,
+        "unused credits after an UpdateFC" in Count, "at most 127 header credits and 2047 data credits without scaling, and 0 if the credits are infinite",
+        "An UpdateFC leaves at most half of a field's range as unused credits, and is 0 for infinite credits. Otherwise its receiver ignores it and reports a Flow Control Protocol Error.",
+        "An UpdateFC grants 200 header credits, of which none is used yet.",
+        Component;
+    BufferError: "buffer-error", "§6.2.9", Receiver,
+        "errors in the receive buffer" in Count, "0",
+        "The buffer of a receiver keeps a frame without an error. Otherwise the receiver loses the frame and reports an Uncorrectable Internal Error.",
+        "Two bits of a receive buffer flip, and ECC cannot correct them.",
+        Component;
 }

@@ -106,8 +106,9 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
                 "last_address" => "drop\"\nfirst_address = 0",
                 _ => "drop\"",
             };
-            let fault = "[[fault]]\nslot = \"a\"\ndirection = \"upstream\"\nframes = \"tlp\"\n";
-            (String::new(), format!("{fault}action = \"{action}\n{other}{line}\n"))
+            let frames = if action.starts_with("shift-") { "dllp" } else { "tlp" };
+            let fault = "[[fault]]\nslot = \"a\"\ndirection = \"upstream\"\n";
+            (String::new(), format!("{fault}frames = \"{frames}\"\naction = \"{action}\n{other}{line}\n"))
         }
         "[[outage]]" => {
             let at = if key == "at_us" { "" } else { "at_us = 0\n" };

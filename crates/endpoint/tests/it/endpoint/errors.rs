@@ -179,7 +179,7 @@ fn rows() -> Vec<Row> {
         Row { name: "malformed goes before ECRC (6.2.3.2.3)", cause: Cause::Arrives(wrong_ecrc(too_long())),
             uncorrectable: 1 << 18, correctable: 0, device_status: 0b0100,
             header: [0x6000_8080, 0x0000_00ff, 0x0000_0010, 0x0000_0000], message: FATAL,
-            refusal: why(RuleId::MaxPayloadSize, 512) },
+            refusal: against(RuleId::MaxPayloadSize, 512, 256) },
         Row { name: "malformed completion: Length and Byte Count differ", cause: Cause::Answered(|asked| {
                 let mut tlp = answer(asked).remove(0);
                 if let Body::Completion(c) = &mut tlp.repr.body { c.byte_count = 8; }
@@ -233,7 +233,7 @@ fn rows() -> Vec<Row> {
         Row { name: "malformed: beyond Max_Payload_Size", cause: Cause::Arrives(too_long()),
             uncorrectable: 1 << 18, correctable: 0, device_status: 0b0100,
             header: [0x6000_0080, 0x0000_00ff, 0x0000_0010, 0x0000_0000], message: FATAL,
-            refusal: why(RuleId::MaxPayloadSize, 512) },
+            refusal: against(RuleId::MaxPayloadSize, 512, 256) },
         Row { name: "receiver overflow", cause: Cause::Noticed(Notice::ReceiverOverflow { header: [1, 2, 3, 4] }),
             uncorrectable: 1 << 17, correctable: 0, device_status: 0b0100, header: [0; 4], message: FATAL,
             refusal: None },

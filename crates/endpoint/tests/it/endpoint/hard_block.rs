@@ -380,7 +380,7 @@ fn mismatched_completions_are_returned_to_the_design() {
     let rows: [(Wrong, Violation); 4] = [
         (|c| c.byte_count = 255, Violation::expecting(RuleId::ByteCount, 255, 256)),
         (|c| c.lower_address = 8, Violation::expecting(RuleId::LowerAddress, 8, 4)),
-        (|c| c.length_dw = Some(31), Violation::new(RuleId::Length, 128)),
+        (|c| c.length_dw = Some(31), Violation::expecting(RuleId::Length, 140, 136)),
         (|c| c.status = Status::ConfigRetry, Violation::new(RuleId::CompletionRetry, 0b010)),
     ];
     for (wrong, why) in rows {
