@@ -2,7 +2,7 @@
 //! Finds the kernel of an adapter's host by DMA, for `ps` and `codedump`.
 
 use super::bytes::number;
-use super::peer::{PeerArgs, failure, interrupted};
+use super::peer::{PeerArgs, failure_of, interrupted};
 use crate::failure::Failure;
 use crate::progress;
 use indicatif::ProgressBar;
@@ -71,7 +71,7 @@ impl KernelArgs {
         bar.finish_and_clear();
         done.map_err(|error| match error {
             Error::Memory(ClientError::Stopped) => interrupted(&target, "nothing was written"),
-            Error::Memory(error) => failure(&target, &error, client.refusals(), &client.carrier().counters()),
+            Error::Memory(error) => failure_of(&target, &error, &client),
             error => Failure::Run(format!("{}: {error}", target.remote)),
         })
     }

@@ -2,11 +2,12 @@
 //! `riser nettlp read`: reads the memory of an adapter's host by DMA.
 
 use super::bytes::{dump, number, within_addresses};
-use super::peer::{PeerArgs, failure, interrupted};
+use super::peer::{PeerArgs, failure_of, interrupted};
 use crate::commands::refused;
 use crate::failure::Failure;
 use crate::{output, progress};
 use files::{ClaimedOutput, Output};
+use nettlp::dropped::Dropped;
 use nettlp::requester::Counters;
 use serde::Serialize;
 use session::report::RefusalReport;
@@ -30,7 +31,7 @@ the bytes are printed in hexadecimal. After Ctrl-C the bytes read so far are pri
 With --json, prints one object:
   remote, address, length_bytes, read_bytes (fewer than length_bytes after Ctrl-C), data (hexadecimal, without -o), output \
   (with -o), counters: {read_tlps, retried, timed_out, late, copies, strays}, \
-  refusals (as in riser run; omitted if empty).
+  refusals (as in riser run; omitted if empty), drops: [{reason, text, count, at_ps, peer, first}] (omitted if empty).
 The exit status is 1 if a read was refused (Unsupported Request) or not answered, and 130 after Ctrl-C.";
 
 /// Read the memory of an adapter's host
@@ -74,6 +75,8 @@ struct ReadReport {
     counters: Counters,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     refusals: Vec<RefusalReport>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    drops: Vec<Dropped>,
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
@@ -89,8 +92,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     while done < args.length && whole {
         let part = &mut chunk[..(args.length - done).min(CHUNK_BYTES) as usize];
         let read = client.read_until_stopped(args.address + done, part);
-        let read =
-            read.map_err(|error| failure(&target, &error, client.refusals(), &client.carrier().counters()))?;
+        let read = read.map_err(|error| failure_of(&target, &error, &client))?;
         (whole, done) = (read == part.len(), done + read as u64);
         match &mut file {
             Some(file) => file.write_all(&part[..read]).map_err(|e| file.failed(&e))?,
@@ -104,6 +106,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let data_is_shown = file.is_none();
     file.map_or(Ok(()), Output::finish)?;
     let refusals = refusals(client.refusals());
+    let drops: Vec<Dropped> = client.carrier().drops().iter().copied().collect();
     if args.json {
         let data = data_is_shown.then(|| shown.iter().map(|byte| format!("{byte:02x}")).collect());
         output::json(&ReadReport {
@@ -115,9 +118,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             output: args.output.map(|path| path.display().to_string()),
             counters: *client.counters(),
             refusals,
+            drops,
         })?;
     } else {
         refused::note(&refusals);
+        drops.iter().for_each(output::note);
         if !shown.is_empty() {
             output::text(dump(args.address, &shown).trim_end())?;
         }

@@ -2,11 +2,12 @@
 //! `riser nettlp write`: writes the memory of an adapter's host by DMA.
 
 use super::bytes::{hex, number, within_addresses};
-use super::peer::{PeerArgs, failure, interrupted};
+use super::peer::{PeerArgs, failure_of, interrupted};
 use crate::commands::refused;
 use crate::failure::Failure;
 use crate::{input, output};
 use nettlp::client::{ClientError, WriteError, WriteStep};
+use nettlp::dropped::Dropped;
 use nettlp::requester::Counters;
 use serde::Serialize;
 use session::report::RefusalReport;
@@ -24,7 +25,7 @@ command waits until the peer has acknowledged every TLP; otherwise use --verify 
 bytes sent is reported. With --json, prints one object:
   remote, address, length_bytes, sent_bytes (fewer than length_bytes after Ctrl-C), acknowledged (whether the peer has \
   acknowledged all TLPs: only true in a session), verified, counters: {write_tlps, read_tlps, retried, timed_out, late, copies, \
-  strays}, refusals (as in riser run; omitted if empty).
+  strays}, refusals (as in riser run; omitted if empty), drops: [{reason, text, count, at_ps, peer, first}] (omitted if empty).
 The exit status is 1 if the bytes could not be sent or the data read back differs, and 130 after Ctrl-C.";
 
 /// Write the memory of an adapter's host
@@ -66,6 +67,8 @@ struct WriteReport {
     counters: Counters,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     refusals: Vec<RefusalReport>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    drops: Vec<Dropped>,
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
@@ -76,12 +79,13 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Ok(()) => false,
         Err(WriteError::Client(ClientError::Stopped)) => true,
         Err(WriteError::Client(error)) => {
-            return Err(failure(&target, &error, client.refusals(), &client.carrier().counters()));
+            return Err(failure_of(&target, &error, &client));
         }
         Err(differs) => return Err(Failure::run(differs)),
     };
     let sent = client.counters().written_bytes;
     let refusals = refusals(client.refusals());
+    let drops: Vec<Dropped> = client.carrier().drops().iter().copied().collect();
     if args.json {
         output::json(&WriteReport {
             remote: target.remote.to_string(),
@@ -92,9 +96,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             verified: args.verify && !stopped,
             counters: *client.counters(),
             refusals,
+            drops,
         })?;
     } else {
         refused::note(&refusals);
+        drops.iter().for_each(output::note);
     }
     if !stopped {
         return Ok(());

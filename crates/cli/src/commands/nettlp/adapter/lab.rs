@@ -8,6 +8,7 @@ use nettlp::adapter::AdapterSettings;
 use nettlp::allow::AllowList;
 use nettlp::net::AdapterOptions;
 use plug::{Models, counted};
+use std::fmt::Display;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -49,7 +50,8 @@ impl LabRun<'_> {
         };
         let adapters = self.options.iter().cloned().zip(devices).enumerate().map(adapter).collect();
         let (mps, busy, until_done) = (*mps, *busy_poll, *until_done);
-        let serving = LabServing { name: name.clone(), adapters, mps, timing, busy, until_done, stop };
+        let note = |line: &dyn Display| output::note(line);
+        let serving = LabServing { name: name.clone(), adapters, mps, timing, busy, until_done, stop, note };
         let served = serving.run(driver, &mut kept, |LabAdapter { slot, options, settings }| {
             let what = slot.as_ref().map_or(name.clone(), |slot| format!("{slot} of {name}"));
             self.args.listening(options.address).greet(&what, &settings.allow, settings.device);
