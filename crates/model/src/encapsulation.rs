@@ -26,7 +26,8 @@ pub fn encapsulated_gbps(
         return Err(ModelError::Positive("Ethernet rate in Gb/s", ethernet_gbps));
     }
     // A TLP carries whole DWs (PCIe 5.0 §2.2.2); the byte enables mask the rest.
-    let packet = addressing.request_header_bytes() + data_bytes.next_multiple_of(4) + AROUND_BYTES + GAP_BYTES;
+    let packet =
+        addressing.request_header_bytes() + data_bytes.next_multiple_of(4) + AROUND_BYTES + GAP_BYTES;
     Ok(ethernet_gbps * f64::from(data_bytes) / f64::from(packet))
 }
 

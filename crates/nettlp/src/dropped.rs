@@ -72,10 +72,17 @@ impl DropReason {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum First {
     Tlp(Head),
-    Datagram { start: [u8; START_BYTES], len: usize },
+    Datagram {
+        start: [u8; START_BYTES],
+        len: usize,
+    },
     /// A completion that arrived on the path `found`. `expected` is the path of a request with its tag; `None` if the
     /// host's requests have no peer.
-    OnPath { tlp: Head, found: PeerPath, expected: Option<PeerPath> },
+    OnPath {
+        tlp: Head,
+        found: PeerPath,
+        expected: Option<PeerPath>,
+    },
 }
 
 impl fmt::Display for First {

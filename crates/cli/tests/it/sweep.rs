@@ -156,7 +156,11 @@ fn continued_sweep_writes_same_bytes_as_uninterrupted_one() {
         if with == "INT" {
             let shown = String::from_utf8(output.stdout).unwrap();
             assert!(shown.ends_with("\n\nout/: journal.jsonl\n"), "{shown}");
-            assert_eq!(files(&killed), ["journal.jsonl"], "a resumed sweep removes the files of the killed one");
+            assert_eq!(
+                files(&killed),
+                ["journal.jsonl"],
+                "a resumed sweep removes the files of the killed one"
+            );
         }
     }
     let last = begin(&killed, &["--resume", "--json"]).wait_with_output().unwrap();
@@ -168,7 +172,10 @@ fn continued_sweep_writes_same_bytes_as_uninterrupted_one() {
     assert_eq!(files(&killed), ["journal.jsonl", "report.html", "results.csv", "results.parquet"]);
     let csv = fs::read_to_string(killed.join("out/results.csv")).unwrap();
     let lines: Vec<&str> = csv.lines().collect();
-    assert_eq!((lines.len(), lines[0]), (POINTS + 1, "point,link.gen,slot.a.memory.exercise_bytes,ns,basis,outcome,error"));
+    assert_eq!(
+        (lines.len(), lines[0]),
+        (POINTS + 1, "point,link.gen,slot.a.memory.exercise_bytes,ns,basis,outcome,error")
+    );
     assert!(lines[1].starts_with("0,1,128,") && lines[1].ends_with(",finished,"), "{}", lines[1]);
     for name in ["results.parquet", "results.csv", "report.html"] {
         let read = |folder: &Path| fs::read(folder.join("out").join(name)).unwrap();

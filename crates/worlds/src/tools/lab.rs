@@ -94,7 +94,8 @@ impl RefusalWatch {
         let session = lab.session();
         let kinds = adapters.clone().map(|(_, refusals)| refusals.len()).sum::<usize>();
         let new = self.seen.new_kinds(kinds + session.fabric.refusal_kinds(), || {
-            let of_adapters = adapters.flat_map(|(slot, refusals)| RefusalReport::all(&place(slot), refusals));
+            let of_adapters =
+                adapters.flat_map(|(slot, refusals)| RefusalReport::all(&place(slot), refusals));
             session.refusals().into_iter().chain(of_adapters).collect()
         });
         new.iter().for_each(|refusal| note(refusal));

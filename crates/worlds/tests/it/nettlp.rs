@@ -446,7 +446,8 @@ fn completion_on_other_ports_is_dropped_with_both_ports() {
     assert_eq!((lab.slot().counters().strays, lab.session().refusals().len()), (1, 0));
     let drops: Vec<_> = lab.drops().iter().map(ToString::to_string).collect();
     let text = "1 dropped, wrong_port: the completion has other UDP ports than its request; first at ";
-    let ports = "from 127.15.0.7:30583: UDP port 0x7777 to 0x3000, expected 0x3000 to 0x3000 of 127.15.0.7: CplD, ";
+    let ports =
+        "from 127.15.0.7:30583: UDP port 0x7777 to 0x3000, expected 0x3000 to 0x3000 of 127.15.0.7: CplD, ";
     assert!(drops.len() == 1 && drops[0].starts_with(text) && drops[0].contains(ports), "{drops:?}");
 }
 

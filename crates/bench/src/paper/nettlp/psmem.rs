@@ -69,7 +69,10 @@ impl Runs {
         match self.lost.len() {
             0 => Ok(verdict),
             lost if lost < tests => Ok(Verdict { outcome: Outcome::NotRun, ..verdict }),
-            _ => Err(PaperError::Run(format!("all {} runs failed, the last with: {}. {REMEDY}", self.failed, self.why))),
+            _ => Err(PaperError::Run(format!(
+                "all {} runs failed, the last with: {}. {REMEDY}",
+                self.failed, self.why
+            ))),
         }
     }
 
