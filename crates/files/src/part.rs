@@ -110,7 +110,8 @@ pub(crate) fn remove_leftovers(target: &Path) {
     let is_free = |path: &PathBuf| {
         File::open(path).is_ok_and(|file| flock(file, FlockOperation::NonBlockingLockShared).is_ok())
     };
-    let parts = others(folder, &prefix(target.file_name().unwrap_or_default()));
+    let prefix = prefix(target.file_name().unwrap_or_default());
+    let parts = others(folder, &prefix);
     // A file that cannot be removed does no harm.
     parts.into_iter().flatten().filter(is_free).for_each(|path| _ = fs::remove_file(path));
 }

@@ -74,7 +74,7 @@ impl Values {
         self.len() == 0
     }
 
-    /// Returns the value of a row as text; empty if there is none. Other programs read the same number from it.
+    /// Returns the value of a row as text, without loss of precision. A missing value gives an empty text.
     fn text(&self, row: usize) -> String {
         fn cell<T>(all: &[Option<T>], row: usize, text: impl FnOnce(&T) -> String) -> String {
             all.get(row).and_then(Option::as_ref).map_or_else(String::new, text)

@@ -351,6 +351,7 @@ fn adapter_of_lab_reports_refused_tlps_at_once() {
     let (local, remote) = ("127.13.60.23", "127.13.60.22");
     let rule = format!("{local},all,rw");
     let (mut adapter, _) = Adapter::start(&[LAB, "--listen", remote, "--allow", &rule, "--json"]);
+    while !adapter.line().contains("serves the host's requests") {}
     for (port, tlp, why) in [
         (0x3000, [0xe0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0], "nettlp adapter: 1 TLP refused: Fmt 111b, "),
         (0x4005, [0x0a, 0, 0, 0, 1, 0, 0, 4, 0, 0, 5, 0], "1 completion refused: Requester ID and Tag "),

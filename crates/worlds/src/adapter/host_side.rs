@@ -26,14 +26,6 @@ struct Open {
     parts: Vec<Range<u32>>,
 }
 
-/// A request that waits for room.
-struct Waiting {
-    /// Time of arrival. The host's completion timeout has already begun.
-    since: Time,
-    function: usize,
-    request: Request,
-}
-
 /// Whether a completion was expected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Match {
@@ -52,8 +44,8 @@ pub(crate) struct Replies {
 
 /// The host's side of the adapter.
 pub(crate) struct HostSide {
-    /// Requests that wait for room, limited by the credits that the endpoint grants.
-    waiting: VecDeque<Waiting>,
+    /// Requests that wait for room, each with the function that they access; limited by the credits that the endpoint grants.
+    waiting: VecDeque<(usize, Request)>,
     /// Reads in progress, and the deadline of each. A read takes the tag that has been free for longest, so a tag rests as
     /// long as possible.
     open: TaggedRequests<Option<Open>>,
@@ -77,7 +69,7 @@ impl HostSide {
 
     /// Takes a request to the BAR of a function.
     pub(crate) fn request(&mut self, now: Time, function: usize, request: Request, egress: &mut Egress) {
-        self.waiting.push_back(Waiting { since: now, function, request });
+        self.waiting.push_back((function, request));
         self.proceed(now, egress);
     }
 
@@ -99,15 +91,15 @@ impl HostSide {
             let next = if self.open.has_free() {
                 Some(0)
             } else {
-                self.waiting.iter().position(|waiting| waiting.request.op.is_posted())
+                self.waiting.iter().position(|(_, request)| request.op.is_posted())
             };
-            let Some(waiting) = next.and_then(|at| self.waiting.remove(at)) else { return };
-            self.replies[waiting.function].taken.push_back(waiting.request.token);
-            self.forward(now, waiting, egress);
+            let Some((function, request)) = next.and_then(|at| self.waiting.remove(at)) else { return };
+            self.replies[function].taken.push_back(request.token);
+            self.forward(now, function, request, egress);
         }
     }
 
-    fn forward(&mut self, now: Time, Waiting { since, function, request }: Waiting, egress: &mut Egress) {
+    fn forward(&mut self, now: Time, function: usize, request: Request, egress: &mut Egress) {
         let Request { token, tc, attr, op, .. } = request;
         let (op, span, data) = match op {
             RequestOp::Read { span, locked: false, .. } => (MemoryOp::Read, span, Data::NONE),
@@ -116,7 +108,7 @@ impl HostSide {
             _ => return self.refuse(function, token),
         };
         let tag = if op == MemoryOp::Read {
-            let Some((tag, open)) = self.open.take(since + self.timeout) else {
+            let Some((tag, open)) = self.open.take(now + self.timeout) else {
                 return self.refuse(function, token);
             };
             let (first_byte, byte_count) = (span.first_byte(), span.byte_count());
@@ -197,7 +189,7 @@ impl HostSide {
 
     /// Drops all requests to a function, and frees their tags.
     pub(crate) fn reset(&mut self, function: usize) {
-        self.waiting.retain(|waiting| waiting.function != function);
+        self.waiting.retain(|(of, _)| *of != function);
         self.replies[function] = Replies::default();
         for tag in (0..MAX_HOST_READS).map(Tag::from_bits) {
             let open = self.waiting_under(tag).and_then(|open| open.as_ref());

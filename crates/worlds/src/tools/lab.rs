@@ -79,18 +79,22 @@ struct RefusalWatch {
 }
 
 impl RefusalWatch {
+    /// Returns true if it is time to call [`observe`](Self::observe).
+    fn is_due(&mut self, now: Time) -> bool {
+        let is_due = now >= self.next;
+        if is_due {
+            self.next = now + WATCH;
+        }
+        is_due
+    }
+
     /// Reports the new kinds of the lab and of its adapters, each with its slot.
     fn observe<'a>(
         &mut self,
-        now: Time,
         lab: &Driver,
         adapters: impl Iterator<Item = (Option<&'a str>, &'a [Refusal])> + Clone,
         note: Note,
     ) {
-        if now < self.next {
-            return;
-        }
-        self.next = now + WATCH;
         let session = lab.session();
         let kinds = adapters.clone().map(|(_, refusals)| refusals.len()).sum::<usize>();
         let new = self.seen.new_kinds(kinds + session.fabric.refusal_kinds(), || {
@@ -231,9 +235,12 @@ impl LabServing<'_> {
         let (before, clock) = (session::cpu_seconds(), Clock::new());
         let mut watch = RefusalWatch::default();
         let served = serve(&mut sockets, &mut adapter, clock, self.busy, |adapter, _, now| {
-            let own = std::iter::once((None, adapter.own_refusals()));
-            watch.observe(now, adapter.backend().driver(), own, self.note);
-            self.goes_on(adapter.backend().driver())
+            let goes_on = self.goes_on(adapter.backend().driver());
+            if watch.is_due(now) || !goes_on {
+                let own = std::iter::once((None, adapter.own_refusals()));
+                watch.observe(adapter.backend().driver(), own, self.note);
+            }
+            goes_on
         });
         let spent = (clock.now(), session::cpu_seconds() - before);
         let size = kept.finish(adapter.backend_mut().driver_mut(), spent.0)?;
@@ -262,10 +269,13 @@ impl LabServing<'_> {
         let (before, clock) = (session::cpu_seconds(), Clock::new());
         let mut watch = RefusalWatch::default();
         let served = serve_all(&mut driver, &mut uplinks, clock, self.busy, |driver, uplinks| {
-            let slots = self.adapters.iter().map(|adapter| adapter.slot.as_deref());
-            let own = slots.zip(uplinks.iter().map(Uplink::refusals));
-            watch.observe(clock.now(), driver, own, self.note);
-            self.goes_on(driver)
+            let goes_on = self.goes_on(driver);
+            if watch.is_due(clock.now()) || !goes_on {
+                let slots = self.adapters.iter().map(|adapter| adapter.slot.as_deref());
+                let own = slots.zip(uplinks.iter().map(Uplink::refusals));
+                watch.observe(driver, own, self.note);
+            }
+            goes_on
         });
         let spent = (clock.now(), session::cpu_seconds() - before);
         let size = kept.finish(&mut driver, spent.0)?;

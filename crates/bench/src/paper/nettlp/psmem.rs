@@ -32,7 +32,7 @@ const ROWS: [&str; 4] = ["min", "median", "max", "stddev"];
 const ATTEMPTS: u32 = 10;
 /// The same after the first test that was given up: the machine is too busy.
 const FEW_ATTEMPTS: u32 = 2;
-/// What the user can do about failed runs.
+/// Advice for the user after failed runs.
 const REMEDY: &str = "A run fails if a program does not run for the completion timeout of 50 ms: repeat the experiment on a machine without other load";
 /// Smallest step of the sizes of Figure 11, in bytes. Each point is a run of the lab, so the step is larger than in Figure 8.
 const STEP: u64 = 128;
