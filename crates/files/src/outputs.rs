@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Claims of outputs, and outputs that are being written.
 
-use crate::part::Part;
+use crate::part::{self, Part};
 use crate::place::{self, Named, Target};
 use crate::{Error, Result, pipe};
 use std::fmt::Display;
@@ -161,6 +161,13 @@ impl ClaimedOutput {
             self.part = Some(Part::begin(path.clone(), self.force).map_err(|e| failed(&self.path, &e))?);
         }
         Ok(self)
+    }
+
+    /// Removes the unfinished files of killed runs that were writing this output.
+    pub fn remove_leftovers(&self) {
+        if let Target::File { path, .. } = &self.target {
+            part::remove_leftovers(path);
+        }
     }
 
     /// Opens the output for writing. Missing folders are created.

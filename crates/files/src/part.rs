@@ -103,6 +103,19 @@ fn is_locked(path: &Path) -> bool {
     matches!(tried, Ok(Err(Errno::WOULDBLOCK)))
 }
 
+/// Removes the unfinished files of killed runs that were writing `target`. Files that a running process writes stay, and
+/// so do files whose lock cannot be read.
+pub(crate) fn remove_leftovers(target: &Path) {
+    let folder = target.parent().unwrap_or(Path::new("/"));
+    let is_free = |path: &PathBuf| {
+        File::open(path).is_ok_and(|file| flock(file, FlockOperation::NonBlockingLockShared).is_ok())
+    };
+    let prefix = prefix(target.file_name().unwrap_or_default());
+    let parts = others(folder, &prefix);
+    // A file that cannot be removed does no harm.
+    parts.into_iter().flatten().filter(is_free).for_each(|path| _ = fs::remove_file(path));
+}
+
 /// A file that is removed when the command ends, even by a signal.
 pub struct WorkFile(Option<NamedTempFile>);
 

@@ -25,7 +25,9 @@ pub fn encapsulated_gbps(
     if !ethernet_gbps.is_finite() || ethernet_gbps <= 0.0 {
         return Err(ModelError::Positive("Ethernet rate in Gb/s", ethernet_gbps));
     }
-    let packet = addressing.request_header_bytes() + data_bytes + AROUND_BYTES + GAP_BYTES;
+    // A TLP carries whole DWs (PCIe 5.0 §2.2.2); the byte enables mask the rest.
+    let packet =
+        addressing.request_header_bytes() + data_bytes.next_multiple_of(4) + AROUND_BYTES + GAP_BYTES;
     Ok(ethernet_gbps * f64::from(data_bytes) / f64::from(packet))
 }
 
@@ -39,6 +41,14 @@ mod tests {
         let gbps = encapsulated_gbps(10.0, 256, Addressing::A32).unwrap();
         assert!((gbps - 2560.0 / 340.0).abs() < 1e-12 && (gbps - 7.53).abs() < 0.005, "{gbps}");
         assert!((encapsulated_gbps(40.0, 256, Addressing::A64).unwrap() - 10_240.0 / 344.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn packets_carry_whole_dws() {
+        for (bytes, packet) in [(1, 88.0), (3, 88.0), (4, 88.0), (5, 92.0), (4095, 4180.0)] {
+            let gbps = encapsulated_gbps(10.0, bytes, Addressing::A32).unwrap();
+            assert!((gbps - 10.0 * f64::from(bytes) / packet).abs() < 1e-12, "{bytes} B: {gbps}");
+        }
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //!
 //! The known mistakes of the paper are kept, to reproduce its figures:
 //!
-//! - Acks and UpdateFCs are charged 8 *bytes* per number of symbol *times*, for any width, and also to a direction that
-//!   carries none. This is 7.9 % at Gen3 x8, where in fact one Ack and one UpdateFC per interval take 1.0 %.
+//! - Acks and UpdateFCs are charged 8 *bytes* per Ack latency limit in symbol *times*, which carry a symbol on each lane, and
+//!   also to a direction that carries none. This is 7.9 % at Gen3 x8, where in fact one Ack and one UpdateFC per interval take 1.0 %.
 //! - SKP takes 4 in 1538 symbols at every rate, also with the encoding 128b/130b.
 //! - Equation 2 adds the transfer's size to the direction of the MRd, which carries no data. The number is given as
 //!   printed. The bandwidth of reads follows from equation 3, as in the paper's figures, or from the requests' headers

@@ -2,6 +2,7 @@
 //! Datagrams and completions that one end of NetTLP drops. For each reason, records their number and the first of
 //! them. Does not decide what is dropped.
 
+use crate::adapter::PeerPath;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::fmt;
 use std::net::SocketAddr;
@@ -24,15 +25,18 @@ pub enum DropReason {
     Unauthentic,
     /// A TLP of a session exceeds the granted credits.
     BeyondCredits,
+    /// A completion arrived on another path than its request used.
+    WrongPort,
 }
 
 impl DropReason {
-    const ALL: [DropReason; 5] = [
+    const ALL: [DropReason; 6] = [
         DropReason::NoRoom,
         DropReason::LostCompletion,
         DropReason::Malformed,
         DropReason::Unauthentic,
         DropReason::BeyondCredits,
+        DropReason::WrongPort,
     ];
 
     /// Returns the name of the counter for this reason.
@@ -44,6 +48,7 @@ impl DropReason {
             DropReason::Malformed => "malformed",
             DropReason::Unauthentic => "unauthentic",
             DropReason::BeyondCredits => "beyond_credits",
+            DropReason::WrongPort => "wrong_port",
         }
     }
 
@@ -58,6 +63,7 @@ impl DropReason {
             DropReason::Malformed => "the datagram is not a NetTLP datagram",
             DropReason::Unauthentic => "the datagram fails authentication with the keys of the session",
             DropReason::BeyondCredits => "the TLP exceeds the granted credits",
+            DropReason::WrongPort => "the completion has other UDP ports than its request",
         }
     }
 }
@@ -66,13 +72,32 @@ impl DropReason {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum First {
     Tlp(Head),
-    Datagram { start: [u8; START_BYTES], len: usize },
+    Datagram {
+        start: [u8; START_BYTES],
+        len: usize,
+    },
+    /// A completion that arrived on the path `found`. `expected` is the path of a request with its tag; `None` if the
+    /// host's requests have no peer.
+    OnPath {
+        tlp: Head,
+        found: PeerPath,
+        expected: Option<PeerPath>,
+    },
 }
 
 impl fmt::Display for First {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             First::Tlp(head) => write!(f, "{head}"),
+            First::OnPath { tlp, found, expected } => {
+                write!(f, "UDP port {:#06x} to {:#06x}, expected ", found.peer.port(), found.port)?;
+                match expected {
+                    Some(PeerPath { port, peer }) => {
+                        write!(f, "{:#06x} to {port:#06x} of {}: {tlp}", peer.port(), peer.ip())
+                    }
+                    None => write!(f, "no completion, because no peer serves the host's requests: {tlp}"),
+                }
+            }
             First::Datagram { start, len } => {
                 write!(f, "datagram of {len} bytes")?;
                 start.iter().take(*len).enumerate().try_for_each(|(n, byte)| {
@@ -147,6 +172,25 @@ impl Drops {
         start.iter_mut().zip(datagram).for_each(|(to, from)| *to = *from);
         let first = First::Datagram { start, len: datagram.len() };
         self.add(&Dropped { reason, count: 1, at: now, peer, first });
+    }
+
+    /// Counts a completion that arrived on the path `found` instead of `expected`. Keeps the first completion.
+    #[cold]
+    pub fn record_wrong_port(
+        &mut self,
+        now: Time,
+        found: PeerPath,
+        expected: Option<PeerPath>,
+        completion: Head,
+    ) {
+        let first = First::OnPath { tlp: completion, found, expected };
+        self.add(&Dropped {
+            reason: DropReason::WrongPort,
+            count: 1,
+            at: now,
+            peer: Some(found.peer),
+            first,
+        });
     }
 
     /// Adds the drops of another end with the same clock. Keeps the earlier of the two first datagrams.

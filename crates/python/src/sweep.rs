@@ -236,6 +236,13 @@ impl SweepRun {
         Ok(())
     }
 
+    /// Write the CSV file to `path`.
+    fn write_csv(&self, path: PathBuf) -> PyResult<()> {
+        let columns = results::columns(&self.0.get()?.borrow().run);
+        results::write_csv(&columns, File::create(path)?)?;
+        Ok(())
+    }
+
     /// Write the page to `path`.
     fn write_page(&self, path: PathBuf) -> PyResult<()> {
         let page = page::report(&self.0.get()?.borrow().run);

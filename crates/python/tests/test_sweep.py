@@ -55,9 +55,11 @@ def test_points_equal_single_runs() -> None:
 def test_files_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
     for workers in (1, 3):
         riser.sweep(LAB, OVER, METRICS, workers=workers, output=tmp_path / str(workers))
-    one, three = ((tmp_path / name / "results.parquet").read_bytes() for name in ("1", "3"))
-    assert one == three
+    for file in ("results.parquet", "results.csv"):
+        one, three = ((tmp_path / name / file).read_bytes() for name in ("1", "3"))
+        assert one == three
     frame = polars.read_parquet(tmp_path / "1" / "results.parquet")
+    assert polars.read_csv(tmp_path / "1" / "results.csv", schema_overrides=frame.schema).equals(frame)
     assert frame.height == 9 and frame["outcome"].unique().to_list() == ["finished"]
     assert b"<html" in (tmp_path / "1" / "report.html").read_bytes()
 
@@ -131,7 +133,7 @@ def test_files_have_the_mode_of_any_new_file(tmp_path: Path) -> None:
     (tmp_path / "new").touch()
     over: dict[str, Any] = {"link.gen": range(3, 5), "slot.card.pcie-bench.outstanding": np.array([1])}
     riser.sweep(LAB, over, {"hops": "tlp_hops"}, output=tmp_path)
-    files = ["journal.jsonl", "results.parquet", "report.html"]
+    files = ["journal.jsonl", "results.parquet", "results.csv", "report.html"]
     assert {(tmp_path / name).stat().st_mode for name in files} == {(tmp_path / "new").stat().st_mode}
     (tmp_path / "report.html").chmod(0o640)
     riser.sweep(LAB, over, {"hops": "tlp_hops"}, output=tmp_path, force=True)

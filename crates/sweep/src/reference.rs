@@ -53,7 +53,7 @@ Points are run one by one until one finishes. If that one lacks a metric without
 
 const FILES: &str = "## Results
 
-`results.parquet` has a row for each point, sorted by `point`. Its columns, in order:
+`results.parquet` and `results.csv` have a row for each point, sorted by `point`. Their columns, in order:
 
 - `point`
 - with halving: `round`, `config` (the point of the first round with the same settings) and the budget's key
@@ -64,8 +64,8 @@ const FILES: &str = "## Results
 - `outcome`
 - `error`
 
-A column has integers if all its values are integers, otherwise doubles if they are numbers, otherwise booleans or text. The file is
-identical, byte for byte, for any number of workers and interruptions. Outcomes:
+A column has integers if all its values are integers, otherwise doubles if they are numbers, otherwise booleans or text. In `results.csv` a missing value
+is empty, and a double has a point or an exponent. Both files are identical, byte for byte, for any number of workers and interruptions. Outcomes:
 
 ";
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The records of a sweep as columns, sorted by point, and as one Parquet file. Equal records give equal bytes.
+//! The records of a sweep as columns, sorted by point, and as one Parquet or CSV file. Equal records give equal bytes.
 
 use crate::record::Record;
 use crate::run::RunningSweep;
@@ -74,6 +74,20 @@ impl Values {
         self.len() == 0
     }
 
+    /// Returns the value of a row as text, without loss of precision. A missing value gives an empty text.
+    fn text(&self, row: usize) -> String {
+        fn cell<T>(all: &[Option<T>], row: usize, text: impl FnOnce(&T) -> String) -> String {
+            all.get(row).and_then(Option::as_ref).map_or_else(String::new, text)
+        }
+        match self {
+            Values::Boolean(all) => cell(all, row, bool::to_string),
+            Values::Integer(all) => cell(all, row, i64::to_string),
+            // With a point or an exponent, so that the column stays one of numbers that are not integers.
+            Values::Float(all) => cell(all, row, |x| format!("{x:?}")),
+            Values::Text(all) => cell(all, row, String::clone),
+        }
+    }
+
     fn physical(&self) -> Physical {
         match self {
             Values::Boolean(_) => Physical::BOOLEAN,
@@ -132,6 +146,19 @@ pub fn write_parquet(columns: &[Column], out: impl Write + Send) -> io::Result<(
     write(columns, out).map_err(io::Error::other)
 }
 
+/// Writes columns as a CSV file (RFC 4180), with their names in the first line. A value that does not exist is empty.
+///
+/// # Errors
+/// Errors of `out`.
+pub fn write_csv(columns: &[Column], out: impl Write) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(out);
+    writer.write_record(columns.iter().map(|column| &column.name))?;
+    for row in 0..columns.first().map_or(0, |column| column.values.len()) {
+        writer.write_record(columns.iter().map(|column| column.values.text(row)))?;
+    }
+    writer.flush()
+}
+
 fn write(columns: &[Column], out: impl Write + Send) -> ParquetResult<()> {
     let field = |column: &Column| {
         let of = Type::primitive_type_builder(&column.name, column.values.physical());
@@ -176,4 +203,24 @@ fn put<T: DataType, V>(
     let values: Vec<T::T> = rows.iter().flatten().map(of).collect();
     let is_there: Vec<i16> = rows.iter().map(|row| i16::from(row.is_some())).collect();
     to.typed::<T>().write_batch(&values, Some(&is_there), None).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_has_the_rows_and_columns_of_the_parquet_file() {
+        let column = |name: &str, values| Column { name: name.into(), values };
+        let columns = [
+            column("point", Values::Integer(vec![Some(0), Some(-1)])),
+            column("feasible", Values::Boolean(vec![Some(true), None])),
+            column("gbps", Values::Float(vec![Some(3.0), Some(1e300)])),
+            column("error", Values::Text(vec![None, Some("a \"b\",\nc".into())])),
+        ];
+        let mut bytes = Vec::new();
+        write_csv(&columns, &mut bytes).unwrap();
+        let text = "point,feasible,gbps,error\n0,true,3.0,\n-1,,1e300,\"a \"\"b\"\",\nc\"\n";
+        assert_eq!(String::from_utf8(bytes).unwrap(), text);
+    }
 }

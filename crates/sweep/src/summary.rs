@@ -39,6 +39,9 @@ pub struct Summary {
     workers_started: u64,
     workers_died: u64,
     folder: PathBuf,
+    /// True if the sweep was stopped before its last point. The folder then has only the journal.
+    #[serde(skip)]
+    pub stopped: bool,
     /// The first errors, each with its first point and its number of points.
     #[serde(skip)]
     errors: Vec<(String, u64, u64)>,
@@ -99,6 +102,7 @@ impl Summary {
             workers_started: done.started,
             workers_died: done.died,
             folder: folder.to_owned(),
+            stopped: done.stopped && !run.is_done(),
             errors,
         }
     }
@@ -158,6 +162,7 @@ impl fmt::Display for Summary {
         for (why, point, count) in &self.errors {
             write!(f, "\n  point {point}, {count} in total: {}", why.replace('\n', " "))?;
         }
-        write!(f, "\n\n{}/: results.parquet, report.html, journal.jsonl", self.folder.display())
+        let results = if self.stopped { "" } else { "results.parquet, results.csv, report.html, " };
+        write!(f, "\n\n{}/: {results}journal.jsonl", self.folder.display())
     }
 }

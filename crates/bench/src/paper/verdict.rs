@@ -125,7 +125,8 @@ impl Verdict {
                 Some(format!("shape reproduced, not all numbers: {shapes}, {numbers}"))
             }
             Outcome::NotReproduced => Some(format!("NOT REPRODUCED: {}; {numbers}", missed.join("; "))),
-            Outcome::NotRun => Some("not run here, and not reproduced".into()),
+            Outcome::NotRun if self.shapes.is_empty() => Some("not run here, and not reproduced".into()),
+            Outcome::NotRun => Some("only a part was run here, and not reproduced".into()),
             Outcome::NotCompared => None,
         }
     }

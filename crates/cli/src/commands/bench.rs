@@ -68,14 +68,14 @@ docs/reference/suite.md for the experiments, the columns and the rule.";
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
     /// Tests or suites; with --format pcie-bench, suites or experiments
-    #[arg(long, value_name = "NAME", num_args = 1.., default_value = "full")]
+    #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',', default_value = "full")]
     suite: Vec<String>,
 
     #[command(flatten)]
     public: suite::PublicArgs,
 
     /// Sizes of transfers in bytes, 1 to 4096, or of a NIC's frames without FCS: N, A..B (doubling from A to B) or A..B:STEP
-    #[arg(long = "size", value_name = "SIZE", num_args = 1..)]
+    #[arg(long = "size", value_name = "SIZE", num_args = 1.., value_delimiter = ',')]
     sizes: Vec<Sizes>,
 
     /// Model to measure, which must offer transfers [default: pcie-bench, the card of the paper]
@@ -99,16 +99,16 @@ pub(crate) struct Args {
     lanes: Option<i64>,
 
     /// Max_Payload_Size in bytes: 128 to 4096 [default: from the host profile, or 256]
-    #[arg(long, value_name = "BYTES", num_args = 1..)]
+    #[arg(long, value_name = "BYTES", num_args = 1.., value_delimiter = ',')]
     mps: Vec<i64>,
 
     /// Max_Read_Request_Size in bytes: 128 to 4096 [default: from the host profile, or 512]
-    #[arg(long, value_name = "BYTES", num_args = 1..)]
+    #[arg(long, value_name = "BYTES", num_args = 1.., value_delimiter = ',')]
     mrrs: Vec<i64>,
 
     /// Credits that the root port advertises: headers and data of posted and of non-posted requests, data in units of 16 B, as
     /// PH:PD or PH:PD:NPH:NPD; 0 is infinite. `default` is the maximum of unscaled flow control, 127:2047:127:2047
-    #[arg(long = "root-credits", alias = "credits", value_name = "CREDITS", num_args = 1..)]
+    #[arg(long = "root-credits", alias = "credits", value_name = "CREDITS", num_args = 1.., value_delimiter = ',')]
     credits: Vec<RootCredits>,
 
     /// Read Completion Boundary in bytes: 64, 128 [default: from the host profile]
@@ -152,7 +152,7 @@ pub(crate) struct Args {
     warm_up: Option<u64>,
 
     /// Number of outstanding transfers, in bandwidth tests [default: from the model or its device profile]
-    #[arg(long, value_name = "N", num_args = 1.., value_parser = RangedU64ValueParser::<u16>::new().range(1..=1024))]
+    #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',', value_parser = RangedU64ValueParser::<u16>::new().range(1..=1024))]
     outstanding: Vec<u16>,
 
     /// Seed of random numbers: the addresses

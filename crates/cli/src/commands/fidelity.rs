@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(value_name = "DIR")]
     data: PathBuf,
 
-    /// Score also with each of these left out of the fit
+    /// Score also with each of these left out of the fit; separate several by commas
     #[arg(long, value_name = "WHAT", value_parser = one_of(&PARTS), value_delimiter = ',')]
     leave_out: Vec<LeftOut>,
 
@@ -42,11 +42,13 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "leave_out")]
     all: bool,
 
-    /// Use only these configurations: those whose names contain one of these texts
+    /// Use only these configurations: those whose names contain one of these texts; separate
+    /// several by commas
     #[arg(long = "configurations", alias = "only", value_name = "TEXT", value_delimiter = ',')]
     only: Vec<String>,
 
-    /// Use only these experiments: those whose names begin with one of these texts
+    /// Use only these experiments: those whose names begin with one of these texts; separate
+    /// several by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     experiments: Vec<String>,
 

@@ -31,6 +31,7 @@ run --json`. See docs/reference/sweep.md.
 Each point is run by one of --workers processes. Files in the folder of -o:
   journal.jsonl    each record when it is complete; --resume continues the journal, and skips points that have a record
   results.parquet  a row for each point, in order: settings, metrics, basis, outcome, error; the same bytes for any number of workers
+  results.csv      the same rows and columns as text
   report.html      parallel coordinates, Pareto front, response over each parameter
 If the lab of a point is invalid, fails or makes no progress, the outcome of the point records this. A point at which \
 a worker dies three times has the outcome crashed. The sweep ends if the first finished point lacks a metric that has \
@@ -80,12 +81,14 @@ pub(crate) struct Args {
 /// Files that a sweep writes, in addition to its journal.
 struct Files {
     parquet: ClaimedOutput,
+    csv: ClaimedOutput,
     page: ClaimedOutput,
     folder: PathBuf,
 }
 
 const JOURNAL: &str = "journal.jsonl";
 const PARQUET: &str = "results.parquet";
+const CSV: &str = "results.csv";
 const PAGE: &str = "report.html";
 
 pub(crate) fn run(args: Args, models: &Models, itself: Vec<OsString>) -> Result<(), Failure> {
@@ -107,12 +110,11 @@ pub(crate) fn run(args: Args, models: &Models, itself: Vec<OsString>) -> Result<
     let cpu_seconds = session::cpu_seconds() + cpu_seconds_of_children();
     let summary = Summary::new(&run, &done, begun.elapsed(), cpu_seconds, &files.folder);
     output::warn(&summary.warnings);
-    let stopped = done.stopped && !run.is_done();
-    if !stopped {
+    if !summary.stopped {
         write(files, &run)?;
     }
     output::report(args.json, &summary)?;
-    match stopped {
+    match summary.stopped {
         true => Err(Failure::Interrupted(format!(
             "interrupted: {} of {} points are recorded; the same command with --resume continues",
             run.progress().recorded,
@@ -181,9 +183,14 @@ fn claim(args: &Args, path: &Path, sweep: &Sweep) -> Result<Files, Failure> {
         return Err(Failure::run(JournalError::Exists(journal)));
     }
     outputs.claim_own("-o", &journal)?;
-    let [parquet, page] = [PARQUET, PAGE].map(|name| outputs.claim("-o", &folder.join(name)));
-    let (parquet, page) = (parquet?, page?);
-    Ok(Files { parquet: parquet.prepare()?, page: page.prepare()?, folder })
+    let mut claim = |name: &str| outputs.claim("-o", &folder.join(name));
+    let (parquet, csv, page) = (claim(PARQUET)?, claim(CSV)?, claim(PAGE)?);
+    let [parquet, csv, page] = [parquet, csv, page].map(|output| {
+        let output = output.prepare()?;
+        output.remove_leftovers();
+        Ok::<_, Failure>(output)
+    });
+    Ok(Files { parquet: parquet?, csv: csv?, page: page?, folder })
 }
 
 fn write(files: Files, run: &RunningSweep<'_>) -> Result<(), Failure> {
@@ -191,5 +198,6 @@ fn write(files: Files, run: &RunningSweep<'_>) -> Result<(), Failure> {
     let mut bytes = Vec::new();
     results::write_parquet(&columns, &mut bytes).map_err(|e| Failure::Run(format!("{PARQUET}: {e}")))?;
     files.parquet.fill(|out| out.write_all(&bytes))?;
+    files.csv.fill(|out| results::write_csv(&columns, out))?;
     Ok(files.page.fill(|out| page::report(run).write(out))?)
 }

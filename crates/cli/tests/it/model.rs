@@ -30,6 +30,17 @@ fn published_form_has_published_figures() {
 }
 
 #[test]
+fn lists_are_separated_by_spaces_or_commas() {
+    let nettlp = |list: &[&str]| riser_ok(&[&["model", "nettlp", "--json", "--size"], list].concat());
+    assert_eq!(nettlp(&["64,128", "1..4:3"]), nettlp(&["64", "128", "1", "4"]));
+    for list in [&["lat_cmd_sizes,none"][..], &["lat_cmd_sizes", "none"]] {
+        let bench = ["bench", "--format", "pcie-bench", "--host", "ideal", "-o", "none", "--experiments"];
+        let outcome = riser(&[&bench, list].concat());
+        assert!(outcome.code == 2 && outcome.stderr.contains("`none`"), "{list:?}: {}", outcome.stderr);
+    }
+}
+
+#[test]
 fn exact_form_is_default_and_lists_bytes() {
     let answer = bw("--size 256");
     assert_eq!(answer["form"], "exact");

@@ -275,6 +275,25 @@ fn serves_both_adapters_of_a_lab() {
     }
 }
 
+/// A malformed TLP, which the adapter refuses, and a completion without a request, which the lab refuses.
+#[test]
+fn adapter_of_lab_reports_refused_tlps_at_once() {
+    let (local, remote) = ("127.13.60.23", "127.13.60.22");
+    let rule = format!("{local},all,rw");
+    let (mut adapter, _) = Adapter::start(&[LAB, "--listen", remote, "--allow", &rule, "--json"]);
+    while !adapter.line().contains("serves the host's requests") {}
+    for (port, tlp, why) in [
+        (0x3000, [0xe0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0], "nettlp adapter: 1 TLP refused: Fmt 111b, "),
+        (0x4005, [0x0a, 0, 0, 0, 1, 0, 0, 4, 0, 0, 5, 0], "1 completion refused: Requester ID and Tag "),
+    ] {
+        let socket = UdpSocket::bind((local, port)).unwrap();
+        socket.send_to(&[&HEADER[..], &tlp].concat(), (remote, port)).unwrap();
+        let mut said = (&mut adapter.said).lines().map(Result::unwrap);
+        assert!(said.any(|line| line.contains(why)), "{why}");
+    }
+    assert_eq!(adapter.end("TERM").0, Some(0));
+}
+
 /// A host program that fails, because its read gets no answer. The replay writes the same capture and a report, and
 /// fails too.
 #[test]

@@ -40,7 +40,7 @@ fn shipped_sweeps_give_expected_results() {
         let better = of(a, "read_gbps") > of(b, "read_gbps") && of(a, "lane_gts") < of(b, "lane_gts");
         assert!(!better, "{a} is better than {b}");
     }
-    for name in ["results.parquet", "report.html", "journal.jsonl"] {
+    for name in ["results.parquet", "results.csv", "report.html", "journal.jsonl"] {
         assert!(fs::metadata(out.join("link").join(name)).unwrap().len() > 1_000, "{name}");
     }
     let page = fs::read_to_string(out.join("link/report.html")).unwrap();
@@ -105,6 +105,14 @@ fn journalled(folder: &Path) -> Vec<u64> {
     whole.lines().skip(1).map(point).collect()
 }
 
+/// Names of the files in the sweep's folder, sorted.
+fn files(folder: &Path) -> Vec<String> {
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    let mut names: Vec<String> = fs::read_dir(folder.join("out")).unwrap().map(name).collect();
+    names.sort();
+    names
+}
+
 /// Waits until the journal has 20 more records than `before`.
 fn wait_for_records(folder: &Path, before: usize) {
     let begun = Instant::now();
@@ -145,6 +153,15 @@ fn continued_sweep_writes_same_bytes_as_uninterrupted_one() {
             assert_eq!((output.status.code(), told), (Some(130), says));
         }
         assert!(!killed.join("out/results.parquet").exists());
+        if with == "INT" {
+            let shown = String::from_utf8(output.stdout).unwrap();
+            assert!(shown.ends_with("\n\nout/: journal.jsonl\n"), "{shown}");
+            assert_eq!(
+                files(&killed),
+                ["journal.jsonl"],
+                "a resumed sweep removes the files of the killed one"
+            );
+        }
     }
     let last = begin(&killed, &["--resume", "--json"]).wait_with_output().unwrap();
     let summary: Value = serde_json::from_slice(&last.stdout).unwrap();
@@ -152,7 +169,15 @@ fn continued_sweep_writes_same_bytes_as_uninterrupted_one() {
     let mut all = journalled(&killed);
     all.sort_unstable();
     assert_eq!(all, (0..POINTS as u64).collect::<Vec<_>>());
-    for name in ["results.parquet", "report.html"] {
+    assert_eq!(files(&killed), ["journal.jsonl", "report.html", "results.csv", "results.parquet"]);
+    let csv = fs::read_to_string(killed.join("out/results.csv")).unwrap();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(
+        (lines.len(), lines[0]),
+        (POINTS + 1, "point,link.gen,slot.a.memory.exercise_bytes,ns,basis,outcome,error")
+    );
+    assert!(lines[1].starts_with("0,1,128,") && lines[1].ends_with(",finished,"), "{}", lines[1]);
+    for name in ["results.parquet", "results.csv", "report.html"] {
         let read = |folder: &Path| fs::read(folder.join("out").join(name)).unwrap();
         assert!(read(&straight) == read(&killed), "{name} differs");
     }

@@ -82,6 +82,11 @@ impl<B> Adapter<B> {
         &self.backend
     }
 
+    /// Returns the TLPs that the adapter itself refused, one of each kind, without those of its backend.
+    pub fn own_refusals(&self) -> &[Refusal] {
+        self.refusals.kinds()
+    }
+
     /// Returns the counters of each peer, in address order.
     pub fn peers(&self) -> impl ExactSizeIterator<Item = (IpAddr, &PeerCounters)> {
         self.settings.allow.addresses().zip(&self.peers)

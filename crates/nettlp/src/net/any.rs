@@ -6,6 +6,7 @@ use super::session::{SessionCarrier, SessionConnectOptions};
 use super::socket::OpenError;
 use super::tagged::{TaggedCarrier, TaggedOptions};
 use crate::carrier::{Arrival, Carrier, SendError, Wait};
+use crate::dropped::Drops;
 use crate::stream::FEW_HELLOS;
 use capture::encap::Origin;
 use std::io;
@@ -72,6 +73,14 @@ impl AnyCarrier {
     /// Returns the counters of the sockets.
     pub fn counters(&self) -> SocketCounters {
         either!(self, carrier => carrier.socket_counters())
+    }
+
+    /// Returns the completions that were dropped because they arrived at the port of another tag. A session has one port.
+    pub fn drops(&self) -> Drops {
+        match self {
+            AnyCarrier::Tagged(carrier) => *carrier.drops(),
+            AnyCarrier::Session(_) => Drops::default(),
+        }
     }
 
     /// Returns a descriptor that is readable when a datagram has arrived, for callers that wait for other events too.

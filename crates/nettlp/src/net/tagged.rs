@@ -5,7 +5,9 @@ use super::batch::{self, BATCH, Buffers, Segmentation};
 use super::queue::SendQueue;
 use super::socket::{self, Clock, OpenError, Port, SPIN, Spin};
 use super::{MAX_TLP_BYTES, SocketCounters};
+use crate::adapter::PeerPath;
 use crate::carrier::{Arrival, Carrier, SendError, Wait};
+use crate::dropped::Drops;
 use capture::encap::{NETTLP_LEN, NettlpHeader, Origin, PORT_DEVICE, PORT_HOST, PortScheme};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::MsgFlags;
@@ -14,6 +16,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
 use tlp::Tag;
+use tlp::rules::Head;
+use tlp::wire::Header;
 
 /// Number of batches taken from the last active socket before all sockets are polled, so that no socket starves.
 pub(super) const HOT_BATCHES: u32 = 8;
@@ -52,6 +56,8 @@ pub struct TaggedCarrier {
     ports: Vec<Port>,
     tags: RangeInclusive<u16>,
     scheme: PortScheme,
+    /// Address of the adapter.
+    remote: IpAddr,
     ipv6: bool,
     poll: Option<Epoll>,
     buffers: Buffers,
@@ -68,6 +74,7 @@ pub struct TaggedCarrier {
     timeout: Option<std::time::Duration>,
     clock: Clock,
     counters: SocketCounters,
+    drops: Drops,
 }
 
 impl TaggedCarrier {
@@ -94,6 +101,7 @@ impl TaggedCarrier {
             ports,
             tags: options.tags.clone(),
             scheme: options.scheme,
+            remote: options.remote,
             ipv6: local.is_ipv6(),
             poll,
             buffers: Buffers::new(),
@@ -105,12 +113,19 @@ impl TaggedCarrier {
             timeout: None,
             clock: Clock::new(),
             counters: SocketCounters::default(),
+            drops: Drops::default(),
         })
     }
 
     /// Returns the counters of the sockets.
     pub fn socket_counters(&self) -> SocketCounters {
         self.counters
+    }
+
+    /// Returns the completions that were dropped because they arrived at the port of another tag. Times count from
+    /// [`connect`](Self::connect).
+    pub const fn drops(&self) -> &Drops {
+        &self.drops
     }
 
     /// Returns a descriptor that is readable when a datagram has arrived, for callers that wait for other events too.
@@ -133,6 +148,13 @@ fn numbers(options: &TaggedOptions) -> Vec<(u16, &'static str)> {
         numbers.extend((0..16).map(|tag| (PORT_HOST + tag, "host-issued TLPs, 0x4000 + (tag & 0xf)")));
     }
     numbers
+}
+
+/// Returns the port for which a completion is meant, if this is not `port`: the port of its tag.
+fn other_port(scheme: PortScheme, port: u16, tlp: &[u8]) -> Option<u16> {
+    let completion = Header::new(tlp).ok()?.completion()?;
+    let expected = scheme.port(Origin::Device, completion.tag);
+    (expected != port).then_some(expected)
 }
 
 /// Creates one `epoll` instance for all ports.
@@ -176,10 +198,22 @@ impl TaggedCarrier {
     ) -> io::Result<usize> {
         let port = &self.ports[index];
         let (scheme, counters) = (self.scheme, &mut self.counters);
+        let (remote, clock, drops) = (self.remote, self.clock, &mut self.drops);
+        let path = |port| PeerPath { port, peer: SocketAddr::new(remote, port) };
         let mut taken = 0;
         let count = self.buffers.receive_connected(&port.socket, self.ipv6, flags, |_, bytes| {
             match NettlpHeader::parse(bytes) {
                 Ok((header, tlp)) if tlp.len() <= MAX_TLP_BYTES => {
+                    // With the tag of another outstanding read, it would become that read's data.
+                    if let Some(expected) = other_port(scheme, port.number, tlp) {
+                        let (found, expected) = (path(port.number), path(expected));
+                        return drops.record_wrong_port(
+                            clock.now(),
+                            found,
+                            Some(expected),
+                            Head::of_bytes(tlp),
+                        );
+                    }
                     let origin = Self::origin(scheme, port.number, tlp);
                     take(Arrival { origin, tlp, sequence: header.sequence, timestamp: header.timestamp });
                     taken += 1;

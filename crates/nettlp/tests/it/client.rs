@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use testkit::served::{ID, Served};
-use tlp::{Bdf, Body, Completion, Duration, Repr};
+use tlp::{Bdf, Body, Completion, Duration, Mrrs, Repr, Status, Tag};
 
 const US: Bdf = Bdf::from_bits(0x1a00);
 const BYTES: u64 = 1 << 20;
@@ -71,6 +71,60 @@ fn reads_and_writes_any_address_and_length() {
     client.write(0, &[]).unwrap();
     assert_eq!((client.counters().timed_out, client.counters().strays.total()), (0, 0));
     drop(served);
+}
+
+/// Returns the datagram of a completion with 256 B, all of the value `byte`.
+fn completion(tag: u8, byte: u8) -> Vec<u8> {
+    let body = Completion {
+        locked: false,
+        completer: ID,
+        requester: US,
+        tag: Tag::from_bits(tag.into()),
+        status: Status::Success,
+        bcm: false,
+        byte_count: 256,
+        lower_address: 0,
+        length_dw: Some(64),
+    };
+    let mut datagram = vec![byte; 6 + 12 + 256];
+    datagram[..6].fill(0);
+    Repr::new(Body::Completion(body)).emit(&mut datagram[6..18]);
+    datagram
+}
+
+/// The adapter answers the read of tag 0 with a completion of tag 1, and then both reads correctly.
+#[test]
+fn completion_at_the_port_of_another_tag_is_dropped() {
+    let (here, there) = (ip(25, 2), ip(25, 1));
+    let ports = [0x3000, 0x3001].map(|port| {
+        let socket = UdpSocket::bind((there, port)).unwrap();
+        socket.connect((here, port)).unwrap();
+        socket
+    });
+    let options = TaggedOptions { local: Some(here), ..TaggedOptions::new(there, 0..=1) };
+    let carrier = TaggedCarrier::connect(&options).unwrap();
+    let settings = RequesterSettings::for_carrier(&carrier, US, Rest::LOOPBACK);
+    let mrrs = Mrrs::new(256).unwrap();
+    let settings = RequesterSettings { mrrs, timeout: Duration::from_ms(20_000), ..settings };
+    let mut client = Client::new(carrier, settings);
+    let mut data = vec![0; 512];
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            ports.iter().for_each(|port| _ = port.recv(&mut [0; 64]).unwrap());
+            ports[0].send(&completion(1, 0xee)).unwrap();
+            ports[0].send(&completion(0, 0x10)).unwrap();
+            // The client reads the first port before the second one.
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            ports[1].send(&completion(1, 0x11)).unwrap();
+        });
+        client.read(0x4000, &mut data).unwrap();
+    });
+    assert!(data[..256] == [0x10; 256] && data[256..] == [0x11; 256], "{data:x?}");
+    let drops: Vec<_> = client.carrier().drops().iter().map(ToString::to_string).collect();
+    let text = "1 dropped, wrong_port: the completion has other UDP ports than its request; first at ";
+    let ports = "from 127.12.25.1:12288: UDP port 0x3000 to 0x3000, expected 0x3001 to 0x3001 of 127.12.25.1: CplD, len 64, ";
+    assert!(drops.len() == 1 && drops[0].starts_with(text) && drops[0].contains(ports), "{drops:?}");
+    assert_eq!(client.counters().strays.total(), 0);
 }
 
 #[test]

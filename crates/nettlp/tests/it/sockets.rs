@@ -101,10 +101,12 @@ fn scheme_of_paper_maps_tags_to_sixteen_ports() {
     let mut carrier = TaggedCarrier::connect(&options).unwrap();
     // On the same port, a CplD is an answer to this side, and an MRd is a request of the host.
     for (first, origin) in [(0x4a, Origin::Device), (0x00, Origin::Host)] {
-        carrier.send(Origin::Device, Tag::from_bits(0x35), 12, |out| out.fill(first)).unwrap();
+        let mut tlp = [0; 12];
+        (tlp[0], tlp[10]) = (first, 0x35);
+        carrier.send(Origin::Device, Tag::from_bits(0x35), 12, |out| out.copy_from_slice(&tlp)).unwrap();
         carrier.flush().unwrap();
         assert_eq!(echo(&mut adapter), [0x3005]);
-        assert_eq!(receive_one(&mut carrier), (origin, vec![first; 12]));
+        assert_eq!(receive_one(&mut carrier), (origin, tlp.to_vec()));
     }
 }
 

@@ -16,7 +16,7 @@ from riser import _command, _progress, _riser
 from riser._lab import Lab
 from riser._riser import ArgumentError, Interrupted, RunFailed, Table
 
-_JOURNAL, _PARQUET, _PAGE = "journal.jsonl", "results.parquet", "report.html"
+_JOURNAL, _PARQUET, _CSV, _PAGE = "journal.jsonl", "results.parquet", "results.csv", "report.html"
 
 
 class SweepResult:
@@ -26,7 +26,7 @@ class SweepResult:
         self.table: Table = run.table()
         """A row for each point with a record, in order: settings, metrics, `basis`, `outcome`, `error`."""
         self.folder = folder
-        """The folder with `journal.jsonl`, `results.parquet` and `report.html`, if one was given."""
+        """The folder with `journal.jsonl`, `results.parquet`, `results.csv` and `report.html`, if one was given."""
         self.costs = costs
         """Costs: `cpu_seconds` of points, `simulation_cpu_seconds` as a part of these, and the workers that started and died."""
         self.warnings: list[str] = run.warnings()
@@ -83,7 +83,7 @@ def sweep(
         on: None for processes of this machine; `ray` for the cluster that this process has joined, or a new one; `ray://...` or
             `auto` for a cluster at an address.
         workers: number of processes, or of tasks on the cluster; by default the number of cores.
-        output: folder for the journal, the Parquet file and the page.
+        output: folder for the journal, the Parquet and CSV files, and the page.
         resume: continue the journal in `output`: points with a record are not run again.
         force: start again, and replace the files in `output`.
         allow_native: allow native code that the lab names.
@@ -162,6 +162,7 @@ def _run(
         raise stopped from None
     if folder is not None:
         _written(folder / _PARQUET, run.write_parquet)
+        _written(folder / _CSV, run.write_csv)
         _written(folder / _PAGE, run.write_page)
     found = SweepResult(run, folder, costs)
     if (why := run.refusal()) is not None:

@@ -8,6 +8,7 @@ use super::slot::AdapterSlot;
 use host::DriverError;
 use nettlp::adapter::{Backend, Full, Outbox, PeerPath, Received};
 use nettlp::carrier::SendError;
+use nettlp::dropped::Drops;
 use nettlp::wire::messaging::{Question, Reply, Request};
 use session::Session;
 use session::external::{Clock, Driver, Handle, Lag, RecordSize, RecordedLab};
@@ -15,8 +16,7 @@ use std::io;
 use std::net::IpAddr;
 use std::ops::DerefMut;
 use thiserror::Error;
-use tlp::completion::transaction_value;
-use tlp::{Body, Duration, Mps, RuleId, Time, Tlp, Violation};
+use tlp::{Body, Duration, Mps, Time, Tlp};
 
 /// Time after which an egress entry that cannot be sent is lost.
 const EGRESS_LIFETIME: Duration = Duration::from_ms(1000);
@@ -55,6 +55,8 @@ pub struct AdapterPlace {
     /// Time at which device software that has sent a message counts as ready.
     arrival: Option<Time>,
     blocked: Vec<PeerPath>,
+    /// Completions that arrived on another path than their requests used.
+    drops: Drops,
 }
 
 impl AdapterPlace {
@@ -63,8 +65,7 @@ impl AdapterPlace {
     /// # Errors
     /// No slot has an adapter.
     pub fn of(driver: &Driver) -> Result<AdapterPlace, NoAdapter> {
-        let handle = driver.handle().ok_or(NoAdapter)?;
-        Ok(AdapterPlace { handle, arrival: None, blocked: Vec::new() })
+        driver.handle().map(AdapterPlace::at).ok_or(NoAdapter)
     }
 
     /// Returns the adapter in the place `name` of the lab of `driver`, such as `slot near`.
@@ -72,8 +73,11 @@ impl AdapterPlace {
     /// # Errors
     /// The place has no adapter.
     pub fn named(driver: &Driver, name: &str) -> Result<AdapterPlace, NoAdapter> {
-        let handle = driver.handle_named(name).ok_or(NoAdapter)?;
-        Ok(AdapterPlace { handle, arrival: None, blocked: Vec::new() })
+        driver.handle_named(name).map(AdapterPlace::at).ok_or(NoAdapter)
+    }
+
+    fn at(handle: Handle<AdapterSlot>) -> AdapterPlace {
+        AdapterPlace { handle, arrival: None, blocked: Vec::new(), drops: Drops::default() }
     }
 
     /// Sends completions of up to `mps` bytes to peers, whatever the Max_Payload_Size of the slot's path, because they cross no
@@ -143,6 +147,11 @@ impl LabBackend {
     }
 
     /// Returns the driver of the lab.
+    pub fn driver(&self) -> &Driver {
+        &self.driver
+    }
+
+    /// Returns the driver of the lab, to change it.
     pub fn driver_mut(&mut self) -> &mut Driver {
         &mut self.driver
     }
@@ -282,17 +291,23 @@ impl<D: DerefMut<Target = Driver>> Backend for LabBackend<D> {
         slot.peer_by_register.then(|| slot.bridge.borrow().registers.peer_ip.into())
     }
 
+    fn drops(&self) -> Drops {
+        self.place.drops
+    }
+
     fn handle(&mut self, now: Time, tlp: &Received<'_>, out: &mut dyn Outbox) -> Result<(), Full> {
         let mut bridge = self.slot().bridge.borrow_mut();
         if !bridge.has_room() {
             return Err(Full);
         }
-        if let Body::Completion(c) = &tlp.repr.body
-            && out.device(c.tag) != Some(tlp.way)
-        {
-            let why = Violation::new(RuleId::UnexpectedCompletion, transaction_value(c));
-            bridge.refused(|c| &mut c.strays, why, tlp.head());
-            return Ok(());
+        if let Body::Completion(c) = &tlp.repr.body {
+            let expected = out.device(c.tag);
+            if expected != Some(tlp.way) {
+                bridge.counters.strays += 1;
+                drop(bridge);
+                self.place.drops.record_wrong_port(now, tlp.way, expected, tlp.head());
+                return Ok(());
+            }
         }
         drop(bridge);
         self.inject(now, Event::Tlp(tlp));

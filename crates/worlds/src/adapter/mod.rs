@@ -37,6 +37,7 @@ impl Report for AdapterSlot {
     fn shown(&self, _: Time) -> Shown {
         let station = self.station();
         let shown = Shown::new().with_counts(self.counters().rows()).with_counts([
+            ("open_host_reads", self.open_host_reads()),
             ("station_opened", station.opened),
             ("tx_frames", station.tx_frames),
             ("rx_frames", station.rx_frames),

@@ -74,6 +74,12 @@ impl AdapterSlot {
         self.bridge.borrow().counters
     }
 
+    /// Returns the number of the host's reads that the device software has not answered yet.
+    pub fn open_host_reads(&self) -> u64 {
+        let host = &self.bridge.borrow().host;
+        (0..host.replies.len()).map(|function| host.open(function) as u64).sum()
+    }
+
     /// Returns the counters of the driver `station`.
     pub fn station(&self) -> simple_nic::StationCounters {
         self.station.get().clone()

@@ -9,6 +9,7 @@ use nettlp::net::{AdapterSockets, Clock};
 use session::external::Driver;
 use std::io;
 use std::os::fd::BorrowedFd;
+use tlp::rules::Refusal;
 use tlp::{Duration, Time};
 
 /// Number of batches that are read from the sockets before the lab continues.
@@ -43,6 +44,11 @@ impl Uplink {
         let done = act(&mut adapter, &mut self.sockets);
         self.adapter = Some(adapter.map(LabBackend::part));
         Some(done)
+    }
+
+    /// Returns the TLPs that the adapter itself refused, one of each kind. The report of the lab has all others.
+    pub fn refusals(&self) -> &[Refusal] {
+        self.adapter.as_ref().map_or(&[], Adapter::own_refusals)
     }
 
     fn is(&self, condition: impl FnOnce(&AdapterPlace) -> bool) -> bool {
@@ -98,9 +104,9 @@ pub fn serve_all(
     uplinks: &mut [Uplink],
     clock: Clock,
     busy: bool,
-    mut go_on: impl FnMut(&Driver) -> bool,
+    mut go_on: impl FnMut(&Driver, &[Uplink]) -> bool,
 ) -> io::Result<()> {
-    while go_on(lab) {
+    while go_on(lab, uplinks) {
         let due = lab.poll_timeout().map_or(TURN, |at| at.since(clock.now()).min(TURN));
         let longest = if busy { Duration::ZERO } else { due };
         let longest = std::time::Duration::from_nanos(longest.as_ps() / 1000);

@@ -3,6 +3,7 @@
 
 use super::refusals;
 use nettlp::client::{Client, WriteStep};
+use nettlp::dropped::Dropped;
 use nettlp::net::AnyCarrier;
 use nettlp::requester::Counters;
 use serde::{Serialize, Serializer};
@@ -25,6 +26,9 @@ pub struct ReadReport {
     /// Reasons why the requester refused completions or gave up requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refusals: Vec<RefusalReport>,
+    /// Datagrams that the sockets dropped, by reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drops: Vec<Dropped>,
 }
 
 /// Bytes as hexadecimal text.
@@ -47,7 +51,8 @@ impl ReadReport {
     ) -> ReadReport {
         let data = output.is_none().then_some(Bytes(data));
         let (counters, refusals) = (*client.counters(), refusals(client.refusals()));
-        ReadReport { remote, address, length_bytes, read_bytes, data, output, counters, refusals }
+        let drops = client.carrier().drops().iter().copied().collect();
+        ReadReport { remote, address, length_bytes, read_bytes, data, output, counters, refusals, drops }
     }
 }
 
@@ -87,6 +92,9 @@ pub struct WriteReport {
     /// Reasons why the requester refused completions or gave up requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refusals: Vec<RefusalReport>,
+    /// Datagrams that the sockets dropped, by reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drops: Vec<Dropped>,
     #[serde(skip)]
     step: WriteStep,
 }
@@ -109,6 +117,7 @@ impl WriteReport {
             verified,
             counters: *client.counters(),
             refusals: refusals(client.refusals()),
+            drops: client.carrier().drops().iter().copied().collect(),
             step,
         }
     }

@@ -5,19 +5,23 @@ use super::{Rows, strangers_line};
 use crate::adapter::{AdapterPlace, LabBackend, Timing, Uplink, serve_all};
 use crate::opening::RecordFiles;
 use fabric::Stop;
-use files::Error;
+use files::{Error, Note};
 use nettlp::adapter::{Adapter, AdapterSettings, Backend, Strangers};
 use nettlp::dropped::Dropped;
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, serve};
 use serde::Serialize;
 use session::SessionReport;
 use session::external::{Driver, Lag, RecordSize};
-use session::report::RefusalReport;
+use session::report::{RefusalReport, SeenRefusals};
 use session::table::numbers;
 use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tlp::{Mps, Time};
+use tlp::rules::Refusal;
+use tlp::{Duration, Mps, Time};
+
+/// Time between two checks for refused TLPs.
+const WATCH: Duration = Duration::from_ms(20);
 
 /// An adapter of a lab.
 pub struct LabAdapter {
@@ -45,6 +49,8 @@ pub struct LabServing<'a> {
     pub until_done: bool,
     /// Ends the run.
     pub stop: &'a AtomicBool,
+    /// Takes a line for the first refused TLP of each kind, at once.
+    pub note: Note,
 }
 
 /// The report, and the failure of the lab, if it has failed.
@@ -63,6 +69,46 @@ pub struct LabReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     record: Option<RecordSize>,
     lab: SessionReport,
+}
+
+/// Reports the first refused TLP of each kind.
+#[derive(Default)]
+struct RefusalWatch {
+    seen: SeenRefusals,
+    next: Time,
+}
+
+impl RefusalWatch {
+    /// Returns true if it is time to call [`observe`](Self::observe).
+    fn is_due(&mut self, now: Time) -> bool {
+        let is_due = now >= self.next;
+        if is_due {
+            self.next = now + WATCH;
+        }
+        is_due
+    }
+
+    /// Reports the new kinds of the lab and of its adapters, each with its slot.
+    fn observe<'a>(
+        &mut self,
+        lab: &Driver,
+        adapters: impl Iterator<Item = (Option<&'a str>, &'a [Refusal])> + Clone,
+        note: Note,
+    ) {
+        let session = lab.session();
+        let kinds = adapters.clone().map(|(_, refusals)| refusals.len()).sum::<usize>();
+        let new = self.seen.new_kinds(kinds + session.fabric.refusal_kinds(), || {
+            let of_adapters =
+                adapters.flat_map(|(slot, refusals)| RefusalReport::all(&place(slot), refusals));
+            session.refusals().into_iter().chain(of_adapters).collect()
+        });
+        new.iter().for_each(|refusal| note(refusal));
+    }
+}
+
+/// Returns the name of an adapter in reports.
+fn place(slot: Option<&str>) -> String {
+    slot.map_or("nettlp adapter".to_owned(), |slot| format!("nettlp adapter of {slot}"))
 }
 
 /// Counters of one adapter.
@@ -102,15 +148,13 @@ impl AdapterRow {
         });
         let mut drops = adapter.drops();
         drops.extend_from(&sockets.session_drops(), None);
-        let name =
-            slot.as_ref().map_or("nettlp adapter".to_owned(), |slot| format!("nettlp adapter of {slot}"));
         AdapterRow {
             listen,
             peers: peers.collect(),
             strangers: adapter.strangers(),
             sockets: Rows::new(sockets.counters().rows()),
             drops: drops.iter().copied().collect(),
-            refusals: RefusalReport::all(&name, &adapter.refusals()),
+            refusals: RefusalReport::all(&place(slot.as_deref()), &adapter.refusals()),
             slot,
         }
     }
@@ -189,8 +233,14 @@ impl LabServing<'_> {
         let mut adapter = Adapter::new(only.settings.clone(), backend);
         self.adapters.iter().for_each(listening);
         let (before, clock) = (session::cpu_seconds(), Clock::new());
-        let served = serve(&mut sockets, &mut adapter, clock, self.busy, |adapter, _, _| {
-            self.goes_on(adapter.backend_mut().driver_mut())
+        let mut watch = RefusalWatch::default();
+        let served = serve(&mut sockets, &mut adapter, clock, self.busy, |adapter, _, now| {
+            let goes_on = self.goes_on(adapter.backend().driver());
+            if watch.is_due(now) || !goes_on {
+                let own = std::iter::once((None, adapter.own_refusals()));
+                watch.observe(adapter.backend().driver(), own, self.note);
+            }
+            goes_on
         });
         let spent = (clock.now(), session::cpu_seconds() - before);
         let size = kept.finish(adapter.backend_mut().driver_mut(), spent.0)?;
@@ -217,7 +267,16 @@ impl LabServing<'_> {
         // All adapters listen before the first line says so.
         self.adapters.iter().for_each(listening);
         let (before, clock) = (session::cpu_seconds(), Clock::new());
-        let served = serve_all(&mut driver, &mut uplinks, clock, self.busy, |driver| self.goes_on(driver));
+        let mut watch = RefusalWatch::default();
+        let served = serve_all(&mut driver, &mut uplinks, clock, self.busy, |driver, uplinks| {
+            let goes_on = self.goes_on(driver);
+            if watch.is_due(clock.now()) || !goes_on {
+                let slots = self.adapters.iter().map(|adapter| adapter.slot.as_deref());
+                let own = slots.zip(uplinks.iter().map(Uplink::refusals));
+                watch.observe(driver, own, self.note);
+            }
+            goes_on
+        });
         let spent = (clock.now(), session::cpu_seconds() - before);
         let size = kept.finish(&mut driver, spent.0)?;
         served.map_err(serving)?;

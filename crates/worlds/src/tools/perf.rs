@@ -2,6 +2,7 @@
 //! The result of `riser nettlp perf`, as text and as JSON.
 
 use super::{Rows, refusals};
+use nettlp::dropped::Dropped;
 use nettlp::net::Ceiling;
 use nettlp::requester::Counters;
 use nettlp::tools::ClientOptions;
@@ -70,6 +71,8 @@ pub struct PerfReport {
     sockets: Rows,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     refusals: Vec<RefusalReport>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    drops: Vec<Dropped>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ceiling: Option<CeilingReport>,
 }
@@ -132,6 +135,7 @@ impl PerfReport {
             faults: Rows::new(tally.faults.rows()),
             sockets: Rows::of(&SOCKETS, tally.sockets.rows()),
             refusals: refusals(tally.refusals.kinds()),
+            drops: tally.drops.iter().copied().collect(),
             ceiling: ceiling.map(|ceiling| ceiling_report(ceiling, tlps as f64 / elapsed_s)),
         }
     }
@@ -231,6 +235,9 @@ fn text(r: &PerfReport) -> String {
     let _ = writeln!(text, "  retried {}, late {}, copies {}, strays {strays}", c.retried, c.late, c.copies);
     for line in RefusalReport::lines(&r.refusals) {
         let _ = writeln!(text, "  {line}");
+    }
+    for dropped in &r.drops {
+        let _ = writeln!(text, "  {dropped}");
     }
     if let Some(c) = &r.ceiling {
         let _ = writeln!(

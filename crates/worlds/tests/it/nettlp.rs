@@ -419,6 +419,27 @@ fn duplicate_and_foreign_completions_are_only_counted() {
     assert_eq!(kinds, [("unexpected-completion", reads * 3), ("lower-address", reads)]);
 }
 
+/// The report names both ports, because Requester ID and tag are those of a request.
+#[test]
+fn completion_on_other_ports_is_dropped_with_both_ports() {
+    let (mut lab, mut now, mut out) = mmio(Timing::On);
+    let wrong = PeerPath { peer: SocketAddr::new(way(7).peer.ip(), 0x7777), ..way(7) };
+    let mut psmem = Psmem { base: lab.slot().bar_address(0), bytes: vec![0; 1 << 20] };
+    let mut answers = Vec::new();
+    while answers.is_empty() {
+        advance(&mut lab, &mut now, Duration::from_us(20), &mut out);
+        answers.extend(out.out.drain(..).filter_map(|(_, tlp)| psmem.serve(&tlp, &out.pool)));
+    }
+    give(&mut lab, now, wrong, &answers[0], &mut out).unwrap();
+    assert_eq!((lab.slot().counters().strays, lab.session().refusals().len()), (1, 0));
+    assert_eq!(lab.slot().open_host_reads(), answers.len() as u64);
+    let drops: Vec<_> = lab.drops().iter().map(ToString::to_string).collect();
+    let text = "1 dropped, wrong_port: the completion has other UDP ports than its request; first at ";
+    let ports =
+        "from 127.15.0.7:30583: UDP port 0x7777 to 0x3000, expected 0x3000 to 0x3000 of 127.15.0.7: CplD, ";
+    assert!(drops.len() == 1 && drops[0].starts_with(text) && drops[0].contains(ports), "{drops:?}");
+}
+
 /// The run fails because no completion arrives in time. The report gives the reason: each has a wrong Lower Address (`PCIe 6.0
 /// §2.2.9.1`).
 #[test]

@@ -43,7 +43,7 @@ fn serve_both(text: &str, stop: &AtomicBool) -> [BridgeCounters; 2] {
         Uplink::new(sockets, settings, AdapterPlace::named(&driver, slot).unwrap())
     };
     let mut uplinks: Vec<Uplink> = slots.iter().zip(ADAPTERS).map(uplink).collect();
-    serve_all(&mut driver, &mut uplinks, Clock::new(), false, |lab| {
+    serve_all(&mut driver, &mut uplinks, Clock::new(), false, |lab, _| {
         lab.failure().is_none() && !stop.load(Ordering::Relaxed)
     })
     .unwrap();

@@ -5,13 +5,14 @@ use super::super::published;
 use super::super::report::ExperimentReport;
 use super::super::setup::Setup;
 use super::super::table::{Cell, Chart, Column, Line, Table};
-use super::super::verdict::{Shape, Verdict};
+use super::super::verdict::{Outcome, Shape, Verdict};
 use super::super::{Effort, PaperError};
 use super::libtlp::{RANGE_A_US, by_size, by_size_chart, distribution, teeth};
 use super::loopback::{Loopback, failed, machine};
 use super::served::run_served;
 use nettlp::completer::Image;
 use nettlp::psmem::{Psmem, Window, serve};
+use plug::counted;
 use plug::transfers::Transfers;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,14 +30,62 @@ const SIZES: [u32; 4] = [256, 512, 1024, 2048];
 const ROWS: [&str; 4] = ["min", "median", "max", "stddev"];
 /// Number of runs after which a failing test is given up.
 const ATTEMPTS: u32 = 10;
+/// The same after the first test that was given up: the machine is too busy.
+const FEW_ATTEMPTS: u32 = 2;
+/// Advice for the user after failed runs.
+const REMEDY: &str = "A run fails if a program does not run for the completion timeout of 50 ms: repeat the experiment on a machine without other load";
 /// Smallest step of the sizes of Figure 11, in bytes. Each point is a run of the lab, so the step is larger than in Figure 8.
 const STEP: u64 = 128;
 
-/// Runs the card's test over the adapter. Returns its transfers. A run fails if a program does not run for the completion timeout of
-/// 50 ms, so failed runs are repeated.
-fn transfers(test: &str, size: u32, count: u64) -> Result<Transfers, PaperError> {
-    let retried = (1..ATTEMPTS).find_map(|_| run_once(test, size, count).ok());
-    retried.map_or_else(|| run_once(test, size, count), Ok)
+/// Runs of a card's test over the adapter. Failed runs are repeated. A test that fails each time has no value, and the others go on.
+#[derive(Default)]
+struct Runs {
+    failed: u32,
+    /// Sizes of the tests without a value.
+    lost: Vec<u64>,
+    /// Reason of the last failed run.
+    why: String,
+}
+
+impl Runs {
+    /// Returns the transfers of the test; `None` if all its runs fail.
+    fn transfers(&mut self, mut run: impl FnMut() -> Result<Transfers, PaperError>) -> Option<Transfers> {
+        for _ in 0..if self.lost.is_empty() { ATTEMPTS } else { FEW_ATTEMPTS } {
+            match run() {
+                Ok(transfers) => return Some(transfers),
+                Err(PaperError::Lab(why) | PaperError::Run(why)) => {
+                    (self.failed, self.why) = (self.failed + 1, why);
+                }
+            }
+        }
+        None
+    }
+
+    /// Returns the verdict: not run if a value is missing.
+    ///
+    /// # Errors
+    /// No test has a value.
+    fn verdict(&self, verdict: Verdict, tests: usize) -> Result<Verdict, PaperError> {
+        match self.lost.len() {
+            0 => Ok(verdict),
+            lost if lost < tests => Ok(Verdict { outcome: Outcome::NotRun, ..verdict }),
+            _ => Err(PaperError::Run(format!(
+                "all {} runs failed, the last with: {}. {REMEDY}",
+                self.failed, self.why
+            ))),
+        }
+    }
+
+    /// Returns the note about failed runs, if there were any.
+    fn note(&self) -> Option<String> {
+        let lost: Vec<String> = self.lost.iter().map(u64::to_string).collect();
+        let lost = match &lost[..] {
+            [] => "Their repetitions succeeded".to_owned(),
+            lost => format!("Requests of {} B have no value", lost.join(", ")),
+        };
+        let count = counted(self.failed, "run");
+        (self.failed > 0).then(|| format!("{count} failed, the last with: {}. {lost}. {REMEDY}.", self.why))
+    }
 }
 
 fn run_once(test: &str, size: u32, count: u64) -> Result<Transfers, PaperError> {
@@ -64,20 +113,29 @@ fn run_once(test: &str, size: u32, count: u64) -> Result<Transfers, PaperError> 
 pub(in super::super) fn reads(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = published::nettlp("figure11")?;
     let sizes = super::libtlp::sizes(effort.live.step_bytes.max(STEP));
-    let mut points: Vec<(f64, f64)> = sizes.iter().map(|&size| (size as f64, 0.0)).collect();
+    let (mut rates, mut runs) = (vec![f64::NAN; sizes.len()], Runs::default());
     for _ in 0..effort.live.rounds {
-        for (size, (_, rate)) in sizes.iter().zip(&mut points) {
-            let done = transfers("BW_RD", *size as u32, effort.live.reads / 10)?;
-            *rate = rate.max(plug::gbps(done.bytes_read, done.elapsed()));
+        for (size, rate) in sizes.iter().zip(&mut rates) {
+            if runs.lost.contains(size) {
+                continue;
+            }
+            match runs.transfers(|| run_once("BW_RD", *size as u32, effort.live.reads / 10)) {
+                Some(done) => *rate = rate.max(plug::gbps(done.bytes_read, done.elapsed())),
+                // An earlier round may have a value.
+                None if rate.is_nan() => runs.lost.push(*size),
+                None => {}
+            }
         }
     }
+    let points: Vec<(f64, f64)> =
+        sizes.iter().map(|&size| size as f64).zip(rates).filter(|(_, rate)| !rate.is_nan()).collect();
     let most = points.iter().map(|point| point.1).fold(0.0, f64::max);
     Ok(ExperimentReport {
-        verdict: Verdict::of(teeth(&points), paper.compare_all(&[("most", most)])?),
+        verdict: runs.verdict(Verdict::of(teeth(&points), paper.compare_all(&[("most", most)])?), sizes.len())?,
         labs: vec![PATH],
         tables: vec![by_size(&points)],
-        notes: vec![machine(), "The card has 24 reads under way, with the paper's tags 0 to 17h. The lab runs in real time, and the times are \
-            those of its clock, which includes the wire, the switch and the adapter's link.".into()],
+        notes: [machine(), "The card has 24 reads under way, with the paper's tags 0 to 17h. The lab runs in real time, and the times are \
+            those of its clock, which includes the wire, the switch and the adapter's link.".into()].into_iter().chain(runs.note()).collect(),
         chart: Some(by_size_chart(points)),
         ..ExperimentReport::default()
     })
@@ -113,8 +171,13 @@ const TABLE2: &[Column] = &[
 pub(in super::super) fn table2(effort: &Effort) -> Result<ExperimentReport, PaperError> {
     let paper = published::nettlp("table2")?;
     let (mut numbers, mut rows, mut lines, mut within) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut runs = Runs::default();
     for size in SIZES {
-        let Latencies { values, cdf } = Latencies::of(transfers("LAT_RD", size, effort.live.reads)?);
+        let Some(done) = runs.transfers(|| run_once("LAT_RD", size, effort.live.reads)) else {
+            runs.lost.push(size.into());
+            continue;
+        };
+        let Latencies { values, cdf } = Latencies::of(done);
         for (row, value) in ROWS.iter().zip(values) {
             numbers.push(paper.compare(&format!("{row}_{size}"), value)?);
         }
@@ -125,14 +188,14 @@ pub(in super::super) fn table2(effort: &Effort) -> Result<ExperimentReport, Pape
     }
     let shape = Shape::above("all reads end within completion timeout range A", &within);
     Ok(ExperimentReport {
-        verdict: Verdict::of(vec![shape], numbers),
+        verdict: runs.verdict(Verdict::of(vec![shape], numbers), SIZES.len())?,
         labs: vec![PATH],
         tables: vec![Table {
             title: format!("Latency of {} reads, one at a time", effort.live.reads),
             columns: TABLE2,
             rows,
         }],
-        notes: vec![machine()],
+        notes: [machine()].into_iter().chain(runs.note()).collect(),
         chart: Some(Chart { x: "latency (us)", y: "share of reads (%)", lines }),
         ..ExperimentReport::default()
     })
@@ -141,6 +204,31 @@ pub(in super::super) fn table2(effort: &Effort) -> Result<ExperimentReport, Pape
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failed_runs_lose_one_value_and_not_the_others() {
+        let mut runs = Runs::default();
+        let fails = || Err(PaperError::Run("no completion came in time".into()));
+        let mut left = 3;
+        let fails_twice = || {
+            left -= 1;
+            if left > 0 { fails() } else { Ok(Transfers::default()) }
+        };
+        assert!(runs.transfers(fails_twice).is_some());
+        let ending = "Their repetitions succeeded. A run fails if a program does not run";
+        assert!(runs.note().is_some_and(|note| note.starts_with("2 runs failed") && note.contains(ending)));
+        let verdict = Verdict::of(Vec::new(), Vec::new());
+        assert_eq!(runs.verdict(verdict.clone(), 4), Ok(verdict.clone()));
+        assert!(runs.transfers(fails).is_none());
+        runs.lost.push(512);
+        assert!(runs.transfers(fails).is_none());
+        assert_eq!(runs.failed, 2 + ATTEMPTS + FEW_ATTEMPTS);
+        assert_eq!(runs.verdict(verdict.clone(), 4).unwrap().outcome, Outcome::NotRun);
+        let note = runs.note().unwrap();
+        assert!(note.contains("no completion came in time. Requests of 512 B have no value. "), "{note}");
+        let error = runs.verdict(verdict, 1).unwrap_err().to_string();
+        assert!(error.contains("all 14 runs failed") && error.contains("without other load"), "{error}");
+    }
 
     #[test]
     fn latencies_have_their_quantiles_and_spread() {

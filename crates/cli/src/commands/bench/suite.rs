@@ -21,7 +21,7 @@ pub(super) struct PublicArgs {
     format: Format,
 
     /// Use only these experiments, of the suite; needs --format pcie-bench
-    #[arg(long = "experiments", alias = "only", value_name = "EXPERIMENT", value_delimiter = ',')]
+    #[arg(long = "experiments", alias = "only", value_name = "EXPERIMENT", num_args = 1.., value_delimiter = ',')]
     only: Vec<String>,
 
     /// Number of rows to simulate in parallel; needs --format pcie-bench [default: one per core]

@@ -27,7 +27,7 @@ carry per transfer; form published adds equations, with bytes per transfer.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Sizes of transfers in bytes: N, A..B (doubling from A to B) or A..B:STEP
-    #[arg(long = "size", value_name = "SIZE", required = true, num_args = 1..)]
+    #[arg(long = "size", value_name = "SIZE", required = true, num_args = 1.., value_delimiter = ',')]
     sizes: Vec<Sizes>,
 
     #[command(flatten)]

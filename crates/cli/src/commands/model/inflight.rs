@@ -40,7 +40,7 @@ pub(super) struct Args {
     ethernet: f64,
 
     /// Latency of a transfer: section-2, section-7 (as printed in the paper), NS, or NS..NS
-    #[arg(long, value_name = "LATENCY", num_args = 1..)]
+    #[arg(long, value_name = "LATENCY", num_args = 1.., value_delimiter = ',')]
     latency: Vec<Latency>,
 
     /// Host profile: simulate LAT_RD of this size on it, for the latency

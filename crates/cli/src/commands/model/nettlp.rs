@@ -12,7 +12,7 @@ Examples:
   riser model nettlp
   riser model nettlp --size 256 --ethernet 40 --addr 64 --json
 
-Each packet carries one memory write. Around it are 14 B of Ethernet, 20 B of IP, 8 B of UDP,
+Each packet carries one memory write, with data in whole DWs. Around it are 14 B of Ethernet, 20 B of IP, 8 B of UDP,
 6 B of NetTLP and 4 B of FCS, and 20 B of preamble and gap (NSDI'20, section 3.2).
 
 --json prints {\"rows\": [{size_bytes, ethernet_gbps, addr_bits, gbps}]}.";
@@ -22,7 +22,7 @@ Each packet carries one memory write. Around it are 14 B of Ethernet, 20 B of IP
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// Data of each write in bytes, 1 to 4096: N, A..B (doubling from A to B) or A..B:STEP
-    #[arg(long = "size", value_name = "SIZE", num_args = 1.., default_value = "64..1024")]
+    #[arg(long = "size", value_name = "SIZE", num_args = 1.., value_delimiter = ',', default_value = "64..1024")]
     sizes: Vec<Sizes>,
 
     /// Rate of the Ethernet in Gb/s: 0.001 to 100000

@@ -60,7 +60,7 @@ pub(crate) struct Args {
     devices: Vec<String>,
 
     /// Sizes of packets in bytes, 64 to 9216, FCS included: N, A..B (doubling from A to B) or A..B:STEP [default: 64 to 1500]
-    #[arg(long = "size", value_name = "SIZE", num_args = 1..)]
+    #[arg(long = "size", value_name = "SIZE", num_args = 1.., value_delimiter = ',')]
     sizes: Vec<Sizes>,
 
     /// Direction of the packets

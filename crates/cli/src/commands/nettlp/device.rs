@@ -92,6 +92,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         run_device(attach()?, &target, &stop, attach, |device, now, has_gone| {
             last = Some((device.counters(), device.shown(now).into_map()));
             refused.extend(&device.refusals());
+            device.carrier().drops().iter().for_each(output::note);
             report_lost_adapter(&target, has_gone);
         });
     let (counts, counters) = last.unwrap_or_default();

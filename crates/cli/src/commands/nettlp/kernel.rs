@@ -2,7 +2,7 @@
 //! `riser nettlp ps` and `riser nettlp codedump`: find the kernel of an adapter's host by DMA, with `riser-introspect`.
 
 use super::bytes::number;
-use super::peer::{PeerArgs, failure, interrupted};
+use super::peer::{PeerArgs, failure_of, interrupted};
 use crate::{Failure, output, progress};
 use indicatif::ProgressBar;
 use introspect::{Btf, Code, CodeRun, Error, Gap, Kernel, KernelReport, Progress, Search, Task, task_table};
@@ -197,7 +197,7 @@ impl KernelArgs {
         bar.finish_and_clear();
         done.map_err(|error| match error {
             Error::Memory(ClientError::Stopped) => interrupted(&target, "nothing was written"),
-            Error::Memory(error) => failure(&target, &error, client.refusals(), &client.carrier().counters()),
+            Error::Memory(error) => failure_of(&target, &error, &client),
             error => Failure::Run(format!("{}: {error}", target.remote)),
         })
     }

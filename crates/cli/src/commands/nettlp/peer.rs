@@ -6,6 +6,7 @@ use crate::commands::sizes::{mps, mrrs};
 use crate::commands::words::{Word, one_of};
 use crate::{Failure, interrupt, output};
 use nettlp::client::{Client, ClientError, Waiting};
+use nettlp::dropped::Drops;
 use nettlp::net::{AnyCarrier, MAX_TLP_BYTES, SocketCounters};
 use nettlp::requester::{Fault, Rest};
 use nettlp::tools::{ClientOptions, Target};
@@ -116,14 +117,22 @@ pub(super) fn interrupted(target: &Target, done: &str) -> Failure {
     Failure::Interrupted(format!("{}: interrupted: {done}", target.remote))
 }
 
-/// Returns the failure for a client's error. Prints the refusals of the client and its sockets.
+/// Returns the failure for an error of `client`. Prints what the client and its sockets refused.
+pub(super) fn failure_of(target: &Target, error: &ClientError, client: &Client<AnyCarrier>) -> Failure {
+    let carrier = client.carrier();
+    failure(target, error, client.refusals(), &carrier.counters(), &carrier.drops())
+}
+
+/// Returns the failure for a client's error. Prints what the client and its sockets refused.
 pub(super) fn failure(
     target: &Target,
     error: &ClientError,
     refused: &[Refusal],
     sockets: &SocketCounters,
+    drops: &Drops,
 ) -> Failure {
     output::refusals(&refusals(refused));
+    drops.iter().for_each(output::note);
     malformed_datagrams(sockets).iter().for_each(output::note);
     let hint = match error {
         ClientError::Fault(Fault::TimedOut { .. }) => {

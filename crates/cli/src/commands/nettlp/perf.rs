@@ -28,7 +28,7 @@ counts as done when the kernel accepts its datagram, even if it is lost later; i
   bandwidth_gbps (data alone), cpu_s, cpu_ns_per_request, cpu_ns_per_tlp (this process, both user and system), latency_ns: \
   {min, mean, median, p90, p99, p999, max} (null for writes, and if no read was answered), counters: {read_tlps, \
   write_tlps, retried, timed_out, late, copies, strays}, faults: {unsupported_request, completer_abort, config_retry, poisoned, timed_out}, sockets: \
-  {received_datagrams, sent_datagrams, receive_calls, send_calls, malformed_datagrams, kernel_drops}, refusals (as in riser run; omitted if empty), ceiling (with --ceiling): {datagram_bytes, \
+  {received_datagrams, sent_datagrams, receive_calls, send_calls, malformed_datagrams, kernel_drops}, refusals (as in riser run; omitted if empty), drops (as in riser nettlp read; omitted if empty), ceiling (with --ceiling): {datagram_bytes, \
   single_per_s, batched_per_s, share_of_single, share_of_batched}
 The exit status is 1 if a request failed.";
 
@@ -143,8 +143,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         if outcome.tally.requests > 0 {
             show(&outcome, args.json).ok();
         }
-        let Tally { refusals, sockets, .. } = &outcome.tally;
-        return Err(failure(&options.target, &error, refusals.kinds(), sockets));
+        let Tally { refusals, sockets, drops, .. } = &outcome.tally;
+        return Err(failure(&options.target, &error, refusals.kinds(), sockets, drops));
     }
     if args.ceiling {
         let ceiling = perf::ceiling(&options, &workload, &outcome.tally);

@@ -2,7 +2,7 @@
 //! `riser nettlp read`: reads the memory of an adapter's host by DMA.
 
 use super::bytes::{number, within_addresses};
-use super::peer::{PeerArgs, failure, interrupted};
+use super::peer::{PeerArgs, failure_of, interrupted};
 use crate::{Failure, output, progress};
 use files::{ClaimedOutput, Output};
 use std::io::Write;
@@ -24,7 +24,7 @@ the bytes are printed in hexadecimal. After Ctrl-C the bytes read so far are pri
 With --json, prints one object:
   remote, address, length_bytes, read_bytes (fewer than length_bytes after Ctrl-C), data (hexadecimal, without -o), output \
   (with -o), counters: {read_tlps, retried, timed_out, late, copies, strays}, \
-  refusals (as in riser run; omitted if empty).
+  refusals (as in riser run; omitted if empty), drops: [{reason, text, count, at_ps, peer, first}] (omitted if empty).
 The exit status is 1 if a read was refused (Unsupported Request) or not answered, and 130 after Ctrl-C.";
 
 /// Read the memory of an adapter's host
@@ -68,8 +68,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     while done < args.length && whole {
         let part = &mut chunk[..(args.length - done).min(CHUNK_BYTES) as usize];
         let read = client.read_until_stopped(args.address + done, part);
-        let read =
-            read.map_err(|error| failure(&target, &error, client.refusals(), &client.carrier().counters()))?;
+        let read = read.map_err(|error| failure_of(&target, &error, &client))?;
         (whole, done) = (read == part.len(), done + read as u64);
         match &mut file {
             Some(file) => file.write_all(&part[..read]).map_err(|e| file.failed(&e))?,
@@ -86,6 +85,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let report = ReadReport::new(remote, &client, (address, length, done), shown, output);
     if !json {
         output::refusals(&report.refusals);
+        report.drops.iter().for_each(output::note);
     }
     output::report(json, &report)?;
     if whole {

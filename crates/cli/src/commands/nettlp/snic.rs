@@ -57,6 +57,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             let before = counts.drain(..).map(|(_, count)| count).chain(std::iter::repeat(0));
             counts = nic.counters().into_iter().zip(before).map(|((name, n), sum)| (name, n + sum)).collect();
             refused.extend(&nic.refusals());
+            nic.carrier().drops().iter().for_each(output::note);
             report_lost_adapter(&target, has_gone);
         });
     let report = SoftwareReport::new("nettlp snic", (is_session, came_back), counts, &refused);

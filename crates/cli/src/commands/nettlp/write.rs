@@ -2,7 +2,7 @@
 //! `riser nettlp write`: writes the memory of an adapter's host by DMA.
 
 use super::bytes::{hex, number, within_addresses};
-use super::peer::{PeerArgs, failure, interrupted};
+use super::peer::{PeerArgs, failure_of, interrupted};
 use crate::{Failure, input, output};
 use nettlp::client::{ClientError, WriteError, WriteStep};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ command waits until the peer has acknowledged every TLP; otherwise use --verify 
 bytes sent is reported. With --json, prints one object:
   remote, address, length_bytes, sent_bytes (fewer than length_bytes after Ctrl-C), acknowledged (whether the peer has \
   acknowledged all TLPs: only true in a session), verified, counters: {write_tlps, read_tlps, retried, timed_out, late, copies, \
-  strays}, refusals (as in riser run; omitted if empty).
+  strays}, refusals (as in riser run; omitted if empty), drops: [{reason, text, count, at_ps, peer, first}] (omitted if empty).
 The exit status is 1 if the bytes could not be sent or the data read back differs, and 130 after Ctrl-C.";
 
 /// Write the memory of an adapter's host
@@ -58,7 +58,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Ok(()) => false,
         Err(WriteError::Client(ClientError::Stopped)) => true,
         Err(WriteError::Client(error)) => {
-            return Err(failure(&target, &error, client.refusals(), &client.carrier().counters()));
+            return Err(failure_of(&target, &error, &client));
         }
         Err(differs) => return Err(Failure::run(differs)),
     };
@@ -66,7 +66,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let report = WriteReport::new(target.remote, &client, written, step, verified);
     match args.json {
         true => output::json(&report)?,
-        false => output::refusals(&report.refusals),
+        false => {
+            output::refusals(&report.refusals);
+            report.drops.iter().for_each(output::note);
+        }
     }
     if stopped { Err(interrupted(&target, &report.progress())) } else { Ok(()) }
 }

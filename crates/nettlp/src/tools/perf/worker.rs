@@ -4,6 +4,7 @@
 use super::Workload;
 use super::addresses::Addresses;
 use crate::client::{Client, ClientError};
+use crate::dropped::Drops;
 use crate::net::{AnyCarrier, SocketCounters};
 use crate::requester::{Buffers, Counters, Done, Fault};
 use hdrhistogram::Histogram;
@@ -51,6 +52,8 @@ pub struct Tally {
     pub sockets: SocketCounters,
     /// Reasons why completions were refused, and why reads were not completed.
     pub refusals: Refusals,
+    /// Completions that arrived at the port of another tag.
+    pub drops: Drops,
 }
 
 impl Default for Tally {
@@ -64,6 +67,7 @@ impl Default for Tally {
             counters: Counters::default(),
             sockets: SocketCounters::default(),
             refusals: Refusals::default(),
+            drops: Drops::default(),
         }
     }
 }
@@ -78,6 +82,7 @@ impl Tally {
         self.counters.add(&other.counters);
         self.sockets.add(&other.sockets);
         self.refusals.extend(other.refusals.kinds());
+        self.drops.extend_from(&other.drops, None);
     }
 
     fn count(&mut self, result: Result<u64, Fault>) {
@@ -154,6 +159,7 @@ impl Worker {
         self.tally.counters = *self.client.counters();
         self.tally.sockets = self.client.carrier().counters();
         self.tally.refusals.extend(self.client.refusals());
+        self.tally.drops = self.client.carrier().drops();
         (self.tally, ended.err())
     }
 

@@ -16,6 +16,7 @@ use nettlp::net::{AdapterOptions, default_threads};
 use nettlp::tools::{Scheme, ServedMemory};
 use plug::{Models, counted};
 use signal_hook::consts::SIGUSR1;
+use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -197,7 +198,8 @@ fn serve_lab(
     };
     let adapters = options.into_iter().zip(devices).enumerate().map(adapter).collect();
     let &Args { mps, busy_poll: busy, until_done, .. } = args;
-    let serving = LabServing { name: name.clone(), adapters, mps, timing, busy, until_done, stop };
+    let note = |line: &dyn Display| output::note(line);
+    let serving = LabServing { name: name.clone(), adapters, mps, timing, busy, until_done, stop, note };
     let served = serving.run(driver, &mut kept, |LabAdapter { slot, options, settings }| {
         let what = slot.as_ref().map_or(name.clone(), |slot| format!("{slot} of {name}"));
         args.listening(options.address).greet(&what, &settings.allow, settings.device);
