@@ -153,6 +153,9 @@ fn continued_sweep_writes_same_bytes_as_uninterrupted_one() {
             assert_eq!((output.status.code(), told), (Some(130), says));
         }
         assert!(!killed.join("out/results.parquet").exists());
+        if with == "KILL" {
+            assert!(files(&killed).iter().any(|name| name.ends_with(".part")));
+        }
         if with == "INT" {
             let shown = String::from_utf8(output.stdout).unwrap();
             assert!(shown.ends_with("\n\nout/: journal.jsonl\n"), "{shown}");

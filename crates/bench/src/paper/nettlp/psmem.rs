@@ -80,7 +80,7 @@ impl Runs {
     fn note(&self) -> Option<String> {
         let lost: Vec<String> = self.lost.iter().map(u64::to_string).collect();
         let lost = match &lost[..] {
-            [] => "Their repetitions succeeded".to_owned(),
+            [] => "Repeated runs gave all values".to_owned(),
             lost => format!("Requests of {} B have no value", lost.join(", ")),
         };
         let count = counted(self.failed, "run");
@@ -215,7 +215,7 @@ mod tests {
             if left > 0 { fails() } else { Ok(Transfers::default()) }
         };
         assert!(runs.transfers(fails_twice).is_some());
-        let ending = "Their repetitions succeeded. A run fails if a program does not run";
+        let ending = "Repeated runs gave all values. A run fails if a program does not run";
         assert!(runs.note().is_some_and(|note| note.starts_with("2 runs failed") && note.contains(ending)));
         let verdict = Verdict::of(Vec::new(), Vec::new());
         assert_eq!(runs.verdict(verdict.clone(), 4), Ok(verdict.clone()));
