@@ -3,7 +3,7 @@
 
 mod suite;
 
-use super::sizes::{Sizes, seed};
+use super::sizes::{Sizes, listed, mps, mrrs, rcb, whole};
 use super::words::{MEMORIES, Word, one_of};
 use crate::{Failure, interrupt, output, progress};
 use bench::Plan;
@@ -11,7 +11,6 @@ use bench::ask::{self, Ask, Ended, MAX_TRANSFERS, RootCredits};
 use bench::configurations::Iommu;
 use bench::results;
 use bench::results::sheet::{self, Entry, Results};
-use clap::builder::RangedU64ValueParser;
 use files::{ClaimedOutput, Outputs};
 use lab::schema::BufferPages;
 use plug::transfers::{CacheState, Pattern};
@@ -91,19 +90,19 @@ pub(crate) struct Args {
     device: Option<String>,
 
     /// Generation of the link: 1, 2, 3, 4, 5 [default: from the host profile, or 3]
-    #[arg(long = "gen", value_name = "GEN")]
+    #[arg(long = "gen", value_name = "GEN", value_parser = listed::<i64>(&[1, 2, 3, 4, 5]))]
     generation: Option<i64>,
 
     /// Lanes: 1, 2, 4, 8, 12, 16, 32 [default: from the host profile, or 8]
-    #[arg(long)]
+    #[arg(long, value_parser = listed::<i64>(&[1, 2, 4, 8, 12, 16, 32]))]
     lanes: Option<i64>,
 
     /// Max_Payload_Size in bytes: 128 to 4096 [default: from the host profile, or 256]
-    #[arg(long, value_name = "BYTES", num_args = 1.., value_delimiter = ',')]
+    #[arg(long, value_name = "BYTES", num_args = 1.., value_delimiter = ',', value_parser = |text: &str| mps(text).map(|mps| i64::from(mps.bytes())))]
     mps: Vec<i64>,
 
     /// Max_Read_Request_Size in bytes: 128 to 4096 [default: from the host profile, or 512]
-    #[arg(long, value_name = "BYTES", num_args = 1.., value_delimiter = ',')]
+    #[arg(long, value_name = "BYTES", num_args = 1.., value_delimiter = ',', value_parser = |text: &str| mrrs(text).map(|mrrs| i64::from(mrrs.bytes())))]
     mrrs: Vec<i64>,
 
     /// Credits that the root port advertises: headers and data of posted and of non-posted requests, data in units of 16 B, as
@@ -112,7 +111,7 @@ pub(crate) struct Args {
     credits: Vec<RootCredits>,
 
     /// Read Completion Boundary in bytes: 64, 128 [default: from the host profile]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = |text: &str| rcb(text).map(|rcb| i64::from(rcb.bytes())))]
     rcb: Option<i64>,
 
     /// Address width of requests in bits, which places the window in memory [default: from the model; 64 for pcie-bench]
@@ -120,11 +119,11 @@ pub(crate) struct Args {
     addr: Option<MemoryKind>,
 
     /// Window of host memory in bytes [default: from the model; 8192 for pcie-bench]
-    #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u64>::new().range(4096..=1 << 30))]
+    #[arg(long, value_name = "BYTES", value_parser = whole::<u64>(4096..=1 << 30))]
     window: Option<u64>,
 
     /// Offset of each transfer in bytes, from the start of a cache line: 0 to 63 [default: from the model; 0 for pcie-bench]
-    #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u32>::new().range(0..=63))]
+    #[arg(long, value_name = "BYTES", value_parser = whole::<u32>(0..=63))]
     offset: Option<u32>,
 
     /// Order of the addresses, in the window [default: from the model; random for pcie-bench]
@@ -144,19 +143,19 @@ pub(crate) struct Args {
     cache: Option<CacheState>,
 
     /// Number of transfers that count [default: 2000 for a latency test, 20000 for a bandwidth test]
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..=MAX_TRANSFERS))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=MAX_TRANSFERS))]
     transfers: Option<u64>,
 
     /// Number of transfers in the warm-up, in which queues fill
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(0..=MAX_TRANSFERS))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(0..=MAX_TRANSFERS))]
     warm_up: Option<u64>,
 
     /// Number of outstanding transfers, in bandwidth tests [default: from the model or its device profile]
-    #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',', value_parser = RangedU64ValueParser::<u16>::new().range(1..=1024))]
+    #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',', value_parser = whole::<u16>(1..=1024))]
     outstanding: Vec<u16>,
 
     /// Seed of random numbers: the addresses
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = seed)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = whole(0..=u64::MAX))]
     seed: u64,
 
     /// Write results.json and results.csv to this folder too; with --format pcie-bench, one folder per configuration

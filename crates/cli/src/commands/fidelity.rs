@@ -2,12 +2,12 @@
 //! `riser fidelity`: compares the shipped profiles with measurements. `riser-bench` computes the scores.
 
 use super::words::{Word, one_of};
+use crate::commands::sizes::whole;
 use crate::{Failure, output, progress};
 use bench::configurations::Configuration;
 use bench::fidelity::{Fidelity, FidelityReport, LeftOut, Part, insert};
 use bench::results::ResultSet;
 use bench::suite::Rule;
-use clap::builder::RangedU64ValueParser;
 use std::fs;
 use std::path::PathBuf;
 
@@ -69,7 +69,7 @@ pub(crate) struct Args {
     device: String,
 
     /// Number of rows to simulate in parallel
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole::<usize>(1..=256))]
     jobs: usize,
 }
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser fit`: fits a host profile to measurements, with `riser-bench`.
 
+use crate::commands::sizes::{mps, mrrs, whole};
 use crate::{Failure, output, progress};
 use bench::compare::Comparison;
 use bench::fit::task::{self, FitReport, Prepared, Task, provenance};
 use bench::fit::{self, Input};
 use bench::suite::Rule;
-use clap::builder::RangedU64ValueParser;
 use files::WorkFile;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use tlp::{Mps, Mrrs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,19 +72,19 @@ pub(crate) struct Args {
     iommu: String,
 
     /// Sockets of device, memory and program, for unknown configurations
-    #[arg(long, value_name = "D,M,P", value_delimiter = ',', default_value = "0,0,0")]
+    #[arg(long, value_name = "D,M,P", value_delimiter = ',', default_value = "0,0,0", value_parser = whole(0..=u8::MAX))]
     sockets: Vec<u8>,
 
     /// Max_Payload_Size in bytes, for unknown configurations
-    #[arg(long, value_name = "BYTES", default_value_t = 256)]
+    #[arg(long, value_name = "BYTES", default_value_t = 256, value_parser = |text: &str| mps(text).map(Mps::bytes))]
     mps: u32,
 
     /// Max_Read_Request_Size in bytes, for unknown configurations
-    #[arg(long, value_name = "BYTES", default_value_t = 512)]
+    #[arg(long, value_name = "BYTES", default_value_t = 512, value_parser = |text: &str| mrrs(text).map(Mrrs::bytes))]
     mrrs: u32,
 
     /// Number of rows to simulate in parallel, for the residuals
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole::<usize>(1..=256))]
     jobs: usize,
 
     /// Skip the residuals, which take most of the time

@@ -2,7 +2,7 @@
 //! Arguments for a lab that a program outside of riser joins: its settings, capture and record.
 
 use super::labs::{self, LabOptions};
-use super::sizes::seed;
+use super::sizes::whole;
 use crate::{Failure, output};
 use plug::Models;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(super) struct Opening {
     record: Option<PathBuf>,
 
     /// Maximum size of the --record file in MiB [default: 4096]; when it is reached, the record ends and the run continues
-    #[arg(long, value_name = "MIB", requires = "record", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
+    #[arg(long, value_name = "MIB", requires = "record", value_parser = whole::<u64>(1..=1 << 24))]
     record_limit_mib: Option<u64>,
 
     /// Overwrite existing files
@@ -29,7 +29,7 @@ pub(super) struct Opening {
     force: bool,
 
     /// Seed of random numbers [default: the lab's]
-    #[arg(long, allow_negative_numbers = true, value_parser = seed)]
+    #[arg(long, allow_negative_numbers = true, value_parser = whole(0..=u64::MAX))]
     seed: Option<u64>,
 
     #[command(flatten)]

@@ -10,7 +10,7 @@ use serde::Serialize;
 const EXAMPLE: &str = "\
 Examples:
   riser profiles
-  riser profiles show ideal
+  riser profiles show ideal --kind host
 
 A profile is a TOML file in which each figure has a unit and a source. `show` prints the file, which you can copy, change, and name by \
 its path in a lab.
@@ -36,10 +36,14 @@ enum Command {
 
 /// Print a profile with its sources
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  riser profiles show ideal")]
+#[command(after_help = "Example:\n  riser profiles show ideal --kind host")]
 struct Show {
     /// Name of the profile
     name: String,
+
+    /// Print only the profile of this kind; a host and a device may have the same name
+    #[arg(long, value_parser = [HOSTS.kind, CARDS.kind])]
+    kind: Option<String>,
 }
 
 /// A complete profile.
@@ -74,13 +78,14 @@ fn all() -> impl Iterator<Item = (&'static str, &'static Shipped)> {
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     match args.command {
-        Some(Command::Show(show)) => print(&show.name, args.json),
+        Some(Command::Show(show)) => print(&show, args.json),
         None => list(args.json),
     }
 }
 
-fn print(name: &str, json: bool) -> Result<(), Failure> {
-    let found: Vec<_> = all().filter(|(_, s)| s.name == name).collect();
+fn print(Show { name, kind: wanted }: &Show, json: bool) -> Result<(), Failure> {
+    let is_wanted = |kind: &str| wanted.as_ref().is_none_or(|wanted| wanted == kind);
+    let found: Vec<_> = all().filter(|(kind, s)| s.name == *name && is_wanted(kind)).collect();
     if found.is_empty() {
         let names: Vec<&str> = all().map(|(_, s)| s.name).collect();
         return Err(Failure::usage(format!("no profile `{name}`: expected {}", names.join(", "))));
@@ -88,6 +93,9 @@ fn print(name: &str, json: bool) -> Result<(), Failure> {
     if json {
         let profiles = found.iter().map(Shown::of).collect::<Result<Vec<_>, _>>()?;
         return output::json_of("profiles", &profiles);
+    }
+    if found.len() > 1 {
+        output::note(format_args!("{} profiles are called `{name}`; --kind selects one", found.len()));
     }
     found.iter().try_for_each(|(_, s)| output::text(s.text.trim_end()))
 }

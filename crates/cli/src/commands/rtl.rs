@@ -2,6 +2,7 @@
 //! `riser rtl`: FPGA designs in slots, from `riser-rtl` and `riser-worlds`.
 
 use super::labs::{self, LabOptions};
+use crate::commands::sizes::whole;
 use crate::{Failure, output, progress};
 use clap::Subcommand;
 use plug::Models;
@@ -122,7 +123,7 @@ struct Seeds {
     lab: PathBuf,
 
     /// Number of initial values
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole::<u64>(2..=1000))]
     seeds: u64,
 
     #[command(flatten)]
@@ -186,7 +187,7 @@ struct Speed {
     lab: PathBuf,
 
     /// Number of measurements
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u32>(1..=1000))]
     rounds: u32,
 
     #[command(flatten)]

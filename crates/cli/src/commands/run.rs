@@ -5,7 +5,7 @@ mod drive;
 mod taps;
 
 use super::labs::{self, LabOptions};
-use super::sizes::seed;
+use super::sizes::whole;
 use super::words::{Word, one_of};
 use crate::{Failure, interrupt, output};
 use fabric::{Side, Stop};
@@ -105,7 +105,7 @@ pub(crate) struct Args {
     force: bool,
 
     /// Seed of random numbers [default: the lab's]
-    #[arg(long, allow_negative_numbers = true, value_parser = seed)]
+    #[arg(long, allow_negative_numbers = true, value_parser = whole(0..=u64::MAX))]
     seed: Option<u64>,
 
     /// Print one JSON object

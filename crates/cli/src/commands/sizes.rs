@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parses sizes that a link has, lists of transfer sizes, and seeds. Commands check the range of transfer sizes themselves.
+//! Parses numbers of options, sizes that a link has, and lists of transfer sizes. Commands check the range of transfer sizes themselves.
 
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use tlp::{Mps, Mrrs, Rcb};
 
@@ -13,9 +14,35 @@ pub(super) struct Sizes {
     step: Option<u32>,
 }
 
-/// Parses a seed: an unsigned number of 64 bits.
-pub(super) fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
+/// Returns a parser of whole numbers in a range.
+pub(super) fn whole<T: FromStr + PartialOrd + Display + Clone>(
+    legal: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let value = text.parse().ok().filter(|value| legal.contains(value));
+        value.ok_or_else(|| format!("expected a whole number from {} to {}", legal.start(), legal.end()))
+    }
+}
+
+/// Returns a parser of the numbers in a list.
+pub(super) fn listed<T: FromStr + PartialEq + Display + Clone>(
+    legal: &'static [T],
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let value = text.parse().ok().filter(|value| legal.contains(value));
+        value.ok_or_else(|| {
+            let legal: Vec<String> = legal.iter().map(ToString::to_string).collect();
+            format!("expected {}", legal.join(", "))
+        })
+    }
+}
+
+/// Returns a parser of numbers above `least`, or equal to it.
+pub(super) fn at_least(least: f64) -> impl Fn(&str) -> Result<f64, String> + Clone {
+    move |text| {
+        let value = text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= least);
+        value.ok_or_else(|| format!("expected a number from {least} on"))
+    }
 }
 
 impl Sizes {

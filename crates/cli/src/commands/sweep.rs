@@ -2,8 +2,8 @@
 //! `riser sweep`: runs a lab over ranges of its settings, with `riser-sweep`. Parses arguments, shows progress, and handles Ctrl-C.
 
 use super::labs::Native;
+use crate::commands::sizes::whole;
 use crate::{Failure, interrupt, output, progress};
-use clap::builder::RangedU64ValueParser;
 use files::ClaimedOutput;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
 
     /// Number of processes that run points [default: one per core]
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>(1..=1024))]
     workers: Option<usize>,
 
     /// Continue from the journal in the folder, if there is one

@@ -436,12 +436,12 @@ fn rejects_invalid_arguments() {
     for (args, status, message) in [
         (&["fit", &two, "-o", &out][..], 1, "results of two servers"),
         (&["fit", &empty, "-o", &out], 1, "no"),
-        (&["fit", &two, "-o", &out, "--jobs", "0"], 2, "0 is not in 1..=256"),
+        (&["fit", &two, "-o", &out, "--jobs", "0"], 2, "expected a whole number from 1 to 256"),
         (&["fit", &two], 2, "--output"),
         (&["fit", &one, &one, "-o", &out], 1, "an earlier folder has results of"),
         // Invalid even for a known configuration.
-        (&["fit", &one, "-o", &out, "--mps", "100"], 2, "--mps: "),
-        (&["fit", &one, "-o", &out, "--mrrs", "64"], 2, "--mrrs: "),
+        (&["fit", &one, "-o", &out, "--mps", "100"], 2, "'100' for '--mps <BYTES>': "),
+        (&["fit", &one, "-o", &out, "--mrrs", "64"], 2, "'64' for '--mrrs <BYTES>': "),
         (&["fit", &one, "-o", &out, "--iommu", "3k"], 2, "--iommu 3k: expected off, 4k"),
         (&["fit", &one, "-o", &out, "--sockets", "0,2,0"], 2, "--sockets: expected three numbers"),
         (&["fidelity", &two, "--configurations", "nothing-such"], 2, "match nothing in"),

@@ -390,11 +390,11 @@ fn lists_profiles_and_prints_their_files() {
             list.lines().any(|l| l.starts_with(kind) && l.contains(name) && l.ends_with(description)),
             "{list}"
         );
-        let text = riser_ok(&["profiles", "show", name]);
+        let text = riser_ok(&["profiles", "show", name, "--kind", kind]);
         let folder = root()
             .join(if kind == "host" { "crates/lab/profiles/hosts" } else { "crates/devices/profiles" })
             .join(format!("{name}.toml"));
-        assert!(text.contains(fs::read_to_string(folder).unwrap().trim_end()), "{name}");
+        assert_eq!(text.trim_end(), fs::read_to_string(folder).unwrap().trim_end(), "{name}");
         for line in text.lines().filter(|l| l.contains("value = ")) {
             assert!(line.contains("source = \""), "{name}: {line}");
         }

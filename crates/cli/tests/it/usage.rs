@@ -176,7 +176,7 @@ fn negative_values_are_refused_by_their_option() {
         ),
         (
             &["trace", "--gen", "-1", "--lanes", "4", "x"],
-            "invalid value '-1' for '--gen <GEN>': -1 is not in 1..=5",
+            "invalid value '-1' for '--gen <GEN>': expected a whole number from 1 to 5",
         ),
         (
             &["nettlp", "perf", "read", "-O", "-1", "-r", "127.0.0.1"],

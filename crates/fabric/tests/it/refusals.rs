@@ -255,8 +255,9 @@ const COUNTERS: [(&str, &[&str]); 5] = [
 ];
 
 /// Files that increment a counter without a rule, and how often. These are TLPs that count twice and have named their
-/// rule before, and outputs of a host program that are no TLPs.
-const WITHOUT_RULE: [(&str, &str, usize); 7] = [
+/// rule before, outputs of a host program that are no TLPs, and NetTLP completions at a wrong UDP port, which no rule of PCI
+/// Express covers.
+const WITHOUT_RULE: [(&str, &str, usize); 8] = [
     ("endpoint/src/hard_block/mod.rs", "blocked_by_bus_master", 1),
     ("endpoint/src/hard_block/wrong.rs", "blocked_by_bus_master", 1),
     ("fabric/src/root/refusals.rs", "unsupported_requests", 1),
@@ -264,6 +265,7 @@ const WITHOUT_RULE: [(&str, &str, usize); 7] = [
     ("fabric/src/root/requester/endings.rs", "unsupported_requests", 1),
     ("fabric/src/switch/inbound.rs", "unsupported_requests", 1),
     ("fabric/src/switch/links.rs", "unsupported_requests", 1),
+    ("worlds/src/adapter/backend.rs", "strays", 1),
 ];
 
 fn sources(folder: &Path, out: &mut Vec<PathBuf>) {

@@ -507,8 +507,10 @@ impl Requester {
     // The tag of a given-up read rests for a shorter time once all its completions have arrived.
     fn handle_late(&mut self, now: Time, index: u16, answer: &Answer<'_>) {
         self.counters.late += 1;
-        let why = Violation::new(RuleId::LateCompletion, answer.transaction());
-        self.refusals.record(now, None, why, answer.head());
+        if self.tags.has_timed_out(index) {
+            let why = Violation::new(RuleId::LateCompletion, answer.transaction());
+            self.refusals.record(now, None, why, answer.head());
+        }
         let is_last = match answer.data {
             None => answer.completion.status != Status::Success,
             Some(_) => self.note(index, answer).is_ok_and(|(_, last)| last),
@@ -551,6 +553,7 @@ impl Requester {
         let request = Outgoing::new(Queue::Again, piece, token, self.settings.requester, tag);
         let why = Reason::timeout(self.settings.timeout);
         self.refusals.record(now, None, why, Head::of_header(&request.repr));
+        self.tags.time_out(index);
         self.release(now, index, TagState::Lost);
         if piece.attempt < self.settings.retries {
             piece.attempt += 1;

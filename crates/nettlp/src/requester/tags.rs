@@ -75,6 +75,8 @@ struct TagSlot {
     progress: Progress,
     /// Ends ([`Piece::end`], one bit each) of given-up pieces whose completions can still arrive.
     stale: u128,
+    /// The read of the current piece timed out. If not, its completion is late only because another part of the request failed.
+    timed_out: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -104,6 +106,7 @@ impl Tags {
             piece: Piece::default(),
             progress: Progress::default(),
             stale: 0,
+            timed_out: false,
         };
         let slots = vec![slot; tags.count()];
         let mut tags =
@@ -190,6 +193,16 @@ impl Tags {
         slot.stale |= 1 << slot.piece.end(slot.piece.len);
     }
 
+    /// Records that the read of the tag's current piece timed out.
+    pub(super) fn time_out(&mut self, index: u16) {
+        self.slots[usize::from(index)].timed_out = true;
+    }
+
+    /// Returns true if the read of the tag's current piece timed out.
+    pub(super) fn has_timed_out(&self, index: u16) -> bool {
+        self.slot(index).timed_out
+    }
+
     /// Records that no old completion of the tag can arrive any more. The caller knows this because completions of
     /// one tag stay in order.
     pub(super) fn trust(&mut self, index: u16) {
@@ -211,7 +224,7 @@ impl Tags {
     pub(super) fn begin(&mut self, index: u16, piece: Piece, now: Time) {
         self.put(index, TagState::Busy, now);
         let slot = &mut self.slots[usize::from(index)];
-        (slot.piece, slot.progress) = (piece, Progress::default());
+        (slot.piece, slot.progress, slot.timed_out) = (piece, Progress::default(), false);
     }
 
     /// Moves a tag to the end of a list.

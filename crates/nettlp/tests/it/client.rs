@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use testkit::served::{ID, Served};
-use tlp::{Bdf, Body, Completion, Duration, Mrrs, Repr, Status, Tag};
+use tlp::{Bdf, Body, Completion, Duration, Mrrs, Repr, RuleId, Status, Tag};
 
 const US: Bdf = Bdf::from_bits(0x1a00);
 const BYTES: u64 = 1 << 20;
@@ -125,6 +125,16 @@ fn completion_at_the_port_of_another_tag_is_dropped() {
     let ports = "from 127.12.25.1:12288: UDP port 0x3000 to 0x3000, expected 0x3001 to 0x3001 of 127.12.25.1: CplD, len 64, ";
     assert!(drops.len() == 1 && drops[0].starts_with(text) && drops[0].contains(ports), "{drops:?}");
     assert_eq!(client.counters().strays.total(), 0);
+}
+
+/// Both TLPs of a read beyond the memory are refused. The second completion comes after the read has failed, not after a timeout.
+#[test]
+fn completion_of_failed_read_is_not_late() {
+    let (_served, mut client) = both(29, 0..=31);
+    client.read(BYTES + 4096 - 16, &mut [0; 64]).unwrap_err();
+    client.read(0, &mut [0; 64]).unwrap();
+    let rules: Vec<_> = client.refusals().iter().map(|refusal| refusal.violation.rule).collect();
+    assert_eq!(rules, [RuleId::UnsupportedRequest]);
 }
 
 #[test]

@@ -150,7 +150,10 @@ fn message(error: &Error, path: Option<&[String]>, schema: &Schema) -> String {
                 "sequence" => "a list",
                 found => found,
             };
-            format!("{key} is {found}, expected {legal}")
+            match path.filter(|_| legal == "tables") {
+                Some(path) => format!("{key} is {found}, expected [[{}]]", path.join(".")),
+                None => format!("{key} is {found}, expected {legal}"),
+            }
         }
         (None, Some(key), Some(legal)) if text == NO_VARIANT => {
             format!("{key} is neither a string nor a table, expected {legal}")

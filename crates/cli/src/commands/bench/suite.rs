@@ -3,11 +3,11 @@
 //! handles Ctrl-C.
 
 use super::Args;
+use crate::commands::sizes::whole;
 use crate::{Failure, interrupt, output, progress};
 use bench::configurations::Configuration;
 use bench::suite::{Extra, Rule, Suite, SuiteError, Summary, select};
 use clap::ValueEnum;
-use clap::builder::RangedU64ValueParser;
 use files::ClaimedOutput;
 use plug::counted;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub(super) struct PublicArgs {
     only: Vec<String>,
 
     /// Number of rows to simulate in parallel; needs --format pcie-bench [default: one per core]
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=MAX_JOBS as u64))]
+    #[arg(long, value_name = "N", value_parser = whole(1..=MAX_JOBS))]
     jobs: Option<usize>,
 
     /// Replace the results of an earlier run instead of continuing it; needs --format pcie-bench

@@ -2,6 +2,7 @@
 //! `riser guest cache`: lists and removes cached parts of guests, with `riser-vm`.
 
 use super::sources::CacheArgs;
+use crate::commands::sizes::whole;
 use crate::{Failure, interrupt, output};
 use clap::Subcommand;
 use indicatif::HumanBytes;
@@ -62,7 +63,7 @@ enum Command {
     #[command(after_help = CLEAN_EXAMPLE)]
     Clean {
         /// Remove what was not used for this many days
-        #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u32))]
+        #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = whole(0..=u32::MAX))]
         unused_days: u32,
 
         /// Remove all parts

@@ -2,6 +2,7 @@
 //! The virtual machine of `riser guest run` with its options, from `riser-vm`.
 
 use super::sources::SourceArgs;
+use crate::commands::sizes::whole;
 use crate::{Failure, output};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use std::ffi::OsString;
@@ -47,11 +48,11 @@ pub(super) struct MachineArgs {
     share: Option<PathBuf>,
 
     /// Number of virtual CPUs
-    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=255), help_heading = "Machine")]
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = whole::<u32>(1..=255), help_heading = "Machine")]
     smp: u32,
 
     /// Memory of the guest in MiB
-    #[arg(long = "memory-mib", alias = "memory", value_name = "MIB", default_value = "512", value_parser = clap::value_parser!(u32).range(128..=1 << 20), help_heading = "Machine")]
+    #[arg(long = "memory-mib", alias = "memory", value_name = "MIB", default_value = "512", value_parser = whole::<u32>(128..=1 << 20), help_heading = "Machine")]
     memory: u32,
 
     /// Run the guest on this machine's processor with KVM, not in QEMU's emulation
@@ -65,12 +66,12 @@ pub(super) struct MachineArgs {
 
     /// Count instructions, not time: each takes 2^N nanoseconds, and the fabric's time stands still between accesses. A run without input
     /// from outside is then repeatable
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10), help_heading = "Machine")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=10), help_heading = "Machine")]
     icount: Option<u32>,
 
     /// Run the fabric's time N times slower than the clock. Then the machine keeps up with a device that never waits
     /// for it, such as an RTL design, which is simulated as long as its clock runs
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with = "icount", help_heading = "Machine")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=1_000_000), conflicts_with = "icount", help_heading = "Machine")]
     slow: u32,
 
     /// Processors for QEMU and riser, such as `0-3,6` [default: all that riser may use; one if the guest has one
@@ -101,7 +102,7 @@ pub(super) struct MachineArgs {
     log: Option<LogTarget>,
 
     /// End the machine after this time in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Machine")]
+    #[arg(long, value_name = "SECONDS", value_parser = whole(1..=u64::MAX), help_heading = "Machine")]
     time_limit: Option<u64>,
 
     /// QEMU of version 10.1 or later [default: an installed one, or Debian's]

@@ -2,6 +2,7 @@
 //! `riser guest torture`: runs a driver's workload under faults, in one machine after another.
 
 use super::run::Args as RunArgs;
+use crate::commands::sizes::whole;
 use crate::{Failure, output, progress};
 use indicatif::ProgressBar;
 use plug::Models;
@@ -51,7 +52,7 @@ pub(crate) struct Args {
     workload: String,
 
     /// Number of faults
-    #[arg(long, value_name = "COUNT", default_value = "200", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "COUNT", default_value = "200", value_parser = whole::<u32>(1..=100_000))]
     faults: u32,
 }
 

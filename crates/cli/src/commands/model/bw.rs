@@ -2,7 +2,7 @@
 //! `riser model bw`: prints payload bandwidth by transfer size.
 
 use super::LinkArgs;
-use crate::commands::sizes::Sizes;
+use crate::commands::sizes::{Sizes, whole};
 use crate::{Failure, output};
 use model::{Bandwidth, Dllps, Form, KindDllps, Params, Transfer};
 
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     link: LinkArgs,
 
     /// Offset of each transfer in bytes, from a 4 KiB boundary; exact form only
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = whole::<u32>(0..=4095))]
     offset: u32,
 
     /// Measured DLLPs per transfer, which replace the model's own rule. UP is from device to host, DOWN from host to

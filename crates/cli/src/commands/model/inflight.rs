@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser model inflight`: calculates the transfers that a NIC must have in flight, with `riser-bench`.
 
+use crate::commands::sizes::{at_least, listed, whole};
 use crate::{Failure, output};
 use bench::in_flight::{Answer, Latency, PAPER_BYTES, PAPER_GBPS, Question, QuestionError};
 use model::IOMMU_MISS_NS;
@@ -32,7 +33,7 @@ paper_needed, note.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// Size of an Ethernet frame in bytes, 64 to 9216, FCS included
-    #[arg(long, value_name = "BYTES", default_value_t = PAPER_BYTES)]
+    #[arg(long, value_name = "BYTES", default_value_t = PAPER_BYTES, value_parser = whole(1..=u32::MAX))]
     size: u32,
 
     /// Rate of the Ethernet in Gb/s: 0.001 to 100000
@@ -53,15 +54,15 @@ pub(super) struct Args {
     device: Option<String>,
 
     /// Generation of the link: that to --host, 1, 2, 3, 4, 5 [default: from its profile, or 3]
-    #[arg(long = "gen", value_name = "GEN", requires = "host")]
+    #[arg(long = "gen", value_name = "GEN", requires = "host", value_parser = listed::<i64>(&[1, 2, 3, 4, 5]))]
     generation: Option<i64>,
 
     /// Lanes: 1, 2, 4, 8, 12, 16, 32, of the link to --host [default: from the profile, or 8]
-    #[arg(long, requires = "host")]
+    #[arg(long, requires = "host", value_parser = listed::<i64>(&[1, 2, 4, 8, 12, 16, 32]))]
     lanes: Option<i64>,
 
     /// Add the time of an IOMMU miss to each latency, in ns: 330 in the paper's section 7
-    #[arg(long, value_name = "NS", num_args = 0..=1, default_missing_value = IOMMU_DEFAULT)]
+    #[arg(long, value_name = "NS", num_args = 0..=1, default_missing_value = IOMMU_DEFAULT, value_parser = at_least(0.0))]
     iommu_miss: Option<f64>,
 
     /// Print one JSON object

@@ -6,11 +6,12 @@ mod inflight;
 mod nettlp;
 mod nic;
 
-use super::sizes::Sizes;
+use super::sizes::{Sizes, listed, mps, mrrs, rcb};
 use super::words::{ADDRESSINGS, Word, one_of};
 use crate::Failure;
 use ::model::{Addressing, Form, Params};
 use clap::Subcommand;
+use tlp::{Mps, Mrrs, Rcb};
 
 /// Maximum number of sizes in one call.
 const MAX_SIZES: usize = 100_000;
@@ -73,23 +74,23 @@ struct LinkArgs {
     form: Form,
 
     /// Generation of the link: 1, 2, 3, 4, 5; exact form also 6, 7 (FLIT mode: arithmetic, not simulated)
-    #[arg(long = "gen", value_name = "GEN", default_value_t = 3)]
+    #[arg(long = "gen", value_name = "GEN", default_value_t = 3, value_parser = listed::<u8>(&[1, 2, 3, 4, 5, 6, 7]))]
     generation: u8,
 
     /// Lanes: 1, 2, 4, 8, 12, 16, 32
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 8, value_parser = listed::<u8>(&[1, 2, 4, 8, 12, 16, 32]))]
     lanes: u8,
 
     /// Max_Payload_Size in bytes: 128 to 4096
-    #[arg(long, value_name = "BYTES", default_value_t = 256)]
+    #[arg(long, value_name = "BYTES", default_value_t = 256, value_parser = |text: &str| mps(text).map(Mps::bytes))]
     mps: u32,
 
     /// Max_Read_Request_Size in bytes: 128 to 4096
-    #[arg(long, value_name = "BYTES", default_value_t = 512)]
+    #[arg(long, value_name = "BYTES", default_value_t = 512, value_parser = |text: &str| mrrs(text).map(Mrrs::bytes))]
     mrrs: u32,
 
     /// Read Completion Boundary in bytes: 64, 128
-    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = |text: &str| rcb(text).map(Rcb::bytes))]
     rcb: u32,
 
     /// Address width of requests in bits

@@ -5,7 +5,7 @@
 use super::target::TargetArgs;
 use super::{report_attachment, report_lost_adapter};
 use crate::commands::labs::{self, Native};
-use crate::commands::sizes::{mps, seed};
+use crate::commands::sizes::{mps, whole};
 use crate::{Failure, interrupt, output};
 use nettlp::tools::{
     DeviceSoftware, ModelDevice, ModelFunction, ModelSettings, SoftwareError, SoftwareRun, run as run_device,
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     set: Vec<String>,
 
     /// BAR of the device that the adapter's BAR4 maps to [default: its first memory BAR]
-    #[arg(long, value_name = "BAR", value_parser = clap::value_parser!(u8).range(0..=5))]
+    #[arg(long, value_name = "BAR", value_parser = whole::<u8>(0..=5))]
     bar: Option<u8>,
 
     /// Max_Payload_Size in bytes: that of the adapter's path, limit of writes and of received completions
@@ -67,7 +67,7 @@ pub(crate) struct Args {
     native: Native,
 
     /// Seed of random numbers: those of the device
-    #[arg(long, default_value = "0", allow_negative_numbers = true, value_parser = seed)]
+    #[arg(long, default_value = "0", allow_negative_numbers = true, value_parser = whole(0..=u64::MAX))]
     seed: u64,
 
     /// Print one JSON object, at the end

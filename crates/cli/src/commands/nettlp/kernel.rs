@@ -3,6 +3,7 @@
 
 use super::bytes::number;
 use super::peer::{PeerArgs, failure_of, interrupted};
+use crate::commands::sizes::whole;
 use crate::{Failure, output, progress};
 use indicatif::ProgressBar;
 use introspect::{Btf, Code, CodeRun, Error, Gap, Kernel, KernelReport, Progress, Search, Task, task_table};
@@ -74,7 +75,7 @@ pub(super) struct Codedump {
     kernel: KernelArgs,
 
     /// PID of the process
-    #[arg(short, long, value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(short, long, value_parser = whole(1..=i32::MAX))]
     pid: i32,
 
     /// Write the code to this file; - is standard output

@@ -2,7 +2,7 @@
 //! Arguments and client of the tools that access the memory of an adapter's host.
 
 use super::target::TargetArgs;
-use crate::commands::sizes::{mps, mrrs};
+use crate::commands::sizes::{mps, mrrs, whole};
 use crate::commands::words::{Word, one_of};
 use crate::{Failure, interrupt, output};
 use nettlp::client::{Client, ClientError, Waiting};
@@ -46,11 +46,11 @@ pub(crate) struct PeerArgs {
     mrrs: Mrrs,
 
     /// Timeout of a read TLP in milliseconds [default: 100; 5000 in a session, which loses no TLP]
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    #[arg(long, value_name = "MS", value_parser = whole::<u64>(1..=600_000))]
     timeout_ms: Option<u64>,
 
     /// Retries of a read TLP after a timeout [default: 3; 0 in a session]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = whole(0..=u8::MAX))]
     retries: Option<u8>,
 
     /// Time before a tag is reused, so that late data cannot complete a later read, if TLPs may be lost or duplicated

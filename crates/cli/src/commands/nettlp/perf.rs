@@ -3,6 +3,7 @@
 
 use super::bytes::{number, within_addresses};
 use super::peer::{PeerArgs, failure, malformed_datagrams, requester};
+use crate::commands::sizes::{at_least, whole};
 use crate::commands::words::{Word, one_of};
 use crate::{Failure, interrupt, output, progress};
 use clap::ArgAction;
@@ -70,7 +71,7 @@ pub(crate) struct Args {
     len: u64,
 
     /// Number of threads, each with its own tags or session; with a port per tag, one thread per core is fastest
-    #[arg(short = 'N', long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
+    #[arg(short = 'N', long, value_name = "COUNT", default_value_t = 1, value_parser = whole::<u64>(1..=MAX_THREADS))]
     threads: u64,
 
     /// Region of each thread
@@ -82,16 +83,16 @@ pub(crate) struct Args {
     pattern: Pattern,
 
     /// Number of outstanding transfers, per thread
-    #[arg(short = 'O', long, value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    #[arg(short = 'O', long, value_name = "COUNT", default_value_t = 256, value_parser = whole::<u64>(1..=4096))]
     outstanding: u64,
 
     /// Requests issued at once, so that datagrams are sent and received in batches, at most --outstanding. The next
     /// batch starts when this many outstanding requests have ended [default: a quarter of --outstanding]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    #[arg(long, value_name = "COUNT", value_parser = whole::<u64>(1..=4096))]
     batch: Option<u64>,
 
     /// Seconds to measure
-    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 5.0)]
+    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 5.0, value_parser = at_least(0.0))]
     duration: f64,
 
     /// End after this many requests per thread, if that is earlier
@@ -99,7 +100,7 @@ pub(crate) struct Args {
     count: Option<u64>,
 
     /// Seed of random numbers: the addresses
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = whole(0..=u64::MAX))]
     seed: u64,
 
     /// Measure also the datagram rate of this machine's loopback; takes one second and two cores

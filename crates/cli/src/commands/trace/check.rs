@@ -2,7 +2,7 @@
 //! Options of `--check`.
 
 use crate::commands::rules::RuleName;
-use crate::commands::sizes::{mps, mrrs, rcb};
+use crate::commands::sizes::{mps, mrrs, rcb, whole};
 use capture::check::{Checker, FunctionOverrides, TAGS};
 use tlp::rules::RULES;
 use tlp::{Mps, Mrrs, Rcb, RuleId};
@@ -43,7 +43,7 @@ pub(super) struct CheckArgs {
     ignore: Vec<RuleId>,
 
     /// Print at most COUNT violations of each rule, 0 for all; needs --check [default: 20, all with --json]
-    #[arg(long, value_name = "COUNT", requires = "check")]
+    #[arg(long, value_name = "COUNT", requires = "check", value_parser = whole(0..=u64::MAX))]
     limit: Option<u64>,
 }
 

@@ -11,6 +11,7 @@ mod to_file;
 
 use super::reading::{self, Reading};
 use super::words::one_of;
+use crate::commands::sizes::{listed, whole};
 use crate::{Failure, input, interrupt, output};
 use capture::credits::Ledgers;
 use capture::reader::BadRecords;
@@ -149,11 +150,11 @@ pub(crate) struct Args {
     force: bool,
 
     /// Generation of the link: 1 to 5, for utilization, if the capture does not contain the speed
-    #[arg(long = "gen", value_name = "GEN", requires = "lanes", value_parser = clap::value_parser!(u8).range(1..=5))]
+    #[arg(long = "gen", value_name = "GEN", requires = "lanes", value_parser = whole::<u8>(1..=5))]
     generation: Option<u8>,
 
     /// Lanes: their number, with --gen
-    #[arg(long, value_name = "LANES", requires = "generation")]
+    #[arg(long, value_name = "LANES", requires = "generation", value_parser = listed::<u8>(&[1, 2, 4, 8, 12, 16, 32]))]
     lanes: Option<u8>,
 
     /// Print JSON: a line per record or transaction, or one object with --stats

@@ -5,7 +5,7 @@ mod listening;
 
 use super::bytes::address;
 use crate::commands::outside::Opening;
-use crate::commands::sizes::{mps, rcb};
+use crate::commands::sizes::{mps, rcb, whole};
 use crate::commands::words::{Word, one_of};
 use crate::{Failure, interrupt, output};
 pub(in crate::commands) use listening::{Listening, SERVED_SCHEMES};
@@ -87,7 +87,7 @@ pub(crate) struct Args {
 
     /// Maximum number of sessions of one peer in each thread; 64 for all peers together. If there is no room, a session without a TLP for
     /// 10 s is closed
-    #[arg(long, value_name = "COUNT", default_value = "16", value_parser = clap::value_parser!(u8).range(1..=64))]
+    #[arg(long, value_name = "COUNT", default_value = "16", value_parser = whole::<u8>(1..=64))]
     sessions_per_peer: u8,
 
     /// ID of the adapter's function, with --memory [default: 1b:00.0]; with a lab it is the ID of the slot
@@ -121,7 +121,7 @@ pub(crate) struct Args {
 
     /// Number of threads; each serves every n-th tag [default: one per core, at most 8; 1 with a lab]. If several, 16 further threads
     /// per peer serve tags 0 to 15, for up to 4 peers
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "COUNT", value_parser = whole::<u16>(1..=64))]
     threads: Option<u16>,
 
     /// Poll instead of sleeping: lowest latency, but each thread occupies a core
@@ -129,7 +129,7 @@ pub(crate) struct Args {
     busy_poll: bool,
 
     /// Print the counters to standard error at this interval
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", value_parser = whole::<u64>(1..=86_400))]
     report: Option<u64>,
 
     /// Print one JSON object, at the end
