@@ -32,7 +32,7 @@ typedef struct riser_device riser_device;
 #define RISER_RELAXED_ORDERING 2u
 #define RISER_ID_BASED_ORDERING 4u
 
-/* Status of riser_completion, the answer to a request (PCIe 5.0 2.2.9.1). */
+/* Status of riser_completion, the answer to a request (PCIe 5.0 2.2.9). */
 #define RISER_SUCCESS 0u
 #define RISER_UNSUPPORTED_REQUEST 1u
 #define RISER_COMPLETER_ABORT 2u

@@ -29,7 +29,7 @@ Examples:
 Runs until the host's programs end, no further progress is possible, or limit_us of the lab is reached. --json prints one object:
   lab, set (the values of --set), seed, outcome (finished, failed, time-limit, no-progress, interrupted), warnings, basis, reasons, simulated_ns, events, tlp_hops, cpu_seconds, \
   faults (omitted if the lab has none): [{fault (as in --set fault.0), slot, direction, frames_matched, frames_affected, note (why no frame was affected)}], \
-  refusals (omitted if there are none): [{place, rule, section (of PCIe 5.0), field, found, expected, tlp (the first one, in the format of riser trace), time_ps, count, \
+  refusals (omitted if there are none): [{place, rule, section (of PCIe 5.0; §2.2.9.1 of 6.0), field, found, expected, tlp (the first one, in the format of riser trace), time_ps, count, \
   waited_ps (if a request timed out), routine, note (the windows, if an address of the host is in none of them)}], \
   links: [{slot, gen, lanes, mps_bytes, directions: [{direction, tlps, dllps, payload_bytes, wire_bytes, utilization, \
   payload_gbps, active_ns, active_gbps, replays, credit_stalls, ...}], transactions: [{kind, requests, basis, latency_ns_{min,median,mean,p99,max}, means of the parts \

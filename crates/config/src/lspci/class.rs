@@ -4,7 +4,7 @@
 use super::Space;
 
 /// Base class and sub-class, and their name.
-const CLASSES: [(u16, &str); 24] = [
+const CLASSES: [(u16, &str); 27] = [
     (0x0100, "SCSI storage controller"),
     (0x0101, "IDE interface"),
     (0x0106, "SATA controller"),
@@ -26,8 +26,11 @@ const CLASSES: [(u16, &str); 24] = [
     (0x0604, "PCI bridge"),
     (0x0680, "Bridge"),
     (0x0700, "Serial controller"),
+    (0x0880, "System peripheral"),
+    (0x0b40, "Co-processor"),
     (0x0c03, "USB controller"),
     (0x1000, "Network and computing encryption device"),
+    (0x1180, "Signal processing controller"),
     (0x1200, "Processing accelerators"),
 ];
 

@@ -22,12 +22,16 @@ pub(super) fn name(function: &EnumeratedFunction) -> String {
     }
 }
 
+/// Base class and sub-class of non-volatile memory.
+const NVM: u16 = 0x0108;
+
 /// Returns the line of a function; if `verbose`, with its programming interface.
 pub fn line(function: &EnumeratedFunction, verbose: bool) -> String {
     let space = Space(&function.bytes);
     let interface = match space.byte(9) {
         0 if space.is_bridge() && verbose => " (prog-if 00 [Normal decode])".to_owned(),
         0 => String::new(),
+        2 if space.half(0x0a) == NVM && verbose => " (prog-if 02 [NVM Express])".to_owned(),
         n if verbose => format!(" (prog-if {n:02x})"),
         _ => String::new(),
     };
