@@ -172,6 +172,8 @@ pub struct Fabric {
     /// When to check again whether time may be passed over.
     look: quiet::Look,
     host_started: bool,
+    /// Number of the next fault rule.
+    next_fault: usize,
     /// End time of the last host program.
     ended_at: Time,
     /// The report of a TLP that can never get enough credits, which ends the run.

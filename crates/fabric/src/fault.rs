@@ -499,13 +499,17 @@ impl RuleState {
             number: self.number,
             rule: self.rule.clone(),
             matched: self.seen,
-            affected: self.suffered - self.without_field,
+            affected: self.affected(),
             without_field: self.without_field,
         }
     }
 
+    const fn affected(&self) -> u64 {
+        self.suffered - self.without_field
+    }
+
     fn is_over(&self, arrival: Time) -> bool {
-        arrival > self.until || self.rule.limit.count.is_some_and(|count| self.suffered >= count)
+        arrival > self.until || self.rule.limit.count.is_some_and(|count| self.affected() >= count)
     }
 
     fn hit(&mut self, frame: Frame<&Tlp>, arrival: Time) -> Option<(FaultAction, Option<u64>)> {

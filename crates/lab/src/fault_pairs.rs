@@ -53,7 +53,9 @@ pub(crate) fn check(fault: &Fault) -> Checked {
     }
     // Every frame can be dropped, so these keys only select frames.
     if !(Keys { action: FaultKind::Drop, ..keys }).can_affect() {
-        let filter = ty.map_or_else(|| "an address".to_owned(), |ty| format!("tlp_type = {}", name(ty)));
+        let mut filters: Vec<String> = ty.map(|ty| format!("tlp_type = {}", name(ty))).into_iter().collect();
+        filters.extend(has_address.then(|| "an address".to_owned()));
+        let filter = filters.join(" and ");
         let message = format!("frames of {}: none has {filter}{}", name(frames), keys.legal());
         return wrong(fault.frames.span(), message);
     }

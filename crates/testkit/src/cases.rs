@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Cases of tests in text files. The first block of a file describes it. An empty line ends a block.
+//! Cases of tests in text files. The first block of a file, of comments, describes it. An empty line ends a block.
 
-/// A case: a block of lines. A line may begin with a mark: `# ` (a comment), `== ` (its name), `=> ` or another word (an expected result).
+/// A case: a block of lines. A line may begin with a mark: `# ` (a comment), `== ` (its name), `=> ` (an expected result), `++ ` (more of it), or
+/// a mark of the file's own, which [`marked`](Case::marked) reads.
 #[derive(Clone, Copy)]
 pub struct Case<'a> {
     /// All lines of the case.
@@ -10,7 +11,12 @@ pub struct Case<'a> {
 
 /// Returns the cases of a file: all blocks but the first.
 pub fn cases(file: &str) -> impl Iterator<Item = Case<'_>> {
-    file.trim_end().split("\n\n").skip(1).map(|text| Case { text })
+    let (head, cases) = file.trim_end().split_once("\n\n").unwrap_or_else(|| panic!("no case in:\n{file}"));
+    assert!(
+        head.lines().all(|line| line.starts_with('#')),
+        "the first block has only comments, but is:\n{head}"
+    );
+    cases.split("\n\n").map(|text| Case { text })
 }
 
 impl<'a> Case<'a> {

@@ -30,6 +30,8 @@
 #define RISER_BENCH_LOOK_MS 10
 /* Maximum time until a stopped test has ended. */
 #define RISER_BENCH_STOP_MS 1000
+/* Bytes between two chances for other tasks while the caches are set. */
+#define RISER_BENCH_CACHE_STEP 0x400000
 #define RISER_BENCH_PAGE_ENTRIES (RISER_BENCH_JOURNAL_BYTES / 4)
 
 struct riser_bench {
@@ -163,6 +165,9 @@ static int riser_bench_take_pages(struct riser_bench *bench, const struct riser_
 {
 	int pinned, error;
 
+	/* The processor needs all pages in its own mapping. */
+	if (IS_ENABLED(CONFIG_HIGHMEM))
+		return -EOPNOTSUPP;
 	if (wanted->address % PAGE_SIZE)
 		return -EINVAL;
 	error = riser_bench_begin_buffer(bench, wanted->bytes, RISER_BENCH_MAX_PAGES);
@@ -202,12 +207,16 @@ static int riser_bench_set_cache(struct riser_bench *bench, const struct riser_b
 		return -EOPNOTSUPP;
 	dma_sync_sgtable_for_cpu(device, &bench->buffer, DMA_BIDIRECTIONAL);
 	for_each_sgtable_sg(&bench->buffer, part, n) {
-		size_t bytes = min_t(u64, left, part->length);
+		size_t bytes = min_t(u64, left, part->length), done, now;
 
-		if (wanted->state == RISER_BENCH_WARM)
-			memset(sg_virt(part), 0, bytes);
-		else
-			riser_bench_flush(sg_virt(part), bytes);
+		for (done = 0; done < bytes; done += now) {
+			now = min_t(size_t, bytes - done, RISER_BENCH_CACHE_STEP);
+			if (wanted->state == RISER_BENCH_WARM)
+				memset(sg_virt(part) + done, 0, now);
+			else
+				riser_bench_flush(sg_virt(part) + done, now);
+			cond_resched();
+		}
 		left -= bytes;
 	}
 	dma_sync_sgtable_for_device(device, &bench->buffer, DMA_BIDIRECTIONAL);

@@ -25,7 +25,7 @@
 
 /**
  * struct riser_bench_buffer - allocates the buffer, in place of an earlier one
- * @bytes: size, a multiple of 4096, at most RISER_BENCH_MAX_BUFFER
+ * @bytes: size, a multiple of the page size, at most RISER_BENCH_MAX_BUFFER
  * @node: NUMA node, or RISER_BENCH_NEAR; returns the node of the buffer
  * @reserved: zero
  *
@@ -47,7 +47,8 @@ struct riser_bench_buffer {
  * pages (hugetlbfs) suit best, because the device has one address for all.
  *
  * EFAULT: not all pages are mapped and writable. EXDEV: the pages are not contiguous
- * for the device. ENOMEM: not enough memory for their list.
+ * for the device. ENOMEM: not enough memory for their list. EOPNOTSUPP: the kernel
+ * has high memory.
  */
 struct riser_bench_pages {
 	__u64 address;

@@ -62,8 +62,8 @@ pub struct DeviceFile {
     /// Whether the gaps after reads in a host's profile (`completions.short_gap_ps`, `middle_gap_ps`, `long_gap_ps` and `further_gap_ps`), which were measured
     /// with the NFP-6000, apply to this card. In a lab with several cards they apply if one of the cards has them. Default: true.
     pub read_gaps: Option<Figure<bool>>,
-    /// Time that each line of the card's writes takes on the wire from the completions to the card, up to 20 ns, for Acks and
-    /// UpdateFCs. A completion waits for it at most as long as three DLLPs need. If it is above 0, a read of up to 1024 bytes that
+    /// Time by which each line of the card's writes delays the completions to the card, up to 20 ns, in addition to the Acks and
+    /// UpdateFCs that riser sends. Fitted; the cause is unknown. A completion waits at most as long as three DLLPs need. If it is above 0, a read of up to 1024 bytes that
     /// follows a write gets completions of the host's `completions.unit_bytes`. In a lab with several cards the longest one
     /// applies. Default: 0.
     #[schemars(extend("minimum" = 0, "maximum" = 20_000))]

@@ -461,6 +461,7 @@ impl Fabric {
             silence: Silence::default(),
             look: super::quiet::Look::default(),
             host_started: false,
+            next_fault: config.faults.len(),
             never_sent: None,
             names: Vec::new(),
             ends: false,

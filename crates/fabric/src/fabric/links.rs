@@ -71,14 +71,14 @@ impl Fabric {
 
     /// Adds a fault rule, which counts frames from now on. A rule for a link that does not exist has no effect.
     pub fn add_fault(&mut self, rule: FaultRule) {
-        let number = self.fault_counts().last().map_or(0, |last| last.number + 1);
         let into = match rule.direction {
             Direction::Upstream => Side::Root,
             Direction::Downstream => Side::Device,
         };
         if let Some(state) = self.ports.get_mut(PortId::new(rule.link, into).index()) {
-            state.faults.push(number, rule, self.now);
+            state.faults.push(self.next_fault, rule, self.now);
             state.note_faults();
+            self.next_fault += 1;
         }
     }
 

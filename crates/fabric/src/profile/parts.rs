@@ -264,6 +264,7 @@ impl WriteLoad {
     /// Adds a write of `lines`, each of which takes `gap` from the completions.
     #[inline]
     pub(crate) fn add(&mut self, now: Time, lines: u64, gap: Duration) {
+        self.end_if_idle(now);
         let most = gap.as_ps() * WAITING_LINES;
         self.gap_ps = (self.gap_ps + gap.as_ps() * lines).min(most);
         self.latest = now;
@@ -281,13 +282,18 @@ impl WriteLoad {
         if self.gap_ps == 0 {
             return 0;
         }
-        if now.since(self.latest) > WRITE_LOAD_TIME {
-            // The idle wire has sent them.
-            self.gap_ps = 0;
-        }
+        self.end_if_idle(now);
         let ps = self.gap_ps.min(line_time.as_ps() * DLLP_BYTES / LINE_BYTES);
         self.gap_ps -= ps;
         u16::try_from(ps).unwrap_or(u16::MAX)
+    }
+
+    /// The idle wire makes up for writes that are long past.
+    #[inline]
+    fn end_if_idle(&mut self, now: Time) {
+        if now.since(self.latest) > WRITE_LOAD_TIME {
+            self.gap_ps = 0;
+        }
     }
 }
 
@@ -358,10 +364,9 @@ impl CompletionProfile {
     }
 }
 
-/// Bytes of the DLLPs that the link sends between two completions: an Ack, and an UpdateFC of posted and of non-posted requests.
-/// They are cumulative, so that a later one replaces one of the same type that has not been sent.
+/// Maximum wait of a completion, as bytes on the wire: as long as three DLLPs take. Fitted, as is the time of a line.
 const DLLP_BYTES: u64 = 3 * 8;
-/// Maximum number of lines of writes whose DLLPs wait for the next completions.
+/// Maximum number of lines of writes whose time the next completions still wait.
 const WAITING_LINES: u64 = 16;
 /// Time after a write in which the device still counts as writing. Under load a write comes every 50 ns. In a latency test of a write
 /// and a read, the read comes more than 200 ns later.
@@ -451,6 +456,10 @@ mod tests {
         load.add(start, 4, Duration::from_ps(1400));
         assert!(load.precede_read(start));
         assert!(!load.precede_read(start), "a read has come since");
+        // What earlier writes left does not add to a write after a pause.
+        load.add(later, 4, Duration::from_ps(1400));
+        let waits = [0; 3].map(|_| load.wait_ps(later, Duration::from_ps(8125)));
+        assert_eq!(waits.iter().sum::<u16>(), 4 * 1400, "{waits:?}");
     }
 
     /// Returns the sizes of all completions of a read of `left` bytes from `address` on.

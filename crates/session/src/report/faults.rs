@@ -53,7 +53,8 @@ fn without_effect(counts: &FaultCounts) -> String {
             "the frames that matched have no ECRC, expected `ecrc` in [host] that adds one".to_owned()
         }
         _ if *without_field > 0 => {
-            "the frames that matched do not have the field that the action changes".to_owned()
+            "the frames that matched do not have the field that the action changes, or have its value already"
+                .to_owned()
         }
         _ if *matched < rule.nth => format!("{matched} matched, expected nth = {} of them", rule.nth),
         _ => "probability spared all frames".to_owned(),

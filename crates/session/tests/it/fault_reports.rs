@@ -76,6 +76,15 @@ fn reports_frames_of_each_fault() {
 }
 
 /// Rows: a fault, and the reason in the warning that it affected no frame.
+/// Only a frame with the field counts towards `count`: the first upstream frames are no completions.
+#[test]
+fn count_limits_affected_frames() {
+    let keys = "frames = \"any\"\nnth = 1\nevery = 1\ncount = 1\naction = \"set-status\"\nstatus = \"completer-abort\"";
+    let (report, value) = run(MEMORY, &[&format!("direction = \"upstream\"\n{keys}")]);
+    assert_eq!(value["faults"][0]["frames_affected"], json!(1), "{report}");
+    assert!(value["faults"][0]["frames_matched"].as_u64() > Some(1), "{report}");
+}
+
 #[test]
 fn warns_of_fault_without_effect() {
     for (keys, why) in [
@@ -91,7 +100,7 @@ fn warns_of_fault_without_effect() {
         ),
         (
             "frames = \"any\"\nnth = 1\naction = \"set-status\"\nstatus = \"completer-abort\"",
-            "the frames that matched do not have the field that the action changes",
+            "the frames that matched do not have the field that the action changes, or have its value already",
         ),
         (
             "frames = \"tlp\"\nnth = 1\nevery = 1\nprobability = 0\naction = \"drop\"",

@@ -23,7 +23,6 @@
 #include "../riser_bench.h"
 #include "../riser_bench_registers.h"
 
-#define PAGE_BYTES 4096
 #define LINE_BYTES 64
 /* mbind(2) is not in every libc. */
 #define MPOL_BIND 2
@@ -217,12 +216,18 @@ static void parse(struct settings *s, int argc, char **argv)
 		exit(2);
 	}
 	uint64_t most = s->huge_shift ? RISER_BENCH_MAX_PAGES : RISER_BENCH_MAX_BUFFER;
-	uint64_t page = s->huge_shift ? 1ULL << s->huge_shift : PAGE_BYTES;
+	uint64_t page = s->huge_shift ? 1ULL << s->huge_shift : (uint64_t)sysconf(_SC_PAGESIZE);
 
 	if (!s->buffer.bytes && s->run.window_bytes <= most)
 		s->buffer.bytes = s->run.window_bytes ? s->run.window_bytes : page;
 	s->buffer.bytes = (s->buffer.bytes + page - 1) / page * page;
-	if (s->buffer.bytes > most || s->run.window_bytes > s->buffer.bytes) {
+	if (s->buffer.bytes > most) {
+		fprintf(stderr, "riser-pcie-bench: --buffer %llu; expected at most %llu bytes%s\n",
+			(unsigned long long)s->buffer.bytes, (unsigned long long)most,
+			s->huge_shift ? "" : ", or 1 GiB with --huge");
+		exit(2);
+	}
+	if (s->run.window_bytes > s->buffer.bytes) {
 		fprintf(stderr, "riser-pcie-bench: --window %llu; expected at most the buffer, which has at most %llu bytes%s\n",
 			(unsigned long long)s->run.window_bytes, (unsigned long long)most,
 			s->huge_shift ? "" : ", or 1 GiB with --huge");
@@ -260,6 +265,24 @@ static void warm_by_device(int device, const struct settings *s)
 	run(device, &warming);
 }
 
+/* The NUMA node of the device, or RISER_BENCH_NEAR without NUMA. */
+static int device_node(const char *device)
+{
+	const char *name = strrchr(device, '/') ? strrchr(device, '/') + 1 : device;
+	char path[256];
+	int node = RISER_BENCH_NEAR;
+
+	snprintf(path, sizeof(path), "/sys/class/misc/%s/device/numa_node", name);
+	FILE *file = fopen(path, "r");
+
+	if (file) {
+		if (fscanf(file, "%d", &node) != 1 || node < 0)
+			node = RISER_BENCH_NEAR;
+		fclose(file);
+	}
+	return node;
+}
+
 /* Takes huge pages as the buffer. They stay with the device after this program has unmapped them. */
 static void take_huge_pages(int device, const struct settings *s)
 {
@@ -270,12 +293,14 @@ static void take_huge_pages(int device, const struct settings *s)
 
 	if (start == MAP_FAILED)
 		fail("no free huge pages; /sys/kernel/mm/hugepages/hugepages-*/nr_hugepages has their number");
-	if (s->buffer.node >= MAX_NODES) {
+	int node = s->buffer.node == RISER_BENCH_NEAR ? device_node(s->device) : s->buffer.node;
+
+	if (node >= MAX_NODES) {
 		errno = EINVAL;
 		fail("--node");
 	}
-	if (s->buffer.node != RISER_BENCH_NEAR) {
-		nodes[s->buffer.node / 64] = 1UL << s->buffer.node % 64;
+	if (node != RISER_BENCH_NEAR) {
+		nodes[node / 64] = 1UL << node % 64;
 		if (syscall(SYS_mbind, start, pages.bytes, MPOL_BIND, nodes, MAX_NODES, 0) < 0)
 			fail("--node");
 	}
