@@ -94,6 +94,13 @@ impl From<ProfileError> for AskError {
 }
 
 impl AskError {
+    /// Returns the error of a profile that cannot be read: of a file if the name is a path, otherwise of the request.
+    pub(crate) fn of_name(name: &str, error: &impl ToString) -> AskError {
+        let is_path = name.contains('/') || name.ends_with(".toml");
+        let of = if is_path { AskError::Profile } else { AskError::Wrong };
+        of(error.to_string())
+    }
+
     /// Returns the error of an invalid request.
     pub fn wrong(why: impl ToString) -> AskError {
         AskError::Wrong(why.to_string())
@@ -169,8 +176,9 @@ pub(crate) fn link_to(host: &str, generation: Option<i64>, lanes: Option<i64>) -
 /// The known profiles, or the fault in a file.
 pub(crate) fn check_profiles(host: &str, device: Option<&str>) -> Result<(), AskError> {
     let here = Folder::default();
-    HOSTS.text(host, &here).map_err(AskError::wrong)?;
-    device.map_or(Ok(String::new()), |device| CARDS.text(device, &here)).map_err(AskError::wrong)?;
+    HOSTS.text(host, &here).map_err(|e| AskError::of_name(host, &e))?;
+    device
+        .map_or(Ok(()), |name| CARDS.text(name, &here).map(drop).map_err(|e| AskError::of_name(name, &e)))?;
     profile::host(host, Path::new(""))?;
     device.map_or(Ok(()), |device| Ok(card(device, &here).map(drop)?))
 }

@@ -56,9 +56,9 @@ fn shipped(found: &Shipped) -> Result<Device, AskError> {
 }
 
 fn read(path: &Path) -> Result<Device, AskError> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|f| f.take(MAX_FILE_BYTES + 1).read_to_string(&mut text));
-    read.map_err(|e| {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|f| f.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes));
+    let text = read.and_then(|_| plug::file::text_of(bytes)).map_err(|e| {
         AskError::Profile(format!("{}: {e}; the shipped devices are {}", path.display(), names()))
     })?;
     if text.len() as u64 > MAX_FILE_BYTES {

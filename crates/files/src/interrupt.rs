@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ctrl-C, SIGTERM, and SIGHUP, which is sent when the terminal closes. A command that has called [`flag`] ends itself after the first
-//! signal, and exits at the second. All other commands end at the first. Unfinished files are removed in both cases. SIGHUP has no
-//! effect if the process was started with it ignored (`nohup`).
+//! signal, and exits at the second. All other commands end at the first. Unfinished files are removed in both cases, and the programs
+//! of [`output_of`] end. SIGHUP has no effect if the process was started with it ignored (`nohup`).
 
 use crate::{Error, Result};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -91,6 +94,29 @@ fn take_away() {
     }
 }
 
+/// Process groups that end with this process.
+static GROUPS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+fn groups() -> MutexGuard<'static, Vec<Pid>> {
+    GROUPS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a program without input, and returns its output. A signal that ends this process also ends the program and all programs
+/// that it has started.
+pub fn output_of(command: &mut Command) -> io::Result<Output> {
+    watch()?;
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // The lock is held, so that a signal does not come between the start and the entry.
+    let mut running = groups();
+    let child = command.spawn()?;
+    let group = Pid::from_raw(child.id().cast_signed());
+    running.push(group);
+    drop(running);
+    let output = child.wait_with_output();
+    groups().retain(|other| *other != group);
+    output
+}
+
 fn wait(mut signals: Signals) {
     let mut heard = false;
     for signal in signals.forever() {
@@ -100,6 +126,11 @@ fn wait(mut signals: Signals) {
             continue;
         }
         take_away();
+        // Locked to the end, so that no other program starts.
+        let running = groups();
+        for group in running.iter() {
+            let _ = killpg(*group, Signal::SIGTERM);
+        }
         std::process::exit(SIGNALLED + signal);
     }
 }

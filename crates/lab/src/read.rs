@@ -47,7 +47,9 @@ pub fn read(models: &Models, path: &Path) -> Result<LabFile, FileErrors> {
 /// # Errors
 /// As [`read`]. Errors of an override name the override.
 pub fn read_with(models: &Models, path: &Path, overrides: &Overrides) -> Result<LabFile, FileErrors> {
-    let text = std::fs::read_to_string(path).map_err(|e| FileError::whole(path, e.to_string()))?;
+    let text = std::fs::read(path)
+        .and_then(plug::file::text_of)
+        .map_err(|e| FileError::whole(path, e.to_string()))?;
     parse_with(models, path, &text, Folder::of(path), overrides)
 }
 

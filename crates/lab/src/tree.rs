@@ -330,7 +330,7 @@ fn parents(lab: &Lab, hanging: &[Hanging<'_>]) -> Result<Vec<Parent>, Wrong> {
             Some(&parent) => Ok(parent),
             None => {
                 let names: Vec<&str> = std::iter::once(ROOT).chain(by_name.keys().copied()).collect();
-                let message = format!("no parent `{}`: there are {}", name.get_ref(), names.join(", "));
+                let message = format!("no parent `{}`, expected {}", name.get_ref(), names.join(", "));
                 Err(Wrong { span: name.span(), message })
             }
         },
@@ -346,7 +346,7 @@ fn check_loops(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result
             path.push(above);
             if above == first {
                 let names: Vec<&str> = path.iter().map(|&n| lab.switch[n].name.get_ref().as_str()).collect();
-                let message = format!("a loop: {} are below each other", names.join(", "));
+                let message = format!("a loop: {}", names.join(" below "));
                 return Err(Wrong { span: hanging[slots + first].name.span(), message });
             }
             if path.len() > lab.switch.len() {

@@ -122,5 +122,5 @@ pub(crate) fn check_known<'a>(
     if there.contains(&name.get_ref().as_str()) {
         return Ok(());
     }
-    wrong(name.span(), format!("no slot `{}`: there are {}", name.get_ref(), there.join(", ")))
+    wrong(name.span(), format!("no slot `{}`, expected {}", name.get_ref(), there.join(", ")))
 }

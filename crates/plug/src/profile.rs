@@ -370,8 +370,7 @@ impl Bases {
 }
 
 fn read_text(folder: &Folder, name: &str) -> io::Result<String> {
-    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8");
-    String::from_utf8(folder.read(name, MAX_FILE_BYTES)?).map_err(not_text)
+    crate::file::text_of(folder.read(name, MAX_FILE_BYTES)?)
 }
 
 fn head(text: &str) -> Result<Head, ProfileError> {

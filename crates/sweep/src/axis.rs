@@ -206,7 +206,7 @@ fn zipped(file: &File<'_>, one: &Spanned<DeValue<'_>>) -> Result<Axis, Vec<FileE
     };
     let count = rows.len();
     if let Some((key, place, rows)) = columns.iter().find(|(.., rows)| rows.len() != count) {
-        let why = format!("`{key}` has {} values, `{first}` has {count}: expected equally many", rows.len());
+        let why = format!("number of values of `{key}`: {}, expected {count} as for `{first}`", rows.len());
         return Err(vec![file.error((*place).clone(), why)]);
     }
     let place = (*place).clone();

@@ -226,6 +226,12 @@ fn metric(
     if bounds.iter().flatten().any(|bound| bound.is_nan()) {
         return Err(wrong(format!("metric `{name}`: at_least or at_most of nan, expected a number")));
     }
+    if let (Some(least), Some(most)) = (given.at_least, given.at_most)
+        && least > most
+    {
+        let why = format!("metric `{name}`: at_least of {least}, expected at most at_most, {most}");
+        return Err(vec![file.error(at("at_least"), why)]);
+    }
     Ok(metric::Metric {
         name: name.to_owned(),
         place: place.clone(),

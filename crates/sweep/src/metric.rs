@@ -63,6 +63,11 @@ impl schema::Metric {
 }
 
 impl Metric {
+    /// Returns true if values are compared, with each other or with a bound.
+    pub(crate) fn is_compared(&self) -> bool {
+        self.aim.is_some() || self.at_least.is_some() || self.at_most.is_some()
+    }
+
     /// Returns the distance of a value from the bounds, relative to the bounds: 0 if the value is within, infinity if
     /// there is no value.
     pub fn miss(&self, value: Option<f64>) -> f64 {

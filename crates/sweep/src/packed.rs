@@ -48,10 +48,9 @@ const MAX_BYTES: u64 = 16 << 20;
 
 /// Reads a sweep file or lab.
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let bytes = File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
-    match bytes as u64 {
-        ..=MAX_BYTES => Ok(text),
+    let mut bytes = Vec::new();
+    match File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)? as u64 {
+        ..=MAX_BYTES => plug::file::text_of(bytes),
         _ => Err(io::Error::other(format!("larger than {MAX_BYTES} bytes, the maximum of a sweep or lab"))),
     }
 }

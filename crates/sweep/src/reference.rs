@@ -47,7 +47,8 @@ sent = { path = \"devices.nic.counters.frames_sent\", default = 0 }
 efficiency = { expr = \"gbps / (link.lanes * exp2(link.gen))\", at_least = 0.8 }
 ```
 
-Points are run one by one until one finishes. If that one lacks a metric without `default`, the sweep ends, and the error lists the known names.
+Points are run one by one until one finishes. If that one lacks a metric without `default`, the sweep ends, and the error lists the known names. The sweep also ends if a
+metric with an aim or a bound is text.
 
 ";
 

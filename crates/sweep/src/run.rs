@@ -6,6 +6,7 @@ use crate::journal::{Header, Journal, JournalError, Start};
 use crate::ranking;
 use crate::record::{Outcome, Point, Record};
 use crate::sweep::Sweep;
+use crate::value::Value;
 use plug::counted;
 use plug::profile::Basis;
 use std::borrow::Cow;
@@ -183,7 +184,7 @@ impl<'s> RunningSweep<'s> {
             }
         }
         if self.probing {
-            new.iter().try_for_each(check_metrics)?;
+            new.iter().try_for_each(|record| check_metrics(&self.sweep, record))?;
         }
         if let Some(journal) = &mut self.journal {
             journal.add(&new)?;
@@ -340,8 +341,17 @@ impl<'s> RunningSweep<'s> {
     }
 }
 
-/// Checks that a whole point has all metrics.
-fn check_metrics(record: &Record) -> Result<(), RunError> {
+/// Checks that a whole point has all metrics, and that metrics with an aim or a bound are no text.
+fn check_metrics(sweep: &Sweep, record: &Record) -> Result<(), RunError> {
+    for (metric, value) in sweep.metrics().iter().zip(&record.metrics) {
+        if let (Some(Value::Text(text)), true) = (value, metric.is_compared()) {
+            let why = format!(
+                "metric `{}`: the report has text, `{text}`: expected a number with aim, at_least or at_most",
+                metric.name
+            );
+            return Err(RunError::Metric(sweep.error(metric.place.clone(), why).to_string()));
+        }
+    }
     match (&record.error, record.outcome) {
         (Some(why), Outcome::Finished | Outcome::TimeLimit) => {
             let why =

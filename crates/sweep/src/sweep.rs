@@ -14,7 +14,7 @@ use plug::file::{KeptFiles, digest};
 use plug::site::NativeCode;
 use rustix::time::{ClockId, clock_gettime};
 use session::{Session, Slices};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
@@ -285,6 +285,11 @@ impl Sweep {
     pub(crate) fn warnings_of(&self, point: &Point) -> Vec<String> {
         let session = self.lab_of(point).ok().and_then(|file| self.session(&file).ok());
         session.map_or_else(Vec::new, |session| session.warnings().to_vec())
+    }
+
+    /// Returns an error at a place in the sweep file.
+    pub(crate) fn error(&self, place: Range<usize>, why: String) -> FileError {
+        FileError::at(&self.file.path, &self.file.text, place, why)
     }
 
     /// Returns true if a record is within all bounds of the metrics.

@@ -2,6 +2,7 @@
 //! Runs the Makefile of a design in RTL, in a checkout of riser.
 
 use super::PaperError;
+use files::interrupt;
 use std::env;
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +13,7 @@ pub(super) fn row(report: &str, head: &str) -> Vec<f64> {
     row.unwrap_or_default().split('|').filter_map(|cell| cell.trim().parse().ok()).collect()
 }
 
-/// Runs `make` in `folder`, and returns its standard output. The target needs the programs `tools`.
+/// Runs `make` in `folder`, and returns its standard output. The target needs the programs `tools`. They end with riser.
 ///
 /// # Errors
 /// There is no such folder, a program is not installed, or the command fails: the last line of its standard error.
@@ -25,7 +26,7 @@ pub(super) fn make(folder: &str, tools: &[&str], arguments: &[&str]) -> Result<S
     if let Some(missing) = ["make"].iter().chain(tools).find(|tool| !is_installed(tool)) {
         return Err(failed(format!("{missing} is not installed: no such program in PATH")));
     }
-    let output = Command::new("make").args(["-s", "-C", folder]).args(arguments).output();
+    let output = interrupt::output_of(Command::new("make").args(["-s", "-C", folder]).args(arguments));
     let output = output.map_err(|e| failed(e.to_string()))?;
     if !output.status.success() {
         let errors = String::from_utf8_lossy(&output.stderr);

@@ -42,7 +42,7 @@ impl Ask {
     fn machine(&self, host: &str, device: &str) -> Result<Machine, AskError> {
         if let Err(why) = HOSTS.text(host, &Folder::default()) {
             let names = CONFIGURATIONS.map(|c| c.name.trim_start_matches(CARD)).join(", ");
-            return Err(AskError::Wrong(format!("{why}; configurations are all, {names}")));
+            return Err(AskError::of_name(host, &format!("{why}; configurations are all, {names}")));
         }
         check_profiles(host, Some(device))?;
         check_host(host, self.iommu, None)?;

@@ -199,7 +199,7 @@ fn reports_other_link_types() {
 
 #[test]
 fn rejects_files_that_are_not_captures() {
-    let rows: [(&[u8], &str); 5] = [
+    let rows: [(&[u8], &str); 6] = [
         (b"", "input: not a capture: it holds 0 bytes; riser reads:\n  pcap "),
         (b"\xd4\xc3\xb2\xa1", "input: not a capture: it holds 4 bytes, a pcap header needs 24"),
         (
@@ -209,6 +209,10 @@ fn rejects_files_that_are_not_captures() {
         (
             &[0xd4, 0xc3, 0xb2, 0xa1, 9, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0],
             "input: not a capture: pcap of version 9: expected 2",
+        ),
+        (
+            &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0],
+            "input: not a capture: it starts with 1f 8b 08 00; this is compressed by gzip: zcat FILE | riser trace -; riser reads:\n  pcap ",
         ),
         (&[0; 3], "input: not a capture: it holds 3 bytes; riser reads:\n  pcap "),
     ];

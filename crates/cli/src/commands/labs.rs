@@ -4,6 +4,7 @@
 use crate::{Failure, input};
 use lab::{FileErrors, Folder, LabFile, Overrides};
 use plug::Models;
+use plug::file::text_of;
 use plug::site::NativeCode;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -67,9 +68,9 @@ pub(super) struct LabText {
 
 /// Reads the lab at `path` or, for `-`, on standard input, whose relative paths start from the current folder.
 pub(super) fn text(path: &Path) -> Result<LabText, Failure> {
-    let (name, mut text) = (input::name(path).to_owned(), String::new());
-    let read = input::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text);
-    read.and_then(check).map_err(|e| files::failed(&name, &e))?;
+    let (name, mut bytes) = (input::name(path).to_owned(), Vec::new());
+    let read = input::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes).and_then(check);
+    let text = read.and_then(|()| text_of(bytes)).map_err(|e| files::failed(&name, &e))?;
     let folder = if input::is_standard(path) { Folder::default() } else { Folder::of(path) };
     Ok(LabText { name, text, folder })
 }

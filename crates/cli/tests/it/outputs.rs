@@ -56,7 +56,7 @@ fn parts(folder: &Path) -> Vec<String> {
 }
 
 /// Waits until `is_so` returns true, at most a minute.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
@@ -64,7 +64,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn signal(child: &Child, name: &str) {
+pub(super) fn signal(child: &Child, name: &str) {
     let killed = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
 }

@@ -2,7 +2,10 @@
 //! `riser paper`: the verdict in text, JSON and HTML, and the list of experiments.
 
 use crate::common::{command, finish, riser, riser_ok};
+use crate::outputs::{signal, until};
 use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 /// Figure 9(d) of IISWC'18 is not reproduced: the first line says so, and which shape is missing.
 #[test]
@@ -33,6 +36,35 @@ fn experiment_without_its_files_fails_with_the_reason() {
     assert_eq!((outcome.code, outcome.stdout.as_str()), (1, ""));
     let reason = "gem5-dd: run: no file labs/papers/gem5-dd.toml here: run this in a checkout of riser";
     assert!(outcome.stderr.contains(reason), "{}", outcome.stderr);
+}
+
+/// `make` and the programs that it has started end with riser.
+#[test]
+fn signal_ends_the_programs_of_an_experiment() {
+    let folder = tempfile::tempdir().unwrap();
+    let (programs, child) = (folder.path().join("bin"), folder.path().join("child"));
+    fs::create_dir_all(folder.path().join("rtl/dma_engine")).unwrap();
+    fs::create_dir(&programs).unwrap();
+    let script =
+        format!("#!/bin/sh\nsleep 1000 &\necho $! > {0}.part\nmv {0}.part {0}\nwait\n", child.display());
+    for name in ["make", "yosys"] {
+        let program = programs.join(name);
+        fs::write(&program, &script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    for (name, status) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let mut riser = command(&["paper", "dma-engine-table1"]);
+        let mut riser = riser.current_dir(folder.path()).env("PATH", &path).spawn().unwrap();
+        until("the program has started", || child.exists());
+        let id = fs::read_to_string(&child).unwrap();
+        signal(&riser, name);
+        assert_eq!(riser.wait().unwrap().code(), Some(status));
+        // A process that has ended may stay as a zombie until its parent sees it.
+        let state = || fs::read_to_string(format!("/proc/{}/stat", id.trim())).unwrap_or_default();
+        until("the program has ended", || state().is_empty() || state().contains(") Z "));
+        fs::remove_file(&child).unwrap();
+    }
 }
 
 #[test]

@@ -394,7 +394,7 @@ impl Model for Settings {
         let (needed, there) = (self.host_bytes(), site.memory.size());
         if needed > there {
             let message =
-                format!("its rings and buffers need {needed} B of host memory, but there are {there}");
+                format!("its rings and buffers need {needed} B of host memory, expected at most {there}");
             return Err(Fault::at("ring_entries", message));
         }
         let told = report.clone();

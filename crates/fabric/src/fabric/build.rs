@@ -122,7 +122,7 @@ pub enum TopologyError {
     #[error("{0} hosts; expected 1 to {MAX_HOSTS}")]
     Hosts(usize),
     /// A link connects to a host that does not exist.
-    #[error("{link} connects to host {host}, but there are {count} hosts", host = .host.0)]
+    #[error("{link} connects to host {host}, but the number of hosts is {count}", host = .host.0)]
     NoHost {
         /// The link.
         link: LinkName,
@@ -144,7 +144,7 @@ pub enum TopologyError {
     #[error("root port {0} has a type 0 header; expected type 1")]
     NoBridge(usize),
     /// A link connects to a switch that does not exist.
-    #[error("{link} connects to switch {switch}, but there are {count} switches")]
+    #[error("{link} connects to switch {switch}, but the number of switches is {count}")]
     NoSwitch {
         /// The link.
         link: LinkName,

@@ -350,5 +350,5 @@ fn errors_name_the_host() {
     let none = said(config(Vec::new(), Above::RootPort(HostId::FIRST)));
     assert_eq!(none.as_deref(), Some("0 hosts; expected 1 to 64"));
     let other = said(config(vec![host()], Above::RootPort(HostId(1))));
-    assert_eq!(other.as_deref(), Some("the link of slot 0 connects to host 1, but there are 1 hosts"));
+    assert_eq!(other.as_deref(), Some("the link of slot 0 connects to host 1, but the number of hosts is 1"));
 }

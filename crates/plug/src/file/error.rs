@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -56,19 +57,39 @@ fn without_middle(text: &str, most: usize) -> String {
 /// Bytes of the longest unknown key that may be a typing error.
 const MAX_KEY_BYTES: usize = 64;
 
-/// Returns `message`. If the TOML reader reports an unknown word, adds the nearest legal word that differs in at most a third of
-/// the letters.
+/// Returns `message`. If the TOML reader reports an unknown word, adds a legal word: the first that has an ending more, such as a
+/// unit, or the nearest that differs in at most a third of the letters.
 fn suggested(message: String) -> String {
     let is_unknown = message.starts_with("unknown ") && message.contains("`, expected ");
     let mut words = message.split('`').skip(1).step_by(2);
     let Some(given) = words.next().filter(|given| is_unknown && given.len() <= MAX_KEY_BYTES) else {
         return message;
     };
-    let nearest = words.map(|legal| (strsim::osa_distance(given, legal), legal)).min();
-    match nearest.filter(|(distance, _)| *distance <= given.len() / 3) {
-        Some((_, legal)) => format!("{message}; did you mean `{legal}`?"),
+    let words: Vec<&str> = words.collect();
+    let longer = |legal: &&&str| legal.strip_prefix(given).is_some_and(|rest| rest.starts_with('_'));
+    let nearest = words.iter().map(|legal| (strsim::osa_distance(given, legal), legal)).min();
+    let near = nearest.filter(|(distance, _)| *distance <= given.len() / 3).map(|(_, legal)| legal);
+    match words.iter().find(longer).or(near) {
+        Some(legal) => format!("{message}; did you mean `{legal}`?"),
         None => message,
     }
+}
+
+/// Returns the bytes of a file as text.
+///
+/// # Errors
+/// The line of the first byte that is not UTF-8.
+pub fn text_of(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let (valid, rest) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
+        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let byte = rest.first().copied().unwrap_or_default();
+        let message = format!(
+            "line {line}: byte {byte:02x}, number {}, is not UTF-8: expected text in UTF-8",
+            valid.len()
+        );
+        io::Error::new(io::ErrorKind::InvalidData, message)
+    })
 }
 
 /// An error in a lab file or a profile: one message, with its place.
@@ -208,6 +229,7 @@ mod tests {
             ("unknown field `lnaes`, expected `lanes`", "; did you mean `lanes`?"),
             ("unknown variant `drpo`, expected one of `drop`, `double`", "; did you mean `drop`?"),
             ("unknown device `nmve`, expected one of `nic`, `nvme`", "; did you mean `nvme`?"),
+            ("unknown field `mps`, expected one of `ms`, `mpss`, `mps_bytes`", "; did you mean `mps_bytes`?"),
             ("unknown field `colour`, expected one of `step`, `numbers`", ""),
             ("unknown field `a`, there are no fields", ""),
             ("unknown field ``, expected `b`", ""),
@@ -215,6 +237,13 @@ mod tests {
         ] {
             assert_eq!(FileError::whole(Path::new("a"), message).message, format!("{message}{suggestion}"));
         }
+    }
+
+    #[test]
+    fn place_of_a_byte_that_is_not_text() {
+        assert_eq!(text_of("ä\n".into()).unwrap(), "ä\n");
+        let error = text_of(b"a\n\xc3\xa4 = \xff\n".to_vec()).unwrap_err().to_string();
+        assert_eq!(error, "line 2: byte ff, number 7, is not UTF-8: expected text in UTF-8");
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod schema;
 mod source;
 
 pub use digest::{digest, hash};
-pub use error::{FileError, FileErrors, brief};
+pub use error::{FileError, FileErrors, brief, text_of};
 pub use folder::{Folder, Image, KeptFiles, MAX_KEPT_BYTES, MAX_KEPT_FILES};
 pub use overrides::{Overrides, key_path};
 pub use page::{Page, Section, cell};

@@ -162,6 +162,12 @@ fn message(error: &Error, path: Option<&[String]>, schema: &Schema) -> String {
         (None, Some(key), Some(_)) if text.starts_with("invalid length") => {
             format!("{key} is a list, expected tables")
         }
+        // A value with its unit, without the key.
+        (None, Some(key), _)
+            if text.starts_with(|c: char| c == '-' || c.is_ascii_digit()) && !text.contains(key) =>
+        {
+            format!("{key} of {text}")
+        }
         _ => text,
     }
 }

@@ -51,7 +51,7 @@ pub enum CommandError {
     #[error("no command `{0}`, expected {forms}", forms = COMMAND_FORMS.join("; "))]
     Unknown(String),
     /// The command needs the name of a slot or switch.
-    #[error("{verb} without a name: there are {known}")]
+    #[error("{verb} without a name, expected {known}")]
     NoName {
         /// The command.
         verb: String,
@@ -59,7 +59,7 @@ pub enum CommandError {
         known: String,
     },
     /// The lab has no slot or switch of this name.
-    #[error("no slot or switch `{name}`: there are {known}")]
+    #[error("no slot or switch `{name}`, expected {known}")]
     NoLink {
         /// The name.
         name: String,

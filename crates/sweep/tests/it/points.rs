@@ -242,6 +242,23 @@ fn missing_metric_ends_the_sweep_at_once() {
 }
 
 #[test]
+fn text_with_an_aim_or_a_bound_ends_the_sweep() {
+    let run = |metric: &str| {
+        let file = over("[over]\n'link.gen' = [3, 4]").replace("'tlp_hops'", metric);
+        let read = sweep(&file).unwrap();
+        let mut run = RunningSweep::begin(&read, None).unwrap();
+        let chunk = run.next_chunk(10);
+        run.accept(vec![read.run(&chunk[0]).record]).map_err(|e| e.to_string())
+    };
+    assert_eq!(run("'outcome'"), Ok(1), "a column of text");
+    for compared in ["aim = 'maximize'", "at_least = 1", "at_most = 1"] {
+        let error = run(&format!("{{ path = 'outcome', {compared} }}")).unwrap_err();
+        let why = "1: metric `hops`: the report has text, `finished`: expected a number with aim, at_least or at_most";
+        assert!(error.starts_with("sweep.toml:") && error.contains(why), "{error}");
+    }
+}
+
+#[test]
 fn packed_sweep_survives_a_round_trip() {
     let sweep = sweep(GRID).unwrap();
     let again = Sweep::unpack(&devices::models(), &sweep.pack()).unwrap();

@@ -95,7 +95,8 @@ impl Parts<'_> {
     /// If the program is not a QEMU, is too old, or lacks one of these devices.
     pub fn qemu_at(&mut self, program: &Path, devices: &[&str]) -> Result<Qemu> {
         if !program.is_file() {
-            return Err(bad_file(program, "no such file; expected the program qemu-system-x86_64"));
+            let why = if program.exists() { "not a program" } else { "no such file" };
+            return Err(bad_file(program, format!("{why}; expected the program qemu-system-x86_64")));
         }
         let program = std::path::absolute(program).unwrap_or(program.to_owned());
         check(vec![program.into_os_string()], devices, &mut self.watch)

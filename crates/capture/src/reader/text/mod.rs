@@ -320,8 +320,12 @@ fn append_shown(text: &str, line: &mut String) {
     }
 }
 
-/// Returns a hint about a text without a known format, if it is UTF-16 or CSV, or has hexadecimal DWs.
+/// Returns a hint about a file without a known format, if it is compressed, UTF-16 or CSV, or has hexadecimal DWs.
 pub(super) fn hint(window: &[u8]) -> Option<String> {
+    // The first bytes of gzip, RFC 1952 §2.3.1.
+    if window.starts_with(&[0x1f, 0x8b]) {
+        return Some("this is compressed by gzip: zcat FILE | riser trace -".to_owned());
+    }
     if let Some(what) = utf16(window) {
         return Some(what.to_owned());
     }

@@ -258,9 +258,9 @@ fn rejects_invalid_commands() {
             "no command ``, expected cut NAME [MICROSECONDS]; restore NAME; remove NAME; insert NAME; attention NAME; \
              speed NAME GEN LANES; fault KEY = VALUE, ...; clear [NAME]",
         ),
-        ("clear c", "no slot or switch `c`: there are a1, b1, a2, b2, a, b"),
-        ("cut", "cut without a name: there are a1, b1, a2, b2, a, b"),
-        ("cut c", "no slot or switch `c`: there are a1, b1, a2, b2, a, b"),
+        ("clear c", "no slot or switch `c`, expected a1, b1, a2, b2, a, b"),
+        ("cut", "cut without a name, expected a1, b1, a2, b2, a, b"),
+        ("cut c", "no slot or switch `c`, expected a1, b1, a2, b2, a, b"),
         ("cut a1 soon", "cut a1 soon, expected microseconds up to 10^9, only with `cut`"),
         ("restore a1 5", "restore a1 5, expected microseconds up to 10^9, only with `cut`"),
         ("cut a1 5 us", "cut a1: unexpected argument `us`"),
@@ -521,7 +521,7 @@ fn lists_hosts_of_lab() {
     let why = enumerate(&file(PAIR)).unwrap_err().to_string();
     assert!(why.starts_with("host `left` is external, but no program is above it"), "{why}");
     for (from, to, why) in [
-        ("parent = \"left\"", "parent = \"middle\"", "no parent `middle`: there are root, a, b, left, right"),
+        ("parent = \"left\"", "parent = \"middle\"", "no parent `middle`, expected root, a, b, left, right"),
         ("parent = \"left\"", "", "external host `left` is unused; name it as a parent"),
         ("name = \"left\"", "name = \"root\"", "a external host named `root`"),
         ("name = \"left\"", "name = \"right\"", "a second external host named `right`"),
