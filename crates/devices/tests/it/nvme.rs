@@ -5,7 +5,7 @@ use crate::checks_nvme::{Command, ENTRIES, MEMORY, Nvme, driver, subsystem};
 use device::ResetKind;
 use plug::file::Folder;
 use proptest::prelude::*;
-use riser_devices::nvme::{Block, Media, NamespaceSettings, Settings};
+use riser_devices::nvme::{Block, Job, Media, NamespaceSettings, Settings};
 use tlp::Duration;
 
 const ALL: u32 = u32::MAX;
@@ -422,6 +422,7 @@ fn image_file_keeps_the_bytes() {
     let settings = |namespace: &NamespaceSettings| Settings {
         namespaces: vec![namespace.clone()],
         volatile_write_cache: true,
+        job: Job { queue_depth: 1, ..Job::default() },
         ..Settings::default()
     };
     let folder = Folder::from(&*path);
