@@ -105,7 +105,6 @@ impl Model for Settings {
             folder: site.folder,
         };
         let made = functions(self, &spot, &report)?;
-        self.check_size(made.namespace_bytes)?;
         let (settings, seed, told) = (self.clone(), site.seed, report.clone());
         let bytes = made.namespace_bytes;
         let driver = move |cpu, functions| {
