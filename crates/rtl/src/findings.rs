@@ -33,8 +33,8 @@ pub(crate) enum Rule {
         "s_axis_rq: a request of type {0:#06b}; riser's block sends only memory, I/O and atomic requests (types 0b0000 to 0b0111)"
     )]
     RequestType(u32),
-    #[error("s_axis_rq: function {0} does not exist in the design, or is not enabled")]
-    Function(u8),
+    #[error("{0}: function {1} does not exist in the design, or is not enabled")]
+    Function(&'static str, u8),
     #[error("s_axis_rq: tag {0} is in use by an earlier request")]
     TagInUse(u8),
     #[error("s_axis_rq: tag {tag}; expected 0 to {last}, {of}")]

@@ -136,7 +136,7 @@ impl Completer {
         inner.bytes.clear();
         let came = Came { words: &packet.words, enables: [0; 2], gap };
         let number = completion(came, &mut inner.bytes)?;
-        let slot = inner.functions.slot_of_number(number).ok_or(Rule::Function(number))?;
+        let slot = inner.functions.slot_of_number(number).ok_or(Rule::Function("s_axis_cc", number))?;
         let (tlp, _) = whole(&inner.bytes, false, &inner.pool)?;
         debug_assert!(matches!(tlp.repr.body, Body::Completion(_)), "built from a CC descriptor");
         let Some(function) = inner.functions.index(slot) else { return Ok(()) };

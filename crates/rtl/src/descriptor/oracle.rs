@@ -85,7 +85,8 @@ fn packet(stream: Stream, wire: &[u8], more: &[u32]) -> Packet {
         packet.is_non_posted = false;
     } else {
         let error = if more[1] == 2 { ErrorCode::BadStatus } else { ErrorCode::Normal };
-        packet.completion(&tlp, more[0] as u16, error, more[2] == 1, &mut bytes);
+        let (requester, _) = tlp.repr.transaction();
+        packet.completion(&tlp, requester.bits(), more[0] as u16, error, more[2] == 1, &mut bytes);
     }
     packet
 }

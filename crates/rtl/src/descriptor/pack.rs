@@ -146,10 +146,11 @@ impl Packet {
         true
     }
 
-    /// Makes the packet a completion of the request whose next byte is at `lower_address`.
+    /// Makes the packet a completion of the request whose next byte is at `lower_address`, with the Requester ID of the request.
     pub(super) fn completion(
         &mut self,
         tlp: &Tlp,
+        requester: u16,
         lower_address: u16,
         error: ErrorCode,
         is_last: bool,
@@ -169,7 +170,10 @@ impl Packet {
                 | byte_count << 16
                 | u32::from(is_locked) << 29
                 | u32::from(is_last) << 30,
-            length | (second >> 13 & 7) << 11 | (header.words[0] >> 14 & 1) << 14 | third >> 16 << 16,
+            length
+                | (second >> 13 & 7) << 11
+                | (header.words[0] >> 14 & 1) << 14
+                | u32::from(requester) << 16,
             third >> 8 & 0xff | second >> 16 << 8 | header.class_and_attributes(),
         ]);
         self.lead = COMPLETION_DW;

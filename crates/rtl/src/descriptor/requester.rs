@@ -127,7 +127,7 @@ impl Requester {
         entry.next += tlp.data.len() as u64;
         let (mut packet, from) = (self.rc.empty(), inner.common.from());
         packet.from = from;
-        packet.completion(tlp, lower, error, is_last, &mut inner.bytes);
+        packet.completion(tlp, entry.requester, lower, error, is_last, &mut inner.bytes);
         if let Some(unit) = self.unit {
             packet.align(unit, usize::from(lower / 4));
         }
@@ -268,7 +268,10 @@ impl Requester {
         inner.bytes.clear();
         let came = Came { words: &packet.words, enables: packet.enables, gap };
         let asked = request(came, &mut inner.bytes)?;
-        let slot = inner.functions.slot_of_number(asked.function).ok_or(Rule::Function(asked.function))?;
+        let slot = inner
+            .functions
+            .slot_of_number(asked.function)
+            .ok_or(Rule::Function("s_axis_rq", asked.function))?;
         let (tlp, _) = whole(&inner.bytes, false, &inner.pool)?;
         match tlp.class() {
             Class::NonPosted if self.client_tags => {

@@ -5,7 +5,7 @@ use super::*;
 use crate::block::descriptor::{Driven, Read};
 use config::{Builder, Identity, PcieLayout};
 use device::seam::DmaError;
-use tlp::{Tag, Time};
+use tlp::{Tag, Time, Tlp};
 
 const REQUESTER: Bdf = Bdf::from_bits(0x0100);
 
@@ -90,6 +90,23 @@ impl Bench {
         let [first, _, third, _] = *words.lanes(Driven::RcData) else { return None };
         words.is(Driven::RcValid).then_some((first >> 12 & 0xf, first >> 30 & 1 == 1, third & 0xff))
     }
+}
+
+/// The front knows the read by the Requester ID that the descriptor has, which is zero; RC has that of the function.
+#[test]
+fn completion_has_the_requester_id_of_its_function() {
+    let mut bench = Bench::new(true);
+    bench.sends_read(5);
+    assert_eq!(bench.leaves(), Some(5));
+    let header = [0x4a, 0, 0, 16, 0, 0, 0, 64, 0, 0, 5, 0];
+    let tlp = Tlp::parse(&[&header[..], &[0; 64]].concat(), &PayloadPool::new()).unwrap();
+    bench.block.handle(DesignInput::Completion { function: 0, tlp });
+    bench.edges(1);
+    let layout = bench.layout.swapped();
+    let [_, second, ..] = *Inputs { layout: &layout, words: &bench.driven }.lanes(Driven::RcData) else {
+        panic!()
+    };
+    assert_eq!(second >> 16, u32::from(REQUESTER.bits()));
 }
 
 #[test]
