@@ -66,7 +66,7 @@ pub(super) fn mmio(effort: &Effort) -> Result<ExperimentReport, PaperError> {
         ],
         notes: vec![
             format!("Paper: {}, measured by a kernel module. Its latencies include the CPU, the bus before the root complex and the NIC's own time, without a figure for them. riser's are two traversals, the wire, and 115 ns for these parts, fitted to the mean of the table. So the slope and the differences are independent of the paper, and the mean is not.", paper.source),
-            "A read and its completion each cross the root complex once, so the slope is 2. The paper's first four rows rise by 40 ns for each 25 ns (1.6 traversals), and the last by 79 ns (3.2). Its own mechanism, a latency for each request and response, gives 50 ns at every step. The text's \"around 40 ns\" for each 25 ns is that of the first four rows.".into(),
+            "A read and its completion each cross the root complex once, so the slope is 2. The paper's first four rows rise by 40 ns for each 25 ns (1.6 traversals), and the last by 79 ns (3.2). Its own mechanism, a latency for each request and response, gives 50 ns at every step. The text says \"around 40 ns\" for each 25 ns, as in the first four rows.".into(),
         ],
         chart: Some(Chart {
             x: "root complex latency (ns)",

@@ -3,7 +3,7 @@
 
 mod suite;
 
-use super::sizes::{Sizes, listed, mps, mrrs, rcb, whole};
+use super::sizes::{Sizes, listed, mps_bytes, mrrs_bytes, rcb_bytes, whole};
 use super::words::{MEMORIES, Word, one_of};
 use crate::{Failure, interrupt, output, progress};
 use bench::Plan;
@@ -98,11 +98,11 @@ pub(crate) struct Args {
     lanes: Option<i64>,
 
     /// Max_Payload_Size in bytes: 128 to 4096 [default: from the host profile, or 256]
-    #[arg(long, value_name = "BYTES", num_args = 1.., value_delimiter = ',', value_parser = |text: &str| mps(text).map(|mps| i64::from(mps.bytes())))]
+    #[arg(long, value_name = "BYTES", num_args = 1.., value_delimiter = ',', value_parser = mps_bytes::<i64>)]
     mps: Vec<i64>,
 
     /// Max_Read_Request_Size in bytes: 128 to 4096 [default: from the host profile, or 512]
-    #[arg(long, value_name = "BYTES", num_args = 1.., value_delimiter = ',', value_parser = |text: &str| mrrs(text).map(|mrrs| i64::from(mrrs.bytes())))]
+    #[arg(long, value_name = "BYTES", num_args = 1.., value_delimiter = ',', value_parser = mrrs_bytes::<i64>)]
     mrrs: Vec<i64>,
 
     /// Credits that the root port advertises: headers and data of posted and of non-posted requests, data in units of 16 B, as
@@ -111,7 +111,7 @@ pub(crate) struct Args {
     credits: Vec<RootCredits>,
 
     /// Read Completion Boundary in bytes: 64, 128 [default: from the host profile]
-    #[arg(long, value_name = "BYTES", value_parser = |text: &str| rcb(text).map(|rcb| i64::from(rcb.bytes())))]
+    #[arg(long, value_name = "BYTES", value_parser = rcb_bytes::<i64>)]
     rcb: Option<i64>,
 
     /// Address width of requests in bits, which places the window in memory [default: from the model; 64 for pcie-bench]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser fit`: fits a host profile to measurements, with `riser-bench`.
 
-use crate::commands::sizes::{mps, mrrs, whole};
+use crate::commands::sizes::{mps_bytes, mrrs_bytes, whole};
 use crate::{Failure, output, progress};
 use bench::compare::Comparison;
 use bench::fit::task::{self, FitReport, Prepared, Task, provenance};
@@ -10,7 +10,6 @@ use bench::suite::Rule;
 use files::WorkFile;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use tlp::{Mps, Mrrs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,11 +75,11 @@ pub(crate) struct Args {
     sockets: Vec<u8>,
 
     /// Max_Payload_Size in bytes, for unknown configurations
-    #[arg(long, value_name = "BYTES", default_value_t = 256, value_parser = |text: &str| mps(text).map(Mps::bytes))]
+    #[arg(long, value_name = "BYTES", default_value_t = 256, value_parser = mps_bytes::<u32>)]
     mps: u32,
 
     /// Max_Read_Request_Size in bytes, for unknown configurations
-    #[arg(long, value_name = "BYTES", default_value_t = 512, value_parser = |text: &str| mrrs(text).map(Mrrs::bytes))]
+    #[arg(long, value_name = "BYTES", default_value_t = 512, value_parser = mrrs_bytes::<u32>)]
     mrrs: u32,
 
     /// Number of rows to simulate in parallel, for the residuals

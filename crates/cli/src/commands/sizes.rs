@@ -93,6 +93,21 @@ pub(super) fn rcb(text: &str) -> Result<Rcb, String> {
     size(text, Rcb::new, "64 or 128")
 }
 
+/// Max_Payload_Size in bytes.
+pub(super) fn mps_bytes<T: From<u32>>(text: &str) -> Result<T, String> {
+    mps(text).map(|size| size.bytes().into())
+}
+
+/// Max_Read_Request_Size in bytes.
+pub(super) fn mrrs_bytes<T: From<u32>>(text: &str) -> Result<T, String> {
+    mrrs(text).map(|size| size.bytes().into())
+}
+
+/// Read Completion Boundary in bytes.
+pub(super) fn rcb_bytes<T: From<u32>>(text: &str) -> Result<T, String> {
+    rcb(text).map(|size| size.bytes().into())
+}
+
 fn size<T, E: Display>(text: &str, new: fn(u32) -> Result<T, E>, legal: &str) -> Result<T, String> {
     let bytes = text.parse().map_err(|_| format!("expected {legal}"))?;
     new(bytes).map_err(|e| e.to_string())

@@ -456,7 +456,7 @@ mod tests {
         load.add(start, 4, Duration::from_ps(1400));
         assert!(load.precede_read(start));
         assert!(!load.precede_read(start), "a read has come since");
-        // What earlier writes left does not add to a write after a pause.
+        // After a pause, only the new write delays completions.
         load.add(later, 4, Duration::from_ps(1400));
         let waits = [0; 3].map(|_| load.wait_ps(later, Duration::from_ps(8125)));
         assert_eq!(waits.iter().sum::<u16>(), 4 * 1400, "{waits:?}");

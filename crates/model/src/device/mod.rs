@@ -74,7 +74,7 @@ pub struct Transaction {
     pub length: Length,
     /// Its start after a 4 KiB boundary, in bytes.
     pub offset_bytes: u32,
-    /// Address width of the transaction's requests; by default that of the link. Message-signalled interrupts have 32 bits
+    /// Address width of the transaction's requests. The default is the address width of the link. Message-signalled interrupts have 32 bits
     /// in the exact form, because x86 has them at 0xfee0_0000.
     pub addressing: Option<Addressing>,
     /// This many of them ...

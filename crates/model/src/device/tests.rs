@@ -210,8 +210,8 @@ fn register_accesses_use_downstream_bandwidth() {
     assert_eq!(write.basis, Basis::Arithmetic);
 }
 
-/// An interrupt per 2^20 packets: 28 B up, or 24 B in the exact form, so the link carries 2^20 packets in this time (and that of
-/// some DLLPs).
+/// An interrupt per 2^20 packets takes 28 B up, or 24 B in the exact form. The link carries 2^20 packets in the time of these bytes
+/// and of some DLLPs.
 #[test]
 fn throughput_includes_rare_transactions() {
     let mut device = nic("simple");

@@ -92,7 +92,7 @@ impl Bench {
     }
 }
 
-/// The front knows the read by the Requester ID that the descriptor has, which is zero; RC has that of the function.
+/// The front knows the read by the Requester ID of the descriptor, which is zero. RC has the Requester ID of the function.
 #[test]
 fn completion_has_the_requester_id_of_its_function() {
     let mut bench = Bench::new(true);

@@ -6,12 +6,11 @@ mod inflight;
 mod nettlp;
 mod nic;
 
-use super::sizes::{Sizes, listed, mps, mrrs, rcb};
+use super::sizes::{Sizes, listed, mps_bytes, mrrs_bytes, rcb_bytes};
 use super::words::{ADDRESSINGS, Word, one_of};
 use crate::Failure;
 use ::model::{Addressing, Form, Params};
 use clap::Subcommand;
-use tlp::{Mps, Mrrs, Rcb};
 
 /// Maximum number of sizes in one call.
 const MAX_SIZES: usize = 100_000;
@@ -82,15 +81,15 @@ struct LinkArgs {
     lanes: u8,
 
     /// Max_Payload_Size in bytes: 128 to 4096
-    #[arg(long, value_name = "BYTES", default_value_t = 256, value_parser = |text: &str| mps(text).map(Mps::bytes))]
+    #[arg(long, value_name = "BYTES", default_value_t = 256, value_parser = mps_bytes::<u32>)]
     mps: u32,
 
     /// Max_Read_Request_Size in bytes: 128 to 4096
-    #[arg(long, value_name = "BYTES", default_value_t = 512, value_parser = |text: &str| mrrs(text).map(Mrrs::bytes))]
+    #[arg(long, value_name = "BYTES", default_value_t = 512, value_parser = mrrs_bytes::<u32>)]
     mrrs: u32,
 
     /// Read Completion Boundary in bytes: 64, 128
-    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = |text: &str| rcb(text).map(Rcb::bytes))]
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = rcb_bytes::<u32>)]
     rcb: u32,
 
     /// Address width of requests in bits

@@ -76,5 +76,5 @@ fn series(args: &Args, file: &Path, interval: Interval) -> Result<SeriesReport, 
         }
         Ok(())
     })?;
-    Ok(series.report(args.speed_bps()?))
+    Ok(series.report(args.speed_bps()))
 }

@@ -57,7 +57,7 @@ fn devices_can_be_replaced_during_traffic() {
     let script = script.replace("ROUNDS", &rounds.to_string());
     let guest = Guest::with_programs(&lab, &script, &[], &["traffic"]);
     for round in 1..=rounds {
-        // Slot 1 is that of the root port.
+        // Slot 1 is the slot of the root port.
         for slot in [2, 3] {
             guest.has(&format!("out {round}"), &format!("pciehp: Slot({slot}): Card not present"));
             guest.has(&format!("in {round}"), &format!("pciehp: Slot({slot}): Card present"));
